@@ -1,0 +1,54 @@
+"""How other threads ask the control thread for something, and get its answer."""
+
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future
+
+import attrs
+
+from tarn.domain import Command, Done
+from tarn.errors import ProviderError
+
+__all__ = ["Inbox", "Request"]
+
+
+@attrs.frozen
+class Request:
+    """A command, the revision it was meant for, and where its answer goes."""
+
+    command: Command
+    if_match: int | None
+    answer: "Future[Done]"
+
+
+class Inbox:
+    """A bounded queue of requests; `ask` never blocks."""
+
+    def __init__(self, wake: Callable[[], None], size: int = 1000) -> None:
+        self._queue: queue.Queue[Request] = queue.Queue(size)
+        self._wake = wake
+
+    def ask(self, command: Command, if_match: int | None = None) -> "Future[Done]":
+        """Queue *command*; the future holds `Done`, or `RefusedError`, `ConflictError`, ….
+
+        *if_match* is the spec revision that the asker saw; None does not care.
+        """
+        answer: Future[Done] = Future()
+        try:
+            self._queue.put_nowait(Request(command, if_match, answer))
+        except queue.Full:
+            answer.set_exception(
+                ProviderError("master", "too many requests wait for an answer", retry_after_s=1.0)
+            )
+        else:
+            self._wake()
+        return answer
+
+    def drain(self) -> tuple[Request, ...]:
+        """Take every request that waits. Control thread only."""
+        taken = []
+        while True:
+            try:
+                taken.append(self._queue.get_nowait())
+            except queue.Empty:
+                return tuple(taken)

@@ -1,0 +1,113 @@
+"""One frozen picture of the cluster, with the bytes that are asked for most already rendered."""
+
+import threading
+from collections.abc import Callable
+
+import attrs
+
+from tarn.domain import (
+    ClusterState,
+    Decision,
+    DiscoveryView,
+    Epoch,
+    Event,
+    Instance,
+    Limits,
+    Pause,
+)
+
+__all__ = ["Board", "Follower", "Snapshot"]
+
+
+@attrs.frozen
+class Follower:
+    """What is known of one follower."""
+
+    name: str
+    required: bool
+    revision: int
+    """Last acknowledged in this epoch; -1 before the first."""
+    age_s: float | None
+    """Since its last word; None before the first."""
+    lost: bool = False
+    error: str = ""
+
+
+@attrs.frozen
+class Snapshot:
+    """Everything readers may see, taken at one moment; never changed afterwards."""
+
+    at: float
+    """Wall time, Unix seconds."""
+    name: str
+    runtime: str
+    epoch: Epoch
+    state: ClusterState
+    reason: str
+    """Why it is in this state, in words; empty when there is nothing to say."""
+    spec_revision: int
+    """Counts what users asked; ``If-Match`` and ``ETag``."""
+    desired: int
+    limits: Limits
+    manual: int | None
+    pause: Pause | None
+    instances: tuple[Instance, ...]
+    """Alive ones, by id."""
+    ended: tuple[Instance, ...]
+    """The last twenty that stopped or failed, oldest first."""
+    view: DiscoveryView
+    followers: tuple[Follower, ...]
+    events: tuple[Event, ...]
+    decisions: tuple[Decision, ...]
+    faults: tuple[str, ...]
+    """One line for each thing that is wrong; model, user and host names never stand here."""
+    warnings: tuple[str, ...]
+    """One line for each thing a person should know, for ``status`` (may hold names)."""
+    stale: bool
+    """The master is fenced: this is what it last knew."""
+    instances_text: bytes = b""
+    """``/instances`` as text: ``host:port`` of each ready instance, a line each."""
+    metrics_text: bytes = b""
+    """``/metrics`` in the Prometheus text format 0.0.4."""
+
+    @property
+    def ready(self) -> int:
+        """How many instances are in the view."""
+        return len(self.view.members)
+
+
+class Board:
+    """Holds the newest snapshot; one writer (the control thread), any readers."""
+
+    def __init__(self, first: Snapshot) -> None:
+        self._current = first
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[Snapshot], None]] = []
+
+    @property
+    def current(self) -> Snapshot:
+        """Return the newest snapshot; never blocks."""
+        return self._current
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot and tell the listeners. Control thread only."""
+        self._current = snapshot
+        with self._lock:
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(snapshot)
+
+    def subscribe(self, listener: Callable[[Snapshot], None]) -> Callable[[], None]:
+        """Call *listener* on the control thread for each new snapshot; it must only hand over.
+
+        Returns what ends the subscription.
+        """
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return unsubscribe

@@ -1,0 +1,87 @@
+"""Values and decisions: frozen, pure; no I/O, no clock, no log, no thread, no chance."""
+
+from tarn.domain.codes import CODES, Code, Severity
+from tarn.domain.command import (
+    Acknowledge,
+    Adapt,
+    Command,
+    Done,
+    Down,
+    Drain,
+    PauseScaling,
+    Resume,
+    Scale,
+)
+from tarn.domain.endpoint import Endpoint
+from tarn.domain.epoch import Epoch
+from tarn.domain.events import Event
+from tarn.domain.facts import (
+    Asked,
+    Ended,
+    ExitStatus,
+    Fact,
+    Launch,
+    Recovered,
+    Running,
+    RuntimeWish,
+)
+from tarn.domain.instance import ALIVE, Instance, State
+from tarn.domain.limits import Limits
+from tarn.domain.principal import ANONYMOUS, Principal, Readiness, Verdict
+from tarn.domain.reading import ModelState, Reading
+from tarn.domain.samples import Known, Sample, Unknown
+from tarn.domain.scaling import Decision, FleetView, Wish
+from tarn.domain.spec import Choice, ClusterSpec
+from tarn.domain.state import Pause, SavedState
+from tarn.domain.status import ClusterState
+from tarn.domain.view import Applied, DiscoveryView, Member
+
+__all__ = [
+    "ALIVE",
+    "ANONYMOUS",
+    "CODES",
+    "Acknowledge",
+    "Adapt",
+    "Applied",
+    "Asked",
+    "Choice",
+    "ClusterSpec",
+    "ClusterState",
+    "Code",
+    "Command",
+    "Decision",
+    "DiscoveryView",
+    "Done",
+    "Down",
+    "Drain",
+    "Ended",
+    "Endpoint",
+    "Epoch",
+    "Event",
+    "ExitStatus",
+    "Fact",
+    "FleetView",
+    "Instance",
+    "Known",
+    "Launch",
+    "Limits",
+    "Member",
+    "ModelState",
+    "Pause",
+    "PauseScaling",
+    "Principal",
+    "Reading",
+    "Readiness",
+    "Recovered",
+    "Resume",
+    "Running",
+    "RuntimeWish",
+    "Sample",
+    "SavedState",
+    "Scale",
+    "Severity",
+    "State",
+    "Unknown",
+    "Verdict",
+    "Wish",
+]

@@ -1,0 +1,76 @@
+"""What people and followers ask of a master; each is answered by the control thread."""
+
+import attrs
+
+from tarn.domain.view import Applied
+
+__all__ = [
+    "Acknowledge",
+    "Adapt",
+    "Command",
+    "Done",
+    "Down",
+    "Drain",
+    "PauseScaling",
+    "Resume",
+    "Scale",
+]
+
+
+@attrs.frozen
+class Scale:
+    """Set a manual size; None gives the size back to the policy (``scale --auto``)."""
+
+    replicas: int | None
+
+
+@attrs.frozen
+class Adapt:
+    """Give the size to the policy, between these bounds; None keeps a bound."""
+
+    min: int | None = None
+    max: int | None = None
+
+
+@attrs.frozen
+class PauseScaling:
+    """Stop scaling decisions for a while."""
+
+    for_s: float
+    reason: str = ""
+
+
+@attrs.frozen
+class Resume:
+    """End a pause, thaw replacements, launch again after a halt."""
+
+
+@attrs.frozen
+class Drain:
+    """Withdraw, drain and replace one instance."""
+
+    instance_id: str
+
+
+@attrs.frozen
+class Down:
+    """End the cluster: withdraw, drain, stop, leave nothing."""
+
+
+@attrs.frozen
+class Acknowledge:
+    """A remote follower's word, with the lease it gives itself."""
+
+    applied: Applied
+    lease_s: float = 15.0
+
+
+Command = Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge
+
+
+@attrs.frozen
+class Done:
+    """The answer to a command that was obeyed."""
+
+    spec_revision: int
+    message: str

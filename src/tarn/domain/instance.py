@@ -1,0 +1,91 @@
+"""One managed Triton server, and the states of its life."""
+
+import enum
+
+import attrs
+
+from tarn.domain.endpoint import Endpoint
+from tarn.domain.samples import Known, Sample, Unknown
+
+__all__ = ["ALIVE", "TRANSITIONS", "Instance", "State"]
+
+
+class State(enum.StrEnum):
+    """Where an instance is in its life; *suspect* is a mark on ready, not a state."""
+
+    REQUESTED = "requested"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+ALIVE = frozenset({State.REQUESTED, State.STARTING, State.READY, State.DRAINING})
+"""States in which an instance asks for or holds something of the runtime."""
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.REQUESTED: frozenset({State.STARTING, State.DRAINING, State.STOPPED, State.FAILED}),
+    State.STARTING: frozenset({State.READY, State.DRAINING, State.STOPPED, State.FAILED}),
+    State.READY: frozenset({State.DRAINING, State.STOPPED, State.FAILED}),
+    State.DRAINING: frozenset({State.STARTING, State.READY, State.STOPPED, State.FAILED}),
+    State.STOPPED: frozenset(),
+    State.FAILED: frozenset(),
+}
+"""Which state may follow which. A drain may be taken back until its stop was posted."""
+
+
+@attrs.frozen
+class Instance:
+    """What the master knows of one instance."""
+
+    id: str
+    """``<cluster>-<nnnn>``: minted by the control thread, never reused."""
+    spec_hash: str
+    """Which launch it came from."""
+    state: State = State.REQUESTED
+    since_s: float = 0.0
+    """Monotonic seconds at which the state was entered."""
+    requested_s: float = 0.0
+    """Monotonic seconds at which it was first asked for."""
+    reason: str = ""
+    """Why it is in this state, in words; empty when there is nothing to say."""
+    container_id: str | None = None
+    """What the runtime calls the thing that hosts it; locally the process id."""
+    node: str | None = None
+    endpoint: Endpoint | None = None
+    ranks: int = 1
+    serving: bool = False
+    """Live, every model it should serve settled, at least one READY, warm-up done."""
+    models: tuple[tuple[str, str, str], ...] = ()
+    """(model, Triton's state, reason) as last read; sorted by model."""
+    busy: Sample[float] = attrs.field(default=Unknown("not scraped yet"))
+    """Requests queued and executing."""
+    ready_s: float | None = None
+    """Monotonic seconds at which it first became ready; None before."""
+    silent_s: float | None = None
+    """Monotonic seconds since which it does not answer; None while it does."""
+    suspect: str = ""
+    """Why a ready instance is kept out of the view; empty when it is in."""
+    condemned: bool = False
+    """Draining because it is broken: stopped once withdrawn, without waiting for quiet."""
+    stop_posted: bool = False
+    """Its stop was posted: no way back."""
+
+    @property
+    def in_view(self) -> bool:
+        """Whether traffic may be sent to it."""
+        return self.state is State.READY and not self.suspect and self.endpoint is not None
+
+    @property
+    def quiet(self) -> bool:
+        """Known to have nothing queued and nothing executing."""
+        return isinstance(self.busy, Known) and self.busy.value == 0
+
+    def become(self, state: State, now_s: float, reason: str = "") -> "Instance":
+        """Return the instance in *state* since *now_s*; an illegal step is a ``ValueError``."""
+        if state is self.state:
+            return self
+        if state not in TRANSITIONS[self.state]:
+            raise ValueError(f"{self.id}: {self.state} cannot become {state}")
+        return attrs.evolve(self, state=state, since_s=now_s, reason=reason)

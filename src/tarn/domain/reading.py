@@ -1,0 +1,52 @@
+"""What one look at one Triton brought."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from tarn.domain.samples import Known, Sample, Unknown
+
+__all__ = ["ModelState", "Reading"]
+
+
+@attrs.frozen(order=True)
+class ModelState:
+    """One line of Triton's repository index (the highest version that is not UNAVAILABLE wins)."""
+
+    name: str
+    state: str
+    """``READY``, ``LOADING``, ``UNLOADING`` or ``UNAVAILABLE``, as Triton writes it."""
+    reason: str = ""
+
+
+@attrs.frozen
+class Reading:
+    """The newest answers of one instance; each part stands for itself."""
+
+    instance_id: str
+    taken_s: float
+    """Monotonic seconds of the newest answer or failure."""
+    live: Sample[bool] = attrs.field(default=Unknown("not probed yet"))
+    """``/v2/health/live``. Unknown by time-out says nothing; see ``gone``."""
+    gone: str = ""
+    """Why it is certain that nothing listens any more (connection closed or refused); else empty."""
+    models: Sample[tuple[ModelState, ...]] = attrs.field(default=Unknown("not probed yet"))
+    """The repository index, sorted by name."""
+    warm: bool = True
+    """False while warm-up requests of the spec are still being sent."""
+    metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
+    """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+
+    @property
+    def busy(self) -> Sample[float]:
+        """Requests queued or executing; Unknown unless both are known."""
+        pending = self.metrics.get("pending", Unknown("not scraped yet"))
+        executing = self.metrics.get("executing", Unknown("not scraped yet"))
+        match pending, executing:
+            case Known(), Known():
+                age_s = max(pending.age_s, executing.age_s)
+                return Known(pending.value + executing.value, age_s)
+            case Unknown(), _:
+                return pending
+            case _:
+                return executing

@@ -1,0 +1,53 @@
+"""What a policy sees and says, and what was made of it."""
+
+import attrs
+
+from tarn.domain.instance import Instance
+from tarn.domain.limits import Limits
+from tarn.domain.samples import Sample, Unknown
+
+__all__ = ["Decision", "FleetView", "Wish"]
+
+
+@attrs.frozen
+class Wish:
+    """A policy's answer: how many replicas, and why; None keeps the present size."""
+
+    replicas: int | None
+    reason: str
+
+
+@attrs.frozen
+class Decision:
+    """One answer to "how many": wanted, what the limits made of it, and the reason in words."""
+
+    at: float
+    """Wall time, Unix seconds."""
+    wanted: int | None
+    desired: int
+    by: str
+    """``policy <name>``, ``scale`` (a person) or ``start``."""
+    reason: str
+    held_back: str = ""
+    """Why desired differs from wanted: limits, cooldown, pause, ceiling; empty when it does not."""
+
+
+@attrs.frozen
+class FleetView:
+    """Everything a policy may look at; policies keep no state of their own."""
+
+    now_s: float
+    desired: int
+    limits: Limits
+    instances: tuple[Instance, ...] = ()
+    signals: dict[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(
+        factory=dict, hash=False
+    )
+    """Signal name to (monotonic seconds, sample), oldest first, fleet-wide."""
+    decisions: tuple[Decision, ...] = ()
+    """The most recent last; at most 100."""
+
+    def latest(self, signal: str) -> Sample[float]:
+        """Return the newest sample of *signal*; Unknown when there never was one."""
+        history = self.signals.get(signal, ())
+        return history[-1][1] if history else Unknown(f"no sample of {signal} yet")

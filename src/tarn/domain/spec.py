@@ -1,0 +1,326 @@
+"""What the user wants: the whole of ``tarn.yaml`` as values.
+
+A key in YAML, in a keyword argument and in the HTTP API is the field's name without its unit: the
+suffix ``_s`` means a duration in seconds (written ``10m``, ``1.5s``, ``250ms``), ``_mib`` an amount
+of memory in MiB (written ``4GiB``, ``512MiB``). A class checks what it alone can know; `problems`
+finds contradictions between parts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import attrs
+from attrs.validators import ge, gt, in_, le, matches_re, optional
+
+__all__ = [
+    "ApiSpec",
+    "Choice",
+    "ClusterSpec",
+    "DiscoverySpec",
+    "DrainSpec",
+    "FarmSpec",
+    "InstanceSpec",
+    "LogSpec",
+    "MasterSpec",
+    "ModelsSpec",
+    "ParallelismSpec",
+    "PlacementSpec",
+    "ReplicasSpec",
+    "ResourcesSpec",
+    "ScalingSpec",
+    "SubjectsSpec",
+    "TritonSpec",
+    "TrustedProxy",
+    "UpdateSpec",
+    "WindowSpec",
+    "problems",
+]
+
+NAME = re.compile(r"[a-z0-9-]{1,40}")
+_port = [ge(0), le(65535)]
+
+
+@attrs.frozen
+class Choice:
+    """Which provider, and its settings; the provider's own class checks the settings."""
+
+    use: str
+    options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+
+
+@attrs.frozen
+class ModelsSpec:
+    """Which models, from where."""
+
+    repository: str
+    """A bare path is mounted (checked, never made); a URI is copied."""
+    serve: tuple[str, ...] = ()
+    """Models that an instance must serve to be ready; empty: all that Triton lists."""
+    require: str = attrs.field(default="any", validator=in_(("any", "all")))
+    """``any``: ready with one model READY; ``all``: only with every one."""
+    control: str = attrs.field(default="none", validator=in_(("none", "explicit")))
+    """Triton's model control mode. ``poll`` is not offered: it unloads before it loads."""
+
+
+@attrs.frozen
+class TritonSpec:
+    """How tritonserver is started."""
+
+    image: str = "nvcr.io/nvidia/tritonserver:24.09-py3"
+    """The image where containers are used."""
+    binary: str | None = None
+    """Local path of tritonserver; None: ``PATH``, then the wheel nvidia-pytriton."""
+    http_port: int | None = attrs.field(default=None, validator=optional(_port))
+    """0: a free one; None: 0 when local, else 8000; a taken one: the next free one."""
+    grpc_port: int | None = attrs.field(default=None, validator=optional(_port))
+    """As ``http_port``; 8001."""
+    metrics_port: int | None = attrs.field(default=None, validator=optional(_port))
+    """As ``http_port``; 8002."""
+    bind: str | None = None
+    """Address for all three services; None: 127.0.0.1 when local, else 0.0.0.0."""
+    args: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    """More options of tritonserver, without the leading dashes; they win over ours."""
+    env: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """More environment of tritonserver; passed byte for byte, never through a shell."""
+    exit_timeout_s: float = attrs.field(default=30.0, validator=gt(0))
+    """How long Triton may finish in-flight inferences after SIGTERM."""
+
+
+@attrs.frozen
+class ResourcesSpec:
+    """What one instance asks for."""
+
+    vcores: int = attrs.field(default=2, validator=ge(1))
+    memory_mib: int = attrs.field(default=4096, validator=gt(0))
+    gpus: int = attrs.field(default=0, validator=ge(0))
+    """Accelerators of the kind ``gpu_resource``."""
+    gpu_resource: str = "yarn.io/gpu"
+    shm_mib: int | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Shared memory; None: computed from the python models."""
+
+
+@attrs.frozen
+class ParallelismSpec:
+    """How many ranks make one instance: ``tensor`` times ``pipeline``."""
+
+    tensor: int = attrs.field(default=1, validator=ge(1))
+    pipeline: int = attrs.field(default=1, validator=ge(1))
+    launch: str = attrs.field(default="auto", validator=in_(("auto", "ranks", "single")))
+
+    @property
+    def ranks(self) -> int:
+        """Processes of one instance."""
+        return self.tensor * self.pipeline
+
+
+@attrs.frozen
+class InstanceSpec:
+    """One instance: its size, and when it counts as dead."""
+
+    resources: ResourcesSpec = attrs.field(factory=ResourcesSpec)
+    parallelism: ParallelismSpec = attrs.field(factory=ParallelismSpec)
+    start_timeout_s: float = attrs.field(default=900.0, validator=gt(0))
+    """From process to ready; later it is failed and replaced."""
+    unready_after_s: float = attrs.field(default=3.0, validator=gt(0))
+    """Silent this long: out of the view."""
+    replace_after_s: float = attrs.field(default=30.0, validator=gt(0))
+    """Silent this long: killed and replaced."""
+    warmup: str | None = None
+    """Glob of JSON requests (relative to the repository's models) sent before it is ready."""
+
+
+@attrs.frozen
+class ReplicasSpec:
+    """How many instances."""
+
+    min: int = attrs.field(default=1, validator=ge(0))
+    max: int = attrs.field(default=10, validator=ge(0))
+    initial: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """At the first start; None: ``min``."""
+
+
+@attrs.frozen
+class PlacementSpec:
+    """Where instances may go; a runtime without placement refuses what it cannot do."""
+
+    tag: str = "nvidia"
+    spread: str = attrs.field(default="node", validator=in_(("node", "none")))
+    scope: str = attrs.field(default="all", validator=in_(("all", "cluster")))
+    node_label: str = ""
+    avoid_after_failures: int = attrs.field(default=3, validator=ge(1))
+
+
+@attrs.frozen
+class WindowSpec:
+    """How long back a scaling direction looks."""
+
+    window_s: float = attrs.field(default=0.0, validator=ge(0))
+
+
+@attrs.frozen
+class ScalingSpec:
+    """Which policy decides the size, and how fast it may change."""
+
+    use: str = "fixed"
+    options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    up: WindowSpec = attrs.field(factory=WindowSpec)
+    down: WindowSpec = attrs.field(factory=lambda: WindowSpec(300.0))
+    cooldown_s: float = attrs.field(default=60.0, validator=ge(0))
+    """Least time between two changes that the policy makes."""
+    interval_s: float = attrs.field(default=1.0, validator=ge(0.1))
+    """Between two scrapes and two decisions."""
+
+
+@attrs.frozen
+class DrainSpec:
+    """How an instance leaves."""
+
+    timeout_s: float = attrs.field(default=600.0, validator=ge(0))
+    """After this, what still runs is cut, and counted in the receipt."""
+    quiesce_s: float = attrs.field(default=2.0, validator=ge(0))
+    """Between the followers' word and the look whether it is quiet."""
+
+
+@attrs.frozen
+class UpdateSpec:
+    """How a new spec replaces an old one."""
+
+    surge: int = attrs.field(default=1, validator=ge(0))
+    max_unavailable: int = attrs.field(default=0, validator=ge(0))
+    smoke: str | None = None
+
+
+@attrs.frozen
+class MasterSpec:
+    """The master's own container."""
+
+    memory_mib: int = attrs.field(default=1024, validator=gt(0))
+    vcores: int = attrs.field(default=1, validator=ge(1))
+    max_attempts: int = attrs.field(default=10, validator=ge(1))
+    node_label: str = ""
+    fence_after_s: float = attrs.field(default=60.0, validator=gt(0))
+    """Without a good word from the runtime for this long, the master stops acting."""
+
+
+@attrs.frozen
+class TrustedProxy:
+    """Who may speak for a user."""
+
+    address: str
+    authenticated_by: str = attrs.field(
+        default="mtls", validator=in_(("mtls", "token", "kerberos"))
+    )
+
+
+@attrs.frozen
+class ApiSpec:
+    """The master's HTTP API."""
+
+    port: int = attrs.field(default=0, validator=_port)
+    """0: a free one. A fixed one that is taken fails before anything starts."""
+    token: str = "auto"  # noqa: S105 (a kind, not a secret)
+    """``auto`` (generated), ``none``, ``file:PATH`` or ``env:NAME``."""
+    spnego: Mapping[str, object] | None = attrs.field(default=None, hash=False)
+    tls: Mapping[str, object] | None = attrs.field(default=None, hash=False)
+    trusted_proxies: tuple[TrustedProxy, ...] = ()
+
+
+@attrs.frozen
+class DiscoverySpec:
+    """One way in which instances are found."""
+
+    use: str
+    options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    required: bool = False
+    """A drain waits for its word; a start fails when it cannot be reached in 30 s."""
+
+
+@attrs.frozen
+class SubjectsSpec:
+    """Users and groups."""
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class FarmSpec:
+    """One tenant's share of a pool."""
+
+    name: str
+    type: str = "triton"
+    min: int = attrs.field(default=0, validator=ge(0))
+    max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    scaledown_after_n_triggers: int = attrs.field(default=5, validator=ge(1))
+
+
+@attrs.frozen
+class LogSpec:
+    """The master's log, and Triton's."""
+
+    level: str = attrs.field(default="info", validator=in_(("debug", "info", "warning", "error")))
+    format: str = attrs.field(default="text", validator=in_(("text", "json")))
+    triton_max_size_mib: int = attrs.field(default=64, validator=gt(0))
+    """A Triton log beyond this is rotated once; two are kept."""
+
+
+@attrs.frozen
+class ClusterSpec:
+    """One cluster. Only ``models`` must be given."""
+
+    name: str = attrs.field(validator=matches_re(NAME))
+    models: ModelsSpec
+    triton: TritonSpec = attrs.field(factory=TritonSpec)
+    instance: InstanceSpec = attrs.field(factory=InstanceSpec)
+    replicas: ReplicasSpec = attrs.field(factory=ReplicasSpec)
+    placement: PlacementSpec = attrs.field(factory=PlacementSpec)
+    scaling: ScalingSpec = attrs.field(factory=ScalingSpec)
+    drain: DrainSpec = attrs.field(factory=DrainSpec)
+    update: UpdateSpec = attrs.field(factory=UpdateSpec)
+    master: MasterSpec = attrs.field(factory=MasterSpec)
+    runtime: Choice = attrs.field(factory=lambda: Choice("local"))
+    api: ApiSpec = attrs.field(factory=ApiSpec)
+    discovery: tuple[DiscoverySpec, ...] = ()
+    authorizer: Choice = attrs.field(factory=lambda: Choice("none"))
+    admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    secrets: tuple[Choice, ...] = ()
+    farm: FarmSpec | None = None
+    log: LogSpec = attrs.field(factory=LogSpec)
+
+
+def problems(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
+    """Yield (path, what contradicts what) for every contradiction between parts of *spec*."""
+    replicas = spec.replicas
+    if replicas.min > replicas.max:
+        yield (
+            "replicas.max",
+            f"= {replicas.max} is below replicas.min = {replicas.min}; raise the one or lower the other",
+        )
+    elif replicas.initial is not None and not replicas.min <= replicas.initial <= replicas.max:
+        yield (
+            "replicas.initial",
+            f"= {replicas.initial} is outside replicas.min = {replicas.min} and replicas.max = {replicas.max}",
+        )
+    instance = spec.instance
+    if instance.replace_after_s < instance.unready_after_s:
+        yield (
+            "instance.replace_after",
+            f"= {instance.replace_after_s:g}s is below instance.unready_after = {instance.unready_after_s:g}s",
+        )
+    ranks, gpus = instance.parallelism.ranks, instance.resources.gpus
+    if ranks > 1 and gpus not in (0, ranks):
+        yield (
+            "instance.resources.gpus",
+            f"= {gpus}, but parallelism.tensor x pipeline = {ranks}; they must be equal",
+        )
+    if spec.update.surge == 0 and spec.update.max_unavailable == 0:
+        yield "update.surge", "= 0 with update.max_unavailable = 0: no update could ever begin"
+    ports = [
+        (key, port)
+        for key in ("http_port", "grpc_port", "metrics_port")
+        if (port := getattr(spec.triton, key))
+    ]
+    for index, (key, port) in enumerate(ports):
+        for other, same in ports[:index]:
+            if port == same:
+                yield f"triton.{key}", f"= {port} is also triton.{other}; give each its own port"

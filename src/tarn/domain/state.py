@@ -1,0 +1,56 @@
+"""What a master must not forget: saved by the StateStore, read by the next master."""
+
+import attrs
+
+from tarn.domain.scaling import Decision
+
+__all__ = ["SCHEMA", "Pause", "SavedState"]
+
+SCHEMA = 1
+"""Version of the saved form; a newer one is refused in words, never guessed."""
+
+
+@attrs.frozen
+class Pause:
+    """Scaling decisions stop until then; dead instances are still replaced."""
+
+    until: float
+    """Wall time, Unix seconds."""
+    reason: str = ""
+
+
+@attrs.frozen
+class SavedState:
+    """Desired and manual size, pause, counters, drains, back-offs: all times are wall seconds."""
+
+    desired: int
+    next_number: int = 1
+    """The next instance number; ids are never reused."""
+    spec_revision: int = 1
+    """Counts what users asked; ``If-Match`` names it."""
+    view_revision: int = 0
+    wish_revision: int = 0
+    manual: int | None = None
+    """Size that a person set; None: the policy decides."""
+    min: int | None = None
+    """Set by ``adapt``; None: the spec's."""
+    max: int | None = None
+    pause: Pause | None = None
+    changed_at: float = 0.0
+    """Last change of size by the policy; clamped to the present when read."""
+    strikes: int = 0
+    """Quick failures in a row."""
+    retry_at: float = 0.0
+    """No launch before; clamped when read."""
+    halted: str = ""
+    """Why launching was given up; empty while it goes on."""
+    drains: tuple[tuple[str, float, str], ...] = ()
+    """(instance id, since, reason) of drains in work."""
+    condemned: frozenset[str] = frozenset()
+    """Those drains that replace a broken instance."""
+    stops: frozenset[str] = frozenset()
+    """Instances whose stop was posted."""
+    ending: bool = False
+    """``down`` was asked: everything drains, nothing is launched."""
+    decisions: tuple[Decision, ...] = ()
+    """The last few, so that cooldowns and explanations survive."""

@@ -1,0 +1,50 @@
+"""What followers are told, and what they answer."""
+
+import attrs
+
+from tarn.domain.endpoint import Endpoint
+from tarn.domain.epoch import Epoch
+
+__all__ = ["Applied", "DiscoveryView", "Member"]
+
+
+@attrs.frozen(order=True)
+class Member:
+    """One endpoint that may get traffic."""
+
+    instance_id: str
+    container_id: str
+    endpoint: Endpoint
+    spec_hash: str
+    weight: int = 100
+
+
+@attrs.frozen
+class DiscoveryView:
+    """The whole truth about who may get traffic.
+
+    A complete newer view is obeyed even when empty; an incomplete one (from a new master that has
+    not yet probed what it recovered) adds but removes nothing. The revision moves only when the
+    ordered members do.
+    """
+
+    epoch: Epoch
+    revision: int
+    complete: bool
+    members: tuple[Member, ...] = ()
+    """Sorted by instance id."""
+
+
+@attrs.frozen
+class Applied:
+    """What one follower says it did: acknowledged revision, when, and how much is still open."""
+
+    name: str
+    epoch: Epoch
+    revision: int
+    at: float
+    """Wall time, Unix seconds."""
+    error: str = ""
+    """Why it could not; empty when it did."""
+    sessions: tuple[tuple[str, int], ...] = ()
+    """(instance id, open sessions) where the follower can count them."""

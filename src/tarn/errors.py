@@ -1,0 +1,214 @@
+"""Every error that TARN raises on purpose.
+
+::
+
+    TarnError                    where, found, right, next_step; exit code 1
+    ├── ConfigError              (also ValueError) what the user wrote cannot be meant; exit code 2
+    │   └── ConfigErrors         all of them at once
+    ├── RefusedError             a request that the limits or the present state forbid; exit code 2
+    ├── ConflictError            somebody else changed it first (If-Match); exit code 1
+    ├── PluginError              a plugin broke the rules of its hook
+    │   └── ProviderMissingError no plugin offers the name, or its modules are absent; exit code 6
+    ├── ProviderError            a provider could not do its work
+    │   ├── LaunchError
+    │   ├── StorageError
+    │   └── DiscoveryError
+    ├── NotFoundError            no such cluster, instance or code; exit code 3
+    ├── UnreachableError         it exists and does not answer; exit code 3
+    ├── TimedOutError            a deadline passed; exit code 4
+    ├── NotAuthorizedError       the authorizer said no, or the api token is wrong; exit code 5
+    └── Superseded               a master with a higher epoch is at work
+
+Callers branch on the class and the attributes, never on the text.
+"""
+
+from collections.abc import Sequence
+
+__all__ = [
+    "ConfigError",
+    "ConfigErrors",
+    "ConflictError",
+    "DiscoveryError",
+    "LaunchError",
+    "NotAuthorizedError",
+    "NotFoundError",
+    "PluginError",
+    "ProviderError",
+    "ProviderMissingError",
+    "RefusedError",
+    "StorageError",
+    "Superseded",
+    "TarnError",
+    "TimedOutError",
+    "UnreachableError",
+]
+
+
+class TarnError(Exception):
+    """Say where something is wrong, what was found, what would be right, and what to do.
+
+    Args:
+        found: What is the case, with values quoted and units written. The one required part.
+        code: ``TARN-nnnn`` from the table in ``tarn.domain.codes``.
+        where: File and key, instance, or address; empty when there is no place to name.
+        right: What would have been right.
+        next_step: What the reader can do now, best a command to paste.
+    """
+
+    exit_code = 1
+    default_code = "TARN-1000"
+
+    def __init__(
+        self, found: str, *, code: str = "", where: str = "", right: str = "", next_step: str = ""
+    ) -> None:
+        self.found = found
+        self.code = code or self.default_code
+        self.where = where
+        self.right = right
+        self.next_step = next_step
+        super().__init__(found)
+
+    def __str__(self) -> str:
+        """Render the parts as sentences on one line."""
+        text = f"{self.where}: {self.found}" if self.where else self.found
+        for part in (self.right, self.next_step):
+            if part:
+                text = f"{text.rstrip('.')}. {part}"
+        return text
+
+
+class ConfigError(TarnError, ValueError):
+    """What the user wrote cannot be meant."""
+
+    exit_code = 2
+    default_code = "TARN-2000"
+
+
+class ConfigErrors(ConfigError):  # noqa: N818 (a plural on purpose)
+    """Every configuration error of one reading, at once."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__(
+            "\n".join(str(e) for e in self.errors), code=self.errors[0].code if self.errors else ""
+        )
+
+
+class RefusedError(TarnError):
+    """The limits, or the present state, forbid what was asked."""
+
+    exit_code = 2
+    default_code = "TARN-2100"
+
+
+class ConflictError(TarnError):
+    """Somebody changed the cluster since the revision that the request names."""
+
+    default_code = "TARN-2101"
+
+    def __init__(self, found: str, *, spec_revision: int, next_step: str = "") -> None:
+        self.spec_revision = spec_revision
+        super().__init__(found, next_step=next_step)
+
+
+class PluginError(TarnError):
+    """A plugin broke the rules of its hook; ``plugin`` names the culprit."""
+
+    default_code = "TARN-6000"
+
+    def __init__(self, plugin: str, found: str, *, right: str = "", next_step: str = "") -> None:
+        self.plugin = plugin
+        super().__init__(found, where=f"plugin {plugin}", right=right, next_step=next_step)
+
+
+class ProviderMissingError(PluginError):
+    """No plugin offers the name, or the modules it needs are not installed."""
+
+    exit_code = 6
+    default_code = "TARN-6001"
+
+
+class ProviderError(TarnError):
+    """A provider could not do its work; ``retry_after_s`` None: trying again is pointless."""
+
+    default_code = "TARN-3000"
+
+    def __init__(  # noqa: PLR0913 (the parts of a message, all by keyword)
+        self,
+        provider: str,
+        found: str,
+        *,
+        retry_after_s: float | None = None,
+        code: str = "",
+        where: str = "",
+        right: str = "",
+        next_step: str = "",
+    ) -> None:
+        self.provider = provider
+        self.retry_after_s = retry_after_s
+        super().__init__(
+            found, code=code, where=where or provider, right=right, next_step=next_step
+        )
+
+
+class LaunchError(ProviderError):
+    """A runtime could not start an instance."""
+
+    default_code = "TARN-3100"
+
+
+class StorageError(ProviderError):
+    """A storage could not find, read or copy what the spec names."""
+
+    default_code = "TARN-3200"
+
+
+class DiscoveryError(ProviderError):
+    """A discovery could not publish a view."""
+
+    default_code = "TARN-3300"
+
+
+class NotFoundError(TarnError):
+    """There is no such cluster, instance or code."""
+
+    exit_code = 3
+    default_code = "TARN-4000"
+
+
+class UnreachableError(TarnError):
+    """It exists, and does not answer."""
+
+    exit_code = 3
+    default_code = "TARN-4001"
+
+
+class TimedOutError(TarnError):
+    """A deadline passed."""
+
+    exit_code = 4
+    default_code = "TARN-4002"
+
+
+class NotAuthorizedError(TarnError):
+    """The authorizer said no, or the api token is missing or wrong."""
+
+    exit_code = 5
+    default_code = "TARN-5000"
+
+    def __init__(
+        self, principal: str, action: str, model: str = "", *, next_step: str = ""
+    ) -> None:
+        self.principal, self.action, self.model = principal, action, model
+        of = f" on model '{model}'" if model else ""
+        super().__init__(f"{principal} may not {action}{of}", next_step=next_step)
+
+
+class Superseded(TarnError):  # noqa: N818 (a state of affairs, not a fault)
+    """A master with a higher epoch is at work; this one leaves everything as it is."""
+
+    default_code = "TARN-1001"
+
+    def __init__(self, mine: str, theirs: str) -> None:
+        self.mine, self.theirs = mine, theirs
+        super().__init__(f"epoch {mine} was superseded by {theirs}")

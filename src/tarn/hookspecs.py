@@ -1,0 +1,178 @@
+"""Every hook. Hooks find and announce; the Protocols in `tarn.interfaces` do the work.
+
+The offering hooks are called once, when plugins are loaded, on the thread that loads them: open
+nothing and import nothing heavy there. An exception in one is a `PluginError` that names the
+plugin. Two plugins that offer one name is a `PluginError` too.
+
+The announcing hooks (`tarn_event` and those after it) run on the master's *announcer* thread, in
+order, from a bounded queue: a slow plugin loses announcements (counted, and shown in ``/health``),
+and never slows a tick. An exception there is counted and logged with the plugin's name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import attrs
+import click
+import pluggy
+
+from tarn.domain import ClusterSpec, Decision, Epoch, Event, Instance
+from tarn.interfaces import (
+    Authorizer,
+    CeilingSource,
+    ClientContext,
+    Deployer,
+    Discovery,
+    Finding,
+    MasterContext,
+    Runtime,
+    RuntimeCapabilities,
+    ScalingPolicy,
+    SecretStore,
+    Signal,
+    StateStore,
+    Storage,
+)
+
+__all__ = ["Factory", "RuntimeFactory", "StorageFactory", "hookimpl", "hookspec"]
+
+hookspec = pluggy.HookspecMarker("tarn")
+hookimpl = pluggy.HookimplMarker("tarn")
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Factory(Generic[T]):
+    """What a plugin offers under one name: its settings, and how to make the provider."""
+
+    settings: type[Any]
+    """An attrs class: validation, JSON Schema and `tarn plugins` come from it."""
+    create: Callable[[Any, MasterContext], T]
+    """Called once in a master, only for the chosen name."""
+    summary: str
+    """One line for `tarn plugins`."""
+    requires: tuple[str, ...] = ()
+    """Modules it needs; a missing one becomes one clear line."""
+    extra: str = ""
+    """The extra of the distribution that brings them."""
+
+
+@attrs.frozen
+class RuntimeFactory:
+    """What a runtime plugin offers: its client side, its master side, and its memory."""
+
+    settings: type[Any]
+    deployer: Callable[[Any, ClientContext], Deployer]
+    runtime: Callable[[Any, MasterContext], Runtime]
+    state_store: Callable[[Any, MasterContext], StateStore]
+    epoch: Callable[[Any, Path, Mapping[str, str]], Epoch]
+    """Claim the epoch of a master that starts: (settings, its directory, environment). Once, first."""
+    capabilities: RuntimeCapabilities
+    summary: str
+    requires: tuple[str, ...] = ()
+    extra: str = ""
+
+
+@attrs.frozen
+class StorageFactory:
+    """What a storage plugin offers: the schemes it claims, and how to make it."""
+
+    schemes: frozenset[str]
+    """URI schemes; ``""`` claims a bare path, ``"*"`` whatever nobody else claims."""
+    create: Callable[[], Storage]
+    summary: str
+    requires: tuple[str, ...] = ()
+    extra: str = ""
+
+
+@hookspec
+def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
+    """Offer runtimes, by the name written in ``runtime.use``."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_storages() -> Mapping[str, StorageFactory]:
+    """Offer storages; the URI's scheme chooses, so no spec names one."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
+    """Offer discoveries, by the name written in ``discovery[].use``."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_authorizers() -> Mapping[str, Factory[Authorizer]]:
+    """Offer authorizers, by the name written in ``authorizer.use``."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer scaling policies, by the name written in ``scaling.use``."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_secret_stores() -> Mapping[str, Factory[SecretStore]]:
+    """Offer secret stores, by the name written in ``secrets[].use``."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_signals() -> Mapping[str, Factory[Signal]]:
+    """Offer signals, by the name that policies ask for."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_ceilings() -> Mapping[str, Factory[CeilingSource]]:
+    """Offer sources of a farm's ceiling, by the farm's type."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_doctor_checks(
+    spec: ClusterSpec,
+) -> Iterable[Callable[[ClientContext], Iterable[Finding]]]:
+    """Offer checks of the surroundings of *spec*; each runs with a deadline, on a pool."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_cli(commands: click.Group) -> None:
+    """Add commands to `tarn`. Called when the command line starts: import nothing heavy here."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_event(event: Event) -> None:
+    """Hear that something happened (first time, or once more)."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_instance_changed(before: Instance | None, after: Instance) -> None:
+    """Hear that an instance was made or changed its state."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_decision(decision: Decision) -> None:
+    """Hear that the desired size changed."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_master_started(context: MasterContext) -> None:
+    """Hear that a master took up its work."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_master_stopping(context: MasterContext, outcome: str) -> None:
+    """Hear that a master ends: ``left``, ``ended`` or ``superseded``. At most 100 ms are waited."""
+    raise NotImplementedError

@@ -1,0 +1,1 @@
+"""What Triton is, for any runtime."""

@@ -1,0 +1,1 @@
+"""Storages: how a model repository reaches the instances."""
