@@ -67,7 +67,7 @@ class RuntimeFactory:
     runtime: Callable[[Any, MasterContext], Runtime]
     state_store: Callable[[Any, MasterContext], StateStore]
     epoch: Callable[[Any, Path, Mapping[str, str]], Epoch]
-    """Claim the epoch of a master that starts: (settings, its directory, environment). Once, first."""
+    """Claim the epoch of a starting master: (settings, its directory, environment)."""
     capabilities: RuntimeCapabilities
     summary: str
     requires: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ class Launch:
     triton: TritonSpec
     instance: InstanceSpec
     repository: str
-    """Where the staged repository lies for the instance: a local path or what the node localizes."""
+    """Where the staged repository lies: a local path, or what the node localizes."""
     spec_hash: str
 
 

@@ -29,7 +29,7 @@ class Reading:
     live: Sample[bool] = attrs.field(default=Unknown("not probed yet"))
     """``/v2/health/live``. Unknown by time-out says nothing; see ``gone``."""
     gone: str = ""
-    """Why it is certain that nothing listens any more (connection closed or refused); else empty."""
+    """Why it is certain that nothing listens any more (closed, refused); else empty."""
     models: Sample[tuple[ModelState, ...]] = attrs.field(default=Unknown("not probed yet"))
     """The repository index, sorted by name."""
     warm: bool = True

@@ -290,37 +290,39 @@ class ClusterSpec:
 
 def problems(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
     """Yield (path, what contradicts what) for every contradiction between parts of *spec*."""
-    replicas = spec.replicas
-    if replicas.min > replicas.max:
-        yield (
-            "replicas.max",
-            f"= {replicas.max} is below replicas.min = {replicas.min}; raise the one or lower the other",
-        )
-    elif replicas.initial is not None and not replicas.min <= replicas.initial <= replicas.max:
-        yield (
-            "replicas.initial",
-            f"= {replicas.initial} is outside replicas.min = {replicas.min} and replicas.max = {replicas.max}",
-        )
-    instance = spec.instance
-    if instance.replace_after_s < instance.unready_after_s:
-        yield (
-            "instance.replace_after",
-            f"= {instance.replace_after_s:g}s is below instance.unready_after = {instance.unready_after_s:g}s",
-        )
-    ranks, gpus = instance.parallelism.ranks, instance.resources.gpus
-    if ranks > 1 and gpus not in (0, ranks):
-        yield (
-            "instance.resources.gpus",
-            f"= {gpus}, but parallelism.tensor x pipeline = {ranks}; they must be equal",
-        )
+    yield from _size_problems(spec.replicas)
+    yield from _instance_problems(spec.instance)
+    yield from _port_problems(spec.triton)
     if spec.update.surge == 0 and spec.update.max_unavailable == 0:
         yield "update.surge", "= 0 with update.max_unavailable = 0: no update could ever begin"
-    ports = [
-        (key, port)
-        for key in ("http_port", "grpc_port", "metrics_port")
-        if (port := getattr(spec.triton, key))
-    ]
-    for index, (key, port) in enumerate(ports):
-        for other, same in ports[:index]:
-            if port == same:
-                yield f"triton.{key}", f"= {port} is also triton.{other}; give each its own port"
+
+
+def _size_problems(replicas: ReplicasSpec) -> Iterator[tuple[str, str]]:
+    low, high, initial = replicas.min, replicas.max, replicas.initial
+    if low > high:
+        found = f"= {high} is below replicas.min = {low}; raise the one or lower the other"
+        yield "replicas.max", found
+    elif initial is not None and not low <= initial <= high:
+        found = f"= {initial} is outside replicas.min = {low} and replicas.max = {high}"
+        yield "replicas.initial", found
+
+
+def _instance_problems(instance: InstanceSpec) -> Iterator[tuple[str, str]]:
+    unready_s, replace_s = instance.unready_after_s, instance.replace_after_s
+    if replace_s < unready_s:
+        found = f"= {replace_s:g}s is below instance.unready_after = {unready_s:g}s"
+        yield "instance.replace_after", found
+    ranks, gpus = instance.parallelism.ranks, instance.resources.gpus
+    if ranks > 1 and gpus not in (0, ranks):
+        found = f"= {gpus}, but parallelism.tensor x pipeline = {ranks}; they must be equal"
+        yield "instance.resources.gpus", found
+
+
+def _port_problems(triton: TritonSpec) -> Iterator[tuple[str, str]]:
+    taken: dict[int, str] = {}
+    for key in ("http_port", "grpc_port", "metrics_port"):
+        port = getattr(triton, key)
+        if port and port in taken:
+            yield f"triton.{key}", f"= {port} is also triton.{taken[port]}; give each its own port"
+        elif port:
+            taken[port] = key
