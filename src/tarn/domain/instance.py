@@ -65,10 +65,22 @@ class Instance:
     """Monotonic seconds at which it first became ready; None before."""
     silent_s: float | None = None
     """Monotonic seconds since which it does not answer; None while it does."""
+    gone: bool = False
+    """It is certain that nothing listens any more; silence alone is never certain."""
     suspect: str = ""
     """Why a ready instance is kept out of the view; empty when it is in."""
+    busy_s: float | None = None
+    """Monotonic seconds at which ``busy`` was read."""
+    missing_s: float | None = None
+    """Monotonic seconds since which the runtime says nothing of it, though it did before."""
     condemned: bool = False
     """Draining because it is broken: stopped once withdrawn, without waiting for quiet."""
+    evicted: bool = False
+    """Draining because a person asked for it: replaced, and never returned."""
+    left_revision: int | None = None
+    """The first view revision without it; None while it is in, or never was."""
+    withdrawn_s: float | None = None
+    """Monotonic seconds at which every required follower had acknowledged that revision."""
     stop_posted: bool = False
     """Its stop was posted: no way back."""
 
@@ -76,6 +88,21 @@ class Instance:
     def in_view(self) -> bool:
         """Whether traffic may be sent to it."""
         return self.state is State.READY and not self.suspect and self.endpoint is not None
+
+    @property
+    def returnable(self) -> bool:
+        """Whether its drain may still be taken back."""
+        return (
+            self.state is State.DRAINING
+            and not (self.condemned or self.evicted or self.stop_posted)
+            and self.ready_s is not None
+        )
+
+    @property
+    def number(self) -> int:
+        """The ``nnnn`` of its id; 0 for an id that was not minted here."""
+        digits = self.id.rpartition("-")[2]
+        return int(digits) if digits.isdecimal() else 0
 
     @property
     def quiet(self) -> bool:

@@ -48,6 +48,8 @@ class SavedState:
     """(instance id, since, reason) of drains in work."""
     condemned: frozenset[str] = frozenset()
     """Those drains that replace a broken instance."""
+    evicted: frozenset[str] = frozenset()
+    """Those drains that a person asked for."""
     stops: frozenset[str] = frozenset()
     """Instances whose stop was posted."""
     ending: bool = False

@@ -1,0 +1,100 @@
+"""How anything that may block is asked for a whole state: one slot, the newest wins."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from tarn.errors import Superseded, TarnError
+from tarn.interfaces import Clock
+
+__all__ = ["Worker"]
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+
+class Worker(Generic[T]):
+    """One thread that does one thing with the newest item; posting never blocks.
+
+    An item in work is never cut. An item that failed is done again after a second, unless a newer
+    one has come. ``Superseded`` ends the worker, and is kept for the control thread to see.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[T], None], clock: Clock, wake: Callable[[], None]
+    ) -> None:
+        self.name = name
+        self._work = work
+        self._clock = clock
+        self._wake = wake
+        self._changed = threading.Condition()
+        self._slot: list[T] = []
+        self._closing = False
+        self._since_s: float | None = None
+        self.error: str = ""
+        """Why the newest item could not be done; empty when it could."""
+        self.superseded: Superseded | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def post(self, item: T) -> None:
+        """Leave *item* for the worker in place of one that it has not yet taken."""
+        with self._changed:
+            self._slot[:] = [item]
+            self._changed.notify()
+
+    def working_s(self) -> float:
+        """Return for how long the item in work has been in work; 0 when there is none."""
+        since_s = self._since_s
+        return 0.0 if since_s is None else self._clock.now_s() - since_s
+
+    def close(self, within_s: float) -> bool:
+        """Take no more items, and wait; False when the item in work did not end in time."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while (taken := self._take()) is not None:
+            if not self._do(taken[0]):
+                return
+
+    def _take(self) -> list[T] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._slot or self._closing, None)
+            if not self._slot:
+                return None
+            taken, self._slot = self._slot, []
+            return taken
+
+    def _do(self, item: T) -> bool:
+        self._since_s = self._clock.now_s()
+        try:
+            self._work(item)
+        except Superseded as error:
+            self.superseded = error
+        except TarnError as error:
+            self._failed(item, str(error))
+        except Exception as error:  # noqa: BLE001 (foreign code: shown, counted, tried again)
+            log.exception("%s raised", self.name)
+            self._failed(item, f"{type(error).__name__}: {error}")
+        else:
+            self.error = ""
+        finally:
+            self._since_s = None
+        self._wake()
+        return self.superseded is None
+
+    def _failed(self, item: T, error: str) -> None:
+        if error != self.error:
+            log.warning("%s: %s", self.name, error)
+        self.error = error
+        with self._changed:
+            self._changed.wait_for(lambda: self._slot or self._closing, RETRY_S)
+            if not self._slot and not self._closing:
+                self._slot[:] = [item]

@@ -1,0 +1,85 @@
+"""Make the snapshot that readers see. Pure; what did not change is not rendered again."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from tarn.control.render import render_instances, render_metrics
+from tarn.control.snapshot import Follower, Snapshot
+from tarn.domain import Epoch, Reading
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.standing import standing
+
+__all__ = ["Surroundings", "blank", "picture"]
+
+METRICS_EACH_S = 1.0
+"""``/metrics`` is rendered at most this often: it changes with every scrape."""
+
+
+@attrs.frozen
+class Surroundings:
+    """What a snapshot shows that is not the fleet itself."""
+
+    now_s: float
+    at: float
+    stale: bool = False
+    readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | None) -> Snapshot:
+    """Return the snapshot of *fleet*; bytes that cannot have changed are taken from *old*."""
+    state, reason = standing(fleet, rules, around.now_s)
+    snapshot = Snapshot(
+        at=around.at,
+        name=fleet.name,
+        runtime=rules.spec.runtime.use,
+        epoch=fleet.epoch,
+        state=state,
+        reason=reason,
+        spec_revision=fleet.spec_revision,
+        desired=fleet.desired,
+        limits=fleet.limits(rules),
+        manual=fleet.manual,
+        pause=fleet.pause,
+        instances=fleet.instances,
+        ended=fleet.ended,
+        view=fleet.view,
+        followers=_followers(fleet, rules, around.now_s),
+        events=fleet.events,
+        decisions=fleet.decisions,
+        faults=around.faults,
+        warnings=around.warnings,
+        stale=around.stale,
+        readings=around.readings,
+        event_totals=fleet.event_totals,
+    )
+    fresh = old is None or old.view is not fleet.view
+    text = render_instances(snapshot) if fresh or old is None else old.instances_text
+    if old is not None and old.metrics_text and around.at - old.metrics_at < METRICS_EACH_S:
+        metrics, metrics_at = old.metrics_text, old.metrics_at
+    else:
+        metrics, metrics_at = render_metrics(snapshot), around.at
+    return attrs.evolve(snapshot, instances_text=text, metrics_text=metrics, metrics_at=metrics_at)
+
+
+def _followers(fleet: Fleet, rules: Rules, now_s: float) -> tuple[Follower, ...]:
+    names = sorted({*fleet.followers, *rules.required})
+    return tuple(_follower(name, fleet, rules, now_s) for name in names)
+
+
+def _follower(name: str, fleet: Fleet, rules: Rules, now_s: float) -> Follower:
+    known = fleet.followers.get(name)
+    required = name in rules.required
+    if known is None:
+        return Follower(name, required, -1, None)
+    age_s = None if known.heard_s is None else now_s - known.heard_s
+    lost = known.lease_until_s is not None and known.lease_until_s < now_s
+    return Follower(name, required, known.revision, age_s, lost, known.error)
+
+
+def blank(name: str, runtime: str, epoch: Epoch, rules: Rules, at: float) -> Snapshot:
+    """Return what is shown before the first tick: nothing is known, nothing is ready."""
+    empty = Fleet(name, epoch, 0)
+    return picture(empty, rules, Surroundings(0.0, at, stale=True), None)

@@ -1,0 +1,131 @@
+"""Everything the control thread carries from one tick to the next, as one value."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tarn.domain.epoch import Epoch
+from tarn.domain.events import Event, aggregate
+from tarn.domain.instance import Instance, State
+from tarn.domain.limits import Limits
+from tarn.domain.scaling import Decision
+from tarn.domain.spec import ClusterSpec
+from tarn.domain.state import Pause
+from tarn.domain.view import DiscoveryView
+
+__all__ = ["Fleet", "FollowerState", "Rules"]
+
+KEEP_ENDED = 20
+KEEP_DECISIONS = 100
+
+
+@attrs.frozen
+class FollowerState:
+    """What one follower last said in this epoch."""
+
+    revision: int = -1
+    """Last acknowledged; -1: it never came."""
+    heard_s: float | None = None
+    lease_until_s: float | None = None
+    """None: it lives in this process, so it has no lease to lose."""
+    error: str = ""
+
+
+@attrs.frozen
+class Rules:
+    """What a tick decides by: the spec, and what was made of it once."""
+
+    spec: ClusterSpec
+    spec_hash: str
+    required: frozenset[str] = frozenset()
+    """Names of the followers whose word a drain waits for."""
+    ceiling: int | None = None
+    ceiling_reason: str = ""
+
+
+@attrs.frozen
+class Fleet:
+    """One cluster as its master knows it. Times are monotonic seconds unless named ``at``."""
+
+    name: str
+    epoch: Epoch
+    desired: int
+    instances: tuple[Instance, ...] = ()
+    """Alive ones, by id."""
+    ended: tuple[Instance, ...] = ()
+    """The last few that stopped or failed, oldest first."""
+    next_number: int = 1
+    spec_revision: int = 1
+    view: DiscoveryView = attrs.field()
+    wish_revision: int = 0
+    manual: int | None = None
+    min: int | None = None
+    max: int | None = None
+    pause: Pause | None = None
+    changed_s: float | None = None
+    """When the policy last changed the size."""
+    strikes: int = 0
+    """Quick failures in a row."""
+    retry_s: float = 0.0
+    """No launch before."""
+    halted: str = ""
+    """Why launching was given up."""
+    ending: bool = False
+    frozen_s: float | None = None
+    """Since when replacements are frozen because the observer is suspect."""
+    settled: bool = False
+    """Every desired instance was ready once since the size was first asked for."""
+    short_s: float | None = None
+    """Since when fewer than desired are ready."""
+    unprobed: frozenset[str] = frozenset()
+    """Recovered instances that have not answered yet: until then the view is incomplete."""
+    started_s: float = 0.0
+    followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
+    decisions: tuple[Decision, ...] = ()
+    events: tuple[Event, ...] = ()
+    event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Code to how often it happened under this master; never falls."""
+
+    @view.default
+    def _empty_view(self) -> DiscoveryView:
+        return DiscoveryView(self.epoch, 0, complete=True)
+
+    def of(self, *states: State) -> tuple[Instance, ...]:
+        """Return the alive instances in any of *states*."""
+        return tuple(i for i in self.instances if i.state in states)
+
+    def limits(self, rules: Rules) -> Limits:
+        """Return the bounds in force: what ``adapt`` set, else the spec's, and the ceiling."""
+        replicas = rules.spec.replicas
+        low = replicas.min if self.min is None else self.min
+        high = replicas.max if self.max is None else self.max
+        return Limits(low, high, rules.ceiling, rules.ceiling_reason)
+
+    def note(self, at: float, code: str, subject: str, message: str) -> "Fleet":
+        """Return the fleet with one more event."""
+        return self.notes(at, [(code, subject, message)])
+
+    def notes(self, at: float, entries: Iterable[tuple[str, str, str]]) -> "Fleet":
+        """Return the fleet with more events: (code, subject, message) each."""
+        events, totals = self.events, dict(self.event_totals)
+        for code, subject, message in entries:
+            events = aggregate(events, Event(code, subject, message, at, at))
+            totals[code] = totals.get(code, 0) + 1
+        if events is self.events:
+            return self
+        return attrs.evolve(self, events=events, event_totals=totals)
+
+    def with_instances(self, instances: Iterable[Instance]) -> "Fleet":
+        """Return the fleet with *instances* sorted into alive and ended."""
+        alive: list[Instance] = []
+        over: list[Instance] = []
+        for instance in instances:
+            gone = instance.state in (State.STOPPED, State.FAILED)
+            (over if gone else alive).append(instance)
+        ended = self.ended if not over else (*self.ended, *over)[-KEEP_ENDED:]
+        return attrs.evolve(self, instances=tuple(alive), ended=ended)
+
+    def decided(self, decision: Decision) -> "Fleet":
+        """Return the fleet with its new size and one more decision."""
+        decisions = (*self.decisions, decision)[-KEEP_DECISIONS:]
+        return attrs.evolve(self, desired=decision.desired, decisions=decisions)

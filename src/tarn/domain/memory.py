@@ -1,0 +1,117 @@
+"""What a master saves of its fleet, and how the next one begins from it."""
+
+from tarn.domain.epoch import Epoch
+from tarn.domain.facts import Recovered, Running
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.instance import Instance, State
+from tarn.domain.scaling import Decision
+from tarn.domain.state import SavedState
+from tarn.domain.view import DiscoveryView
+
+__all__ = ["begin", "saved"]
+
+KEEP_DECISIONS = 10
+
+
+def saved(fleet: Fleet, past_s: float) -> SavedState:
+    """Return what must not be forgotten of *fleet*.
+
+    *past_s* is wall minus monotonic time, taken once, so that an unchanged fleet saves equal.
+    """
+    draining = fleet.of(State.DRAINING)
+    return SavedState(
+        desired=fleet.desired,
+        next_number=fleet.next_number,
+        spec_revision=fleet.spec_revision,
+        view_revision=fleet.view.revision,
+        wish_revision=fleet.wish_revision,
+        manual=fleet.manual,
+        min=fleet.min,
+        max=fleet.max,
+        pause=fleet.pause,
+        changed_at=0.0 if fleet.changed_s is None else fleet.changed_s + past_s,
+        strikes=fleet.strikes,
+        retry_at=fleet.retry_s + past_s if fleet.strikes else 0.0,
+        halted=fleet.halted,
+        drains=tuple((i.id, i.since_s + past_s, i.reason) for i in draining),
+        condemned=frozenset(i.id for i in draining if i.condemned),
+        evicted=frozenset(i.id for i in draining if i.evicted),
+        stops=frozenset(i.id for i in draining if i.stop_posted),
+        ending=fleet.ending,
+        decisions=fleet.decisions[-KEEP_DECISIONS:],
+    )
+
+
+def begin(  # noqa: PLR0913 (everything a master knows when it starts)
+    epoch: Epoch,
+    state: SavedState | None,
+    recovered: Recovered,
+    rules: Rules,
+    *,
+    now_s: float,
+    at: float,
+) -> Fleet:
+    """Return the fleet that a starting master takes up.
+
+    Without a saved state the size is what was found alive, within the limits, or ``initial``.
+    Stamps from the future (the wall clock was set back) are clamped to the present.
+    """
+    replicas = rules.spec.replicas
+    found = len(recovered.running)
+    fallback = max(found, replicas.min if replicas.initial is None else replicas.initial)
+    state = state or SavedState(desired=min(fallback, replicas.max))
+    instances = tuple(
+        sorted((_recover(r, state, now_s, at) for r in recovered.running), key=lambda i: i.id)
+    )
+    numbers = (i.number + 1 for i in instances)
+    fleet = Fleet(
+        rules.spec.name,
+        epoch,
+        state.desired,
+        instances,
+        next_number=max((state.next_number, *numbers)),
+        spec_revision=state.spec_revision,
+        view=DiscoveryView(epoch, state.view_revision, complete=not instances),
+        wish_revision=state.wish_revision,
+        manual=state.manual,
+        min=state.min,
+        max=state.max,
+        pause=state.pause,
+        changed_s=_monotonic(state.changed_at, now_s, at) if state.changed_at else None,
+        strikes=state.strikes,
+        retry_s=now_s + min(max(0.0, state.retry_at - at), 60.0),
+        halted=state.halted,
+        ending=state.ending,
+        unprobed=frozenset(i.id for i in instances if i.state is State.STARTING),
+        started_s=now_s,
+        decisions=state.decisions
+        or (Decision(at, None, state.desired, "start", "the first size"),),
+    )
+    fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
+    return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
+
+
+def _monotonic(stamp: float, now_s: float, at: float) -> float:
+    return now_s - max(0.0, at - stamp)
+
+
+def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Instance:
+    drains = {id_: (since, reason) for id_, since, reason in state.drains}
+    since, reason = drains.get(fact.instance_id, (at, ""))
+    draining = fact.instance_id in drains or fact.instance_id in state.stops
+    return Instance(
+        fact.instance_id,
+        fact.spec_hash,
+        State.DRAINING if draining else State.STARTING,
+        _monotonic(since, now_s, at) if draining else now_s,
+        now_s,
+        reason,
+        container_id=fact.container_id,
+        node=fact.node,
+        endpoint=fact.endpoint,
+        ranks=fact.ranks,
+        ready_s=now_s if draining else None,
+        condemned=fact.instance_id in state.condemned,
+        evicted=fact.instance_id in state.evicted,
+        stop_posted=fact.instance_id in state.stops,
+    )

@@ -1,0 +1,150 @@
+"""What each command does to the fleet, and when it is refused."""
+
+from typing import assert_never
+
+import attrs
+
+from tarn.domain.command import (
+    Acknowledge,
+    Adapt,
+    Command,
+    Done,
+    Down,
+    Drain,
+    PauseScaling,
+    Resume,
+    Scale,
+)
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.follow_up import acknowledged
+from tarn.domain.instance import State
+from tarn.domain.state import Pause
+from tarn.errors import ConflictError, NotFoundError, RefusedError
+
+__all__ = ["obey"]
+
+
+def obey(  # noqa: PLR0913 (a command, its condition, and when)
+    fleet: Fleet,
+    command: Command,
+    rules: Rules,
+    *,
+    now_s: float,
+    at: float,
+    if_match: int | None = None,
+) -> tuple[Fleet, Done]:
+    """Return *fleet* after *command*, and the answer.
+
+    Raises:
+        ConflictError: *if_match* is not the present spec revision.
+        RefusedError: The limits or the state forbid it.
+        NotFoundError: There is no such instance.
+    """
+    if isinstance(command, Acknowledge):
+        lease_s = command.lease_s
+        fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s)
+        return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
+    if if_match is not None and if_match != fleet.spec_revision:
+        raise ConflictError(
+            f"the spec revision is {fleet.spec_revision}, not {if_match}",
+            spec_revision=fleet.spec_revision,
+            next_step="Look at `tarn status`, then ask again",
+        )
+    if fleet.ending and not isinstance(command, Down):
+        raise RefusedError(f"{fleet.name} is ending", next_step="`tarn up` starts it again")
+    after, message = _changed(fleet, command, rules, now_s, at)
+    if after is fleet:
+        return fleet, Done(fleet.spec_revision, message)
+    after = attrs.evolve(after, spec_revision=fleet.spec_revision + 1)
+    return after, Done(after.spec_revision, message)
+
+
+def _changed(  # noqa: C901, PLR0911 (one arm for each command, nothing else)
+    fleet: Fleet, command: Command, rules: Rules, now_s: float, at: float
+) -> tuple[Fleet, str]:
+    match command:
+        case Scale():
+            return _scale(fleet, command, rules)
+        case Adapt():
+            return _adapt(fleet, command, rules)
+        case PauseScaling():
+            return _pause(fleet, command, at)
+        case Resume():
+            return _resume(fleet, at)
+        case Drain(instance_id=instance_id):
+            return _drain(fleet, instance_id, now_s, at)
+        case Down():
+            return _down(fleet, at)
+        case Acknowledge():
+            raise AssertionError("acknowledgements change no spec")
+        case _:
+            assert_never(command)
+
+
+def _scale(fleet: Fleet, command: Scale, rules: Rules) -> tuple[Fleet, str]:
+    if command.replicas is None:
+        return attrs.evolve(fleet, manual=None), "the policy decides the size"
+    limits = fleet.limits(rules)
+    if not limits.min <= command.replicas <= limits.max:
+        raise RefusedError(
+            f"{command.replicas} replicas are outside the limits",
+            where=fleet.name,
+            right=f"{limits.min} to {limits.max} are allowed",
+            next_step="`tarn adapt --min N --max M` changes the limits",
+        )
+    return attrs.evolve(fleet, manual=command.replicas), f"{command.replicas} replicas, by hand"
+
+
+def _adapt(fleet: Fleet, command: Adapt, rules: Rules) -> tuple[Fleet, str]:
+    limits = fleet.limits(rules)
+    low = limits.min if command.min is None else command.min
+    high = limits.max if command.max is None else command.max
+    if not 0 <= low <= high:
+        raise RefusedError(
+            f"min {low} and max {high} cannot both be meant",
+            where=fleet.name,
+            right=f"0 <= min <= max; the present limits are {limits.min} to {limits.max}",
+        )
+    return attrs.evolve(
+        fleet, manual=None, min=low, max=high
+    ), f"the policy decides, {low} to {high}"
+
+
+def _pause(fleet: Fleet, command: PauseScaling, at: float) -> tuple[Fleet, str]:
+    paused = attrs.evolve(fleet, pause=Pause(at + command.for_s, command.reason))
+    message = f"for {command.for_s:g} s" + (f": {command.reason}" if command.reason else "")
+    return paused.note(at, "TARN-1201", fleet.name, message), f"paused {message}"
+
+
+def _down(fleet: Fleet, at: float) -> tuple[Fleet, str]:
+    if fleet.ending:
+        return fleet, "it is ending already"
+    ended = attrs.evolve(fleet, ending=True, frozen_s=None)
+    return ended.note(at, "TARN-1203", fleet.name, "down was asked"), "it ends"
+
+
+def _resume(fleet: Fleet, at: float) -> tuple[Fleet, str]:
+    resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
+    if resumed == fleet:
+        return fleet, "nothing was paused, halted or frozen"
+    return resumed.note(at, "TARN-1202", fleet.name, "resumed"), "resumed"
+
+
+def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fleet, str]:
+    found = next((i for i in fleet.instances if i.id == instance_id), None)
+    if found is None:
+        ids = ", ".join(i.id for i in fleet.instances) or "none"
+        raise NotFoundError(
+            f"there is no instance '{instance_id}'", where=fleet.name, right=f"Alive: {ids}"
+        )
+    if found.state is State.DRAINING and found.evicted:
+        return fleet, f"{instance_id} is draining already"
+    drained = found.become(State.DRAINING, now_s, "a person asked for it")
+    drained = attrs.evolve(
+        drained, evicted=True, stop_posted=found.stop_posted or found.endpoint is None
+    )
+    others = (drained if i.id == instance_id else i for i in fleet.instances)
+    fleet = attrs.evolve(fleet, instances=tuple(others))
+    return fleet.note(
+        at, "TARN-1103", instance_id, "a person asked for it"
+    ), f"{instance_id} drains"

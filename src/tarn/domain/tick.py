@@ -1,0 +1,88 @@
+"""One tick: fold facts, decide, enact. The same code runs in the master, in tests and in replay."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from tarn.domain.enact import enact
+from tarn.domain.facts import Fact
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fold import fold_facts, fold_readings
+from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
+from tarn.domain.guard import guard
+from tarn.domain.instance import State
+from tarn.domain.plan import plan
+from tarn.domain.reading import Reading
+from tarn.domain.samples import Sample, Unknown
+from tarn.domain.scaling import Wish
+from tarn.domain.sizing import size
+from tarn.domain.view import Applied
+
+__all__ = ["Seen", "tick"]
+
+PROBE_WITHIN_S = 30.0
+"""A recovered instance that has not answered by then no longer holds the view incomplete."""
+
+
+@attrs.frozen
+class Seen:
+    """Everything a tick looks at, taken at one moment."""
+
+    now_s: float
+    at: float
+    facts: tuple[Fact, ...] = ()
+    readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
+    applied: tuple[Applied, ...] = ()
+    """The word of the followers in this process."""
+    wish: Sample[Wish] = attrs.field(default=Unknown("no policy has answered yet"))
+    late: bool = False
+    """This tick came much later than it should."""
+
+
+def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
+    """Return the fleet after one tick. What to post is read from it: the wish and the view."""
+    now_s, at = seen.now_s, seen.at
+    fleet = fold_facts(fleet, seen.facts, now_s, at)
+    fleet = fold_readings(fleet, seen.readings, rules, now_s, at)
+    for applied in seen.applied:
+        fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
+    silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
+    fleet = guard(fleet, now_s, at, late=seen.late, silence_s=silence_s)
+    fleet = _end_pause(fleet, at)
+    fleet = size(fleet, rules, seen.wish, now_s, at)
+    fleet = enact(fleet, plan(fleet, rules, now_s), rules, now_s, at)
+    fleet = _probed(fleet, seen.readings, now_s)
+    fleet = publish_view(fleet)
+    fleet = withdrawals(fleet, rules, now_s, at)
+    return _settle(fleet, now_s)
+
+
+def _end_pause(fleet: Fleet, at: float) -> Fleet:
+    if fleet.pause is None or at < fleet.pause.until:
+        return fleet
+    return attrs.evolve(fleet, pause=None).note(at, "TARN-1202", fleet.name, "the pause is over")
+
+
+def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Fleet:
+    """Strike off the recovered instances that are ready, over, or have had their time."""
+    if not fleet.unprobed:
+        return fleet
+    waiting = {i.id for i in fleet.of(State.STARTING) if i.id in fleet.unprobed}
+    answered = {id_ for id_ in waiting if (r := readings.get(id_)) and (r.gone or _settled(r))}
+    over = now_s - fleet.started_s >= PROBE_WITHIN_S
+    unprobed = frozenset() if over else frozenset(waiting - answered)
+    return fleet if unprobed == fleet.unprobed else attrs.evolve(fleet, unprobed=unprobed)
+
+
+def _settled(reading: Reading) -> bool:
+    return not isinstance(reading.models, Unknown) and not any(
+        m.state in ("LOADING", "UNLOADING") for m in reading.models.value
+    )
+
+
+def _settle(fleet: Fleet, now_s: float) -> Fleet:
+    short = len(fleet.view.members) < fleet.desired
+    if short == (fleet.short_s is not None) and (short or fleet.settled):
+        return fleet
+    short_s = (now_s if fleet.short_s is None else fleet.short_s) if short else None
+    return attrs.evolve(fleet, short_s=short_s, settled=fleet.settled or not short)
