@@ -73,6 +73,7 @@ class World:
         self.wish: RuntimeWish | None = None
         self.seen: tuple[Fact, ...] = ()
         self.faults: Counter[str] = Counter()
+        self.refused = 0
         self.kind = True
         self.epoch = Epoch(1, 1)
         self.fleet: Fleet = self.master(None)
@@ -130,7 +131,7 @@ class World:
         for id_, _ in sorted(wish.want):
             if id_ in self.processes or id_ in self.asked or id_ in self.ended:
                 continue
-            if self.play("rejected", 0.05):
+            if self.play("rejected", 0.15):
                 self.ended[id_] = Ended(id_, "hash", ExitStatus("rejected"))
             else:
                 self.asked[id_] = self.now_s + self.chance.choice((0.0, 1.0, 5.0))
@@ -152,16 +153,16 @@ class World:
                 self.processes[id_] = Process(id_, self.now_s, granted_s, serves_s)
         for process in list(self.processes.values()):
             process.busy = self.chance.choice((0, 0, 1, 3)) if self.kind else 0
-            if self.play("crash", 0.01):
+            if self.play("crash", 0.02):
                 process.dies_s = self.now_s
             if self.play("hang", 0.005):
                 process.hung_until_s = self.now_s + self.chance.choice((2.0, 10.0, 60.0))
             if process.dies_s is not None and process.dies_s <= self.now_s:
                 del self.processes[process.id]
-                if not self.play("completion lost", 0.1):
+                if not self.play("completion lost", 0.4):
                     status = ExitStatus("gone", 1, expected=process.stopping)
                     self.ended[process.id] = Ended(process.id, "hash", status)
-        if self.play("doubled", 0.01):
+        if self.play("doubled", 0.03):
             stray = f"w-{self.chance.randrange(1, max(2, self.fleet.next_number)):04d}"
             alive = {i.id for i in self.fleet.instances}
             if stray not in self.processes and stray not in alive and stray not in self.asked:
