@@ -1,7 +1,7 @@
 """One frozen picture of the cluster, with the bytes that are asked for most already rendered."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -14,6 +14,7 @@ from tarn.domain import (
     Instance,
     Limits,
     Pause,
+    Reading,
 )
 
 __all__ = ["Board", "Follower", "Snapshot"]
@@ -65,6 +66,10 @@ class Snapshot:
     """One line for each thing a person should know, for ``status`` (may hold names)."""
     stale: bool
     """The master is fenced: this is what it last knew."""
+    readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
+    """Instance id to what was last scraped of it; for ``/metrics``."""
+    event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Code to how often it happened since this master started; never falls."""
     instances_text: bytes = b""
     """``/instances`` as text: ``host:port`` of each ready instance, a line each."""
     metrics_text: bytes = b""
