@@ -120,7 +120,7 @@ def _settle(answer: "asyncio.Future[Verdict]", verdict: Verdict) -> None:
 def _ask(authorizer: Authorizer, principal: Principal, action: str, model: str) -> Verdict:
     try:
         verdict = authorizer.check(principal, action, model)
-    except Exception:  # whatever it raises is a no, and is seen in the log
+    except Exception:  # noqa: BLE001 (whatever it raises is a no, and stands in the log)
         _LOG.exception("the authorizer raised")
         return Verdict(allowed=False, reason="the authorizer failed")
     if not isinstance(verdict, Verdict):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from typing import Protocol
+from typing import Protocol, cast
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
@@ -19,6 +19,8 @@ MOST_CONNECTIONS = 512
 """Half of the usual limit of open files; beyond it the answer is 503."""
 KEEP_ALIVE_S = 30
 START_WITHIN_S = 10.0
+CLOSE_WITHIN_S = 0.5
+"""For answers in work when the server ends; then they are cut."""
 LARGEST_HEAD = 64 * 1024
 
 
@@ -73,7 +75,7 @@ class Server:
             LaunchError: It did not come up within ten seconds.
         """
         self._app = app
-        self._uvicorn = uvicorn.Server(_config(app))
+        self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
         self._thread = threading.Thread(target=self._run, args=(self._uvicorn,), name="http")
         self._thread.start()
         self._settled.wait(START_WITHIN_S)
@@ -96,23 +98,34 @@ class Server:
         try:
             # A failed start is a SystemExit in uvicorn; here it is told by start().
             with contextlib.suppress(SystemExit):
-                asyncio.run(self._serve(server))
+                asyncio.run(server.serve(sockets=[self._socket]))
         finally:
             self._settled.set()
 
-    async def _serve(self, server: uvicorn.Server) -> None:
-        """Serve on this thread; uvicorn takes signals on the main thread only."""
-        watch = asyncio.create_task(self._watch(server))
-        try:
-            await server.serve(sockets=[self._socket])
-        finally:
-            watch.cancel()
 
-    async def _watch(self, server: uvicorn.Server) -> None:
-        while not server.started:
-            await asyncio.sleep(0.005)
-        self._settled.set()
-        await hang_up_on_idlers(server, self._head_within_s)
+class _Uvicorn(uvicorn.Server):
+    """A uvicorn that says when it serves, and hangs up on idlers.
+
+    It takes no signals: uvicorn takes them on the main thread only.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, settled: threading.Event, head_within_s: float
+    ) -> None:
+        super().__init__(config)
+        self._serves = settled
+        self._head_within_s = head_within_s
+        self._watch: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._watch = asyncio.create_task(hang_up_on_idlers(self, self._head_within_s))
+        self._serves.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
@@ -161,7 +174,7 @@ def _config(app: App) -> uvicorn.Config:
         loop="asyncio",
         proxy_headers=False,  # an address in a header is proof of nothing
         server_header=False,
-        timeout_graceful_shutdown=0,
+        timeout_graceful_shutdown=cast("int", CLOSE_WITHIN_S),  # any number of seconds will do
         timeout_keep_alive=KEEP_ALIVE_S,
         ws="none",
     )
