@@ -85,7 +85,7 @@ def error_answer(
     return json_answer({"error": body | more}, status, added)
 
 
-_QUALITY = re.compile(r";\s*q\s*=\s*([0-9.]+)")
+_QUALITY = re.compile(r";\s*q\s*=\s*([^;\s]*)")
 
 
 def wants_json(accept: str) -> bool:
