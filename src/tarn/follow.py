@@ -1,0 +1,368 @@
+"""The client of a master's HTTP API: ask, command, and follow its streams.
+
+Masters are never reached through a proxy variable, and the api token stands in no ``repr``, no
+URL and no error.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+import attrs
+import httpx
+
+from tarn.domain import Applied
+from tarn.errors import (
+    ConfigError,
+    ConflictError,
+    NotAuthorizedError,
+    NotFoundError,
+    ProviderError,
+    RefusedError,
+    TarnError,
+    TimedOutError,
+    UnreachableError,
+)
+from tarn.interfaces import ClusterRef
+
+__all__ = ["Api", "Message", "reach"]
+
+Json = dict[str, Any]
+
+CONNECT_WITHIN_S = 2.0
+SILENT_FOR_S = 25.0
+"""A stream says something each 10 s; silent for longer than two of these, it is lost."""
+FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 5.0
+
+
+@attrs.frozen
+class Message:
+    """One message of a stream; ``reset`` means: forget what you have, the whole follows."""
+
+    id: str
+    """Where to go on after this message; empty when it cannot be resumed from here."""
+    event: str
+    data: Json = attrs.field(hash=False)
+
+
+class Api:
+    """One master's API. Thread-safe but for ``close``.
+
+    Args:
+        url: Base URL, like ``http://127.0.0.1:40001``.
+        api_token: None where the master asks for none.
+        timeout_s: For each request as a whole to make progress; streams have their own.
+    """
+
+    def __init__(self, url: str, api_token: str | None, *, timeout_s: float = 5.0) -> None:
+        self.url = url.rstrip("/")
+        connect_s = min(CONNECT_WITHIN_S, timeout_s)
+        self._client = httpx.Client(
+            auth=_ApiToken(api_token),
+            timeout=httpx.Timeout(timeout_s, connect=connect_s),
+            trust_env=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"Api({self.url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._client.close()
+
+    def status(self) -> Json:
+        """Return what the master knows, in the shape of ``GET /api/v1/status``."""
+        return self.get("/api/v1/status")
+
+    def instances(self) -> Json:
+        """Return every instance that is alive, ``in_view`` marked."""
+        return self.get("/api/v1/instances")
+
+    def events(self) -> list[Json]:
+        """Return the events that the master keeps, oldest first."""
+        return list(self.get("/api/v1/events")["events"])
+
+    def decisions(self) -> list[Json]:
+        """Return the decisions that the master keeps, oldest first."""
+        return list(self.get("/api/v1/decisions")["decisions"])
+
+    def get(self, path: str) -> Json:
+        """Return the JSON object at *path*.
+
+        Raises:
+            TarnError: ``NotAuthorizedError``, ``NotFoundError``, ``UnreachableError``,
+                ``TimedOutError`` or another of the tree, by what the master answered.
+        """
+        return self._ask("GET", path)
+
+    def scale(self, replicas: int | None, if_match: int | None = None) -> Json:
+        """Set a manual size; None gives it back to the policy.
+
+        Raises:
+            RefusedError: Outside of min and max, which the error names.
+            ConflictError: *if_match* is not the present spec revision.
+        """
+        return self._put("scale", {"replicas": replicas}, if_match)
+
+    def adapt(
+        self,
+        min: int | None = None,  # noqa: A002 (the word of the spec)
+        max: int | None = None,  # noqa: A002
+        if_match: int | None = None,
+    ) -> Json:
+        """Give the size to the policy, between these bounds; None keeps a bound."""
+        return self._put("adapt", {"min": min, "max": max}, if_match)
+
+    def pause(self, for_s: float, reason: str = "", if_match: int | None = None) -> Json:
+        """Stop scaling decisions for *for_s* seconds."""
+        return self._put("pause", {"for": for_s, "reason": reason}, if_match)
+
+    def resume(self, if_match: int | None = None) -> Json:
+        """End a pause, thaw replacements, launch again after a halt."""
+        return self._put("resume", {}, if_match)
+
+    def drain(self, instance_id: str, if_match: int | None = None) -> Json:
+        """Withdraw, drain and replace one instance."""
+        return self._put("drain", {"instance": instance_id}, if_match)
+
+    def down(self, if_match: int | None = None) -> Json:
+        """End the cluster."""
+        return self._put("down", {}, if_match)
+
+    def acknowledge(self, applied: Applied, lease_s: float = 15.0) -> Json:
+        """Say what this follower applied; its word holds for *lease_s*."""
+        body = {
+            "epoch": str(applied.epoch),
+            "revision": applied.revision,
+            "at": applied.at,
+            "error": applied.error,
+            "sessions": dict(applied.sessions),
+            "lease": lease_s,
+        }
+        return self._put(f"followers/{applied.name}", body, None)
+
+    def stream(
+        self,
+        path: str = "events",
+        last_id: str | None = None,
+        stop: threading.Event | None = None,
+        *,
+        give_up_s: float = 60.0,
+    ) -> Iterator[Message]:
+        """Yield messages as they come; reconnect with back-off, and go on where it broke.
+
+        Args:
+            path: ``events``, ``decisions``, or ``stream`` for the view and the status.
+            last_id: ``Message.id`` to go on after; None begins with everything that is kept.
+            stop: Set it, from any thread, to end the iteration within a quarter of a second.
+            give_up_s: Without an answer for this long, ``UnreachableError`` is raised.
+        """
+        stop = stop or threading.Event()
+        lost_s, back_off_s = 0.0, FIRST_BACK_OFF_S
+        while not stop.is_set():
+            try:
+                for message in self._connected(path, last_id, stop):
+                    lost_s, back_off_s = 0.0, FIRST_BACK_OFF_S
+                    last_id = message.id or last_id
+                    yield message
+            except (UnreachableError, TimedOutError, ProviderError):
+                if lost_s >= give_up_s and not stop.is_set():
+                    raise
+            stop.wait(back_off_s)
+            lost_s += back_off_s
+            back_off_s = min(2 * back_off_s, LONGEST_BACK_OFF_S)
+
+    def _put(self, verb: str, body: Mapping[str, object], if_match: int | None) -> Json:
+        headers = {} if if_match is None else {"If-Match": f'"{if_match}"'}
+        return self._ask("PUT", f"/api/v1/{verb}", headers=headers, json=body)
+
+    def _ask(self, method: str, path: str, **arguments: Any) -> Json:
+        headers = {"Accept": "application/json", **arguments.pop("headers", {})}
+        with _translated(self.url):
+            url = f"{self.url}/{path.lstrip('/')}"
+            response = self._client.request(method, url, headers=headers, **arguments)
+        return _answer(response, self.url)
+
+    def _connected(
+        self, path: str, last_id: str | None, stop: threading.Event
+    ) -> Iterator[Message]:
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_id:
+            headers["Last-Event-ID"] = last_id
+        url = f"{self.url}/api/v1/{path.lstrip('/')}"
+        timeout = httpx.Timeout(SILENT_FOR_S, connect=CONNECT_WITHIN_S)
+        with (
+            _translated(self.url),
+            self._client.stream("GET", url, headers=headers, timeout=timeout) as response,
+        ):
+            if response.status_code != httpx.codes.OK:
+                response.read()
+                _answer(response, self.url)
+            with _cut_by(stop, response):
+                yield from _messages(response.iter_lines())
+
+
+class _ApiToken(httpx.Auth):
+    """Adds the api token to each request, so that no client's headers hold it."""
+
+    def __init__(self, api_token: str | None) -> None:
+        self._api_token = api_token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send *request* with the token."""
+        if self._api_token:
+            request.headers["X-TARN-Token"] = self._api_token
+        yield request
+
+
+def reach(ref: ClusterRef, api_token: str | None, *, timeout_s: float = 5.0) -> Api:
+    """Return the API of the master of *ref*: directly, else through its proxy URL.
+
+    A master is the right one when it answers with the cluster's name: a port may have been given
+    to somebody else meanwhile.
+
+    Raises:
+        UnreachableError: Nothing answers; the error names what was tried.
+        NotAuthorizedError: A master answers, and the api token is not its own.
+    """
+    refused: NotAuthorizedError | None = None
+    tried = []
+    for url in dict.fromkeys(u for u in (ref.url, ref.proxy_url) if u):
+        api = Api(url, api_token, timeout_s=timeout_s)
+        try:
+            name = api.status().get("name")
+        except NotAuthorizedError as error:
+            refused = error
+        except TarnError as error:
+            tried.append(str(error))
+        else:
+            if name == ref.name:
+                return api
+            tried.append(f"{url}: answers for cluster '{name}'")
+        api.close()
+    if refused is not None:
+        raise refused
+    found = "; ".join(tried) or "its master has no address yet"
+    raise UnreachableError(found, where=ref.name, next_step="`tarn up` starts a master again")
+
+
+@contextlib.contextmanager
+def _translated(url: str) -> Iterator[None]:
+    """Turn every error of the HTTP library into one of ours."""
+    try:
+        yield
+    except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        raise UnreachableError("no connection within the time limit", where=url) from error
+    except httpx.TimeoutException as error:
+        raise TimedOutError("no answer within the time limit", where=url) from error
+    except httpx.TransportError as error:
+        raise UnreachableError(f"no answer: {error}", where=url) from error
+    except httpx.InvalidURL as error:
+        raise UnreachableError(f"is no URL: {error}", where=url) from error
+
+
+def _answer(response: httpx.Response, url: str) -> Json:
+    """Return the JSON object of a good answer; raise what a bad one says."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if response.is_success and isinstance(body, dict):
+        return body
+    said = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(said, dict):
+        found = f"answered {response.status_code} and not as a master does"
+        raise UnreachableError(found, where=url)
+    raise _error(response, said, url)
+
+
+def _error(response: httpx.Response, said: Json, url: str) -> TarnError:
+    """Return the error that a master's answer stands for."""
+    found, next_step = str(said.get("found", "")), str(said.get("next_step", ""))
+    parts = {
+        "code": str(said.get("code", "")),
+        "where": str(said.get("where", "")),
+        "right": str(said.get("right", "")),
+        "next_step": next_step,
+    }
+    match response.status_code:
+        case 401 | 403:
+            principal, action = str(said.get("principal", "")), str(said.get("action", ""))
+            why = next_step or str(said.get("reason", ""))
+            return NotAuthorizedError(principal, action, str(said.get("model", "")), next_step=why)
+        case 412:
+            revision = int(said.get("spec_revision") or 0)
+            return ConflictError(found, spec_revision=revision, next_step=next_step)
+        case 503 if parts["code"] != TimedOutError.default_code:
+            retry_after = response.headers.get("Retry-After", "")
+            retry_s = float(retry_after) if retry_after.isdigit() else None
+            parts["where"] = parts["where"] or url
+            return ProviderError("master", found, retry_after_s=retry_s, **parts)
+        case status:
+            return _KINDS.get(status, TarnError)(found, **parts)
+
+
+_KINDS: dict[int, Callable[..., TarnError]] = {
+    400: ConfigError,
+    404: NotFoundError,
+    408: TimedOutError,
+    409: RefusedError,
+    413: ConfigError,
+    415: ConfigError,
+    503: TimedOutError,
+}
+
+
+@contextlib.contextmanager
+def _cut_by(stop: threading.Event, response: httpx.Response) -> Iterator[None]:
+    """End a blocked read of *response* soon after *stop* is set."""
+    over = threading.Event()
+    stream = response.extensions["network_stream"]
+
+    def watch() -> None:
+        while not over.is_set():
+            if stop.wait(0.2):
+                with contextlib.suppress(OSError):
+                    stream.get_extra_info("socket").shutdown(2)
+                return
+
+    watcher = threading.Thread(target=watch, name="stream-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(timeout=1.0)
+
+
+def _messages(lines: Iterable[str]) -> Iterator[Message]:
+    """Read server-sent events; comments and unknown fields are skipped."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line.startswith(":"):
+            continue
+        name, _, value = line.partition(":")
+        if name:
+            value = value.removeprefix(" ")
+            held = fields.get(name)
+            joined = f"{held}\n{value}" if name == "data" and held is not None else value
+            fields[name] = joined
+        elif "data" in fields:
+            yield _message(fields)
+            fields = {}
+
+
+def _message(fields: Mapping[str, str]) -> Message:
+    try:
+        data = json.loads(fields["data"])
+    except ValueError as error:
+        raise UnreachableError("a message of the stream is not JSON") from error
+    return Message(fields.get("id", ""), fields.get("event", "message"), data)

@@ -1,0 +1,216 @@
+"""``/api/v1``: status, lists and streams to read; every write is a PUT."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import Future
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from tarn.control.snapshot import Snapshot
+from tarn.domain import Command, Done
+from tarn.errors import ConfigError, ProviderError, RefusedError, TarnError, TimedOutError
+from tarn.http.answers import JSON, RejectedError, error_answer, json_answer
+from tarn.http.commands import VERBS, acknowledge, command, revision
+from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
+from tarn.http.render import (
+    decision_json,
+    event_json,
+    limits_json,
+    render_instances_json,
+    render_status,
+)
+from tarn.http.sources import Sources
+
+__all__ = ["Api"]
+
+LARGEST_BODY = 256 * 1024
+BODY_WITHIN_S = 10.0
+ANSWER_WITHIN_S = 5.0
+MOST_STREAMS = 200
+
+
+class Api:
+    """The routes below ``/api/v1``. Lives on one event loop.
+
+    Args:
+        sources: The master.
+        answer_within_s: How long the control thread may take to answer a command.
+    """
+
+    def __init__(self, sources: Sources, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+        self._sources = sources
+        self._answer_within_s = answer_within_s
+        board = sources.board
+        self._events = Feed(board, event_changes)
+        self._decisions = Feed(board, decision_changes)
+        self._fleet = Feed(board, fleet_changes)
+        self._streams = 0
+
+    def routes(self) -> list[Route]:
+        """Return the routes; a wrong method is answered 405 with ``Allow``."""
+        return [
+            Route("/api/v1/status", self.status),
+            Route("/api/v1/instances", self.instances),
+            Route("/api/v1/events", self.events),
+            Route("/api/v1/decisions", self.decisions),
+            Route("/api/v1/stream", self.stream),
+            *(Route(f"/api/v1/{verb}", self.put, methods=["PUT"], name=verb) for verb in VERBS),
+            Route("/api/v1/followers/{name}", self.follower, methods=["PUT"]),
+        ]
+
+    def fold(self, snapshot: Snapshot) -> None:
+        """Take in a newer snapshot. Event loop only."""
+        for feed in (self._events, self._decisions, self._fleet):
+            feed.fold(snapshot)
+
+    def close(self) -> None:
+        """End every stream. Event loop only."""
+        for feed in (self._events, self._decisions, self._fleet):
+            feed.close()
+
+    async def status(self, _request: Request) -> Response:
+        """Answer the status; the ``ETag`` is what ``If-Match`` of a PUT may name."""
+        now = self._sources.board.current
+        body = render_status(now, self._sources.clock.now_s())
+        return json_answer(body, headers={"ETag": f'"{now.spec_revision}"'})
+
+    async def instances(self, _request: Request) -> Response:
+        """Answer every instance that is alive."""
+        now = self._sources.board.current
+        return json_answer(render_instances_json(now, self._sources.clock.now_s()))
+
+    async def events(self, request: Request) -> Response:
+        """Answer the events that are kept, or a stream of them."""
+        if _streaming(request):
+            return self._stream(request, self._events)
+        feed = self._events
+        rows = [event_json(event) for event in feed.snapshot.events]
+        return json_answer({"last_id": feed.last_id, "events": rows})
+
+    async def decisions(self, request: Request) -> Response:
+        """Answer the decisions that are kept, or a stream of them."""
+        if _streaming(request):
+            return self._stream(request, self._decisions)
+        feed = self._decisions
+        rows = [decision_json(decision) for decision in feed.snapshot.decisions]
+        return json_answer({"last_id": feed.last_id, "decisions": rows})
+
+    async def stream(self, request: Request) -> Response:
+        """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
+        if _streaming(request):
+            return self._stream(request, self._fleet)
+        right = "Right would be Accept: text/event-stream"
+        error = ConfigError("is a stream", where="/api/v1/stream", right=right)
+        raise RejectedError(406, error)
+
+    async def put(self, request: Request) -> Response:
+        """Hand a person's command to the control thread, and answer what it said."""
+        verb = request.url.path.rpartition("/")[2]
+        return await self._obey(request, command(verb, await _body(request)))
+
+    async def follower(self, request: Request) -> Response:
+        """Hand a follower's word to the control thread."""
+        name = request.path_params["name"]
+        word = acknowledge(name, await _body(request), self._sources.clock.at())
+        return await self._obey(request, word)
+
+    async def _obey(self, request: Request, asked: Command) -> Response:
+        if_match = revision(request.headers.get("if-match"))
+        try:
+            done = await self._answer(self._sources.inbox.ask(asked, if_match))
+        except RefusedError as error:
+            return error_answer(error, limits=limits_json(self._sources.board.current.limits))
+        return json_answer(
+            {"spec_revision": done.spec_revision, "message": done.message},
+            headers={"ETag": f'"{done.spec_revision}"'},
+        )
+
+    async def _answer(self, future: "Future[Done]") -> Done:
+        """Wait for the control thread; its future is never cancelled under its hands."""
+        loop, settled = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(_future: "Future[Done]") -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(settled.set)
+
+        future.add_done_callback(tell)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._answer_within_s):
+                await settled.wait()
+        if future.done():
+            return future.result()
+        raise TimedOutError(
+            f"the control thread did not answer within {self._answer_within_s:g} s",
+            where="master",
+            next_step="It may still obey; look at the status before asking again",
+        )
+
+    def _stream(self, request: Request, feed: Feed) -> Response:
+        if self._streams >= MOST_STREAMS:
+            found = f"{MOST_STREAMS} streams are open already"
+            raise ProviderError("master", found, retry_after_s=10.0)
+        headers = {"X-Accel-Buffering": "no"}
+        last_id = request.headers.get("last-event-id")
+        texts = self._counted(feed.read(last_id or None))
+        return StreamingResponse(texts, headers=headers, media_type="text/event-stream")
+
+    async def _counted(self, texts: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            async for text in texts:
+                yield text
+        finally:
+            self._streams -= 1
+
+
+def _streaming(request: Request) -> bool:
+    accepted = request.headers.get("accept", "").lower()
+    return request.method == "GET" and "text/event-stream" in accepted
+
+
+async def _body(request: Request) -> Mapping[str, object]:
+    """Return the JSON object in the body; an empty body is an empty object."""
+    raw = await _read(request)
+    if not raw.strip():
+        return {}
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != JSON:
+        found = f"Content-Type = '{kind[:60]}'" if kind else "Content-Type is missing"
+        raise RejectedError(415, ConfigError(found, right=f"Right would be {JSON}"))
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        right = "Right would be a JSON object in UTF-8"
+        raise ConfigError("is not JSON", code="TARN-2002", where="body", right=right) from error
+    if not isinstance(body, dict):
+        right = "Right would be a JSON object"
+        raise ConfigError("is no object", code="TARN-2002", where="body", right=right)
+    return body
+
+
+async def _read(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared[:12]) > LARGEST_BODY:
+        raise _too_large()
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_WITHIN_S):
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST_BODY:
+                    raise _too_large()
+    except TimeoutError as error:
+        late: TarnError = TimedOutError(f"the body did not arrive within {BODY_WITHIN_S:g} s")
+        raise RejectedError(408, late, {"Connection": "close"}) from error
+    return b"".join(parts)
+
+
+def _too_large() -> RejectedError:
+    right = f"Right would be at most {LARGEST_BODY // 1024} KiB"
+    error = ConfigError("is too large", code="TARN-2002", where="body", right=right)
+    return RejectedError(413, error, {"Connection": "close"})

@@ -1,0 +1,143 @@
+"""What a PUT says, as a command. Pure; every fault names the field and what is right."""
+
+import re
+from collections.abc import Mapping
+
+from tarn.domain import (
+    Acknowledge,
+    Adapt,
+    Applied,
+    Command,
+    Down,
+    Drain,
+    Epoch,
+    PauseScaling,
+    Resume,
+    Scale,
+)
+from tarn.errors import ConfigError
+
+__all__ = ["VERBS", "acknowledge", "command", "duration_s", "revision"]
+
+VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
+
+Body = Mapping[str, object]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST_S = 366 * 86400.0
+_MOST = 2**31
+
+
+def command(verb: str, body: Body) -> Command:
+    """Return what ``PUT /api/v1/<verb>`` with *body* asks; ``ConfigError`` when it is wrong."""
+    match verb:
+        case "scale":
+            _only(body, "replicas")
+            if "replicas" not in body:
+                raise _wrong("replicas", "is missing", "a whole number, or null for automatic")
+            return Scale(_whole(body, "replicas"))
+        case "adapt":
+            _only(body, "min", "max")
+            return Adapt(_whole(body, "min"), _whole(body, "max"))
+        case "pause":
+            _only(body, "for", "reason")
+            return PauseScaling(duration_s(body.get("for"), "for"), _text(body, "reason"))
+        case "drain":
+            _only(body, "instance")
+            return Drain(_text(body, "instance", required=True))
+        case _:
+            _only(body)
+            return Resume() if verb == "resume" else Down()
+
+
+def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
+    """Return a follower's word; *at* (wall seconds) is used where it says no time itself."""
+    _only(body, "epoch", "revision", "at", "error", "sessions", "lease")
+    if not _NAME.fullmatch(name):
+        raise _wrong("NAME", f"= '{name}'", "1 to 64 letters, digits, dots, dashes, underscores")
+    try:
+        epoch = Epoch.parse(_text(body, "epoch", required=True))
+    except ValueError as error:
+        right = "the epoch of the view, like 1764201600000-1"
+        raise _wrong("epoch", f"= '{body.get('epoch')}'", right) from error
+    number = _whole(body, "revision")
+    if number is None:
+        raise _wrong("revision", "is missing", "the whole number of the view that was applied")
+    lease_s = duration_s(body.get("lease", 15.0), "lease")
+    applied = Applied(name, epoch, number, _time(body, at), _text(body, "error"), _sessions(body))
+    return Acknowledge(applied, lease_s)
+
+
+def revision(if_match: str | None) -> int | None:
+    """Read ``If-Match``: a spec revision, quoted or not; None for absent or ``*``."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    text = if_match.strip().removeprefix("W/").strip('"')
+    if not (text.isascii() and text.isdigit() and len(text) < 16):  # noqa: PLR2004 (fits a double)
+        raise _wrong("If-Match", f"= '{if_match[:40]}'", "the spec_revision that status shows")
+    return int(text)
+
+
+def duration_s(value: object, where: str) -> float:
+    """Read ``30m`` or a number of seconds; over 0, and at most 366 days."""
+    right = "a time with its unit like 30s, 30m or 2h, or a number of seconds"
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
+        seconds = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(min(max(value, -1), _LONGEST_S + 1))
+    else:
+        raise _wrong(where, "is missing" if value is None else f"= {_shown(value)}", right)
+    if not 0 < seconds <= _LONGEST_S:
+        raise _wrong(where, f"= {_shown(value)}", f"{right}, over 0 and at most 366 days")
+    return seconds
+
+
+def _wrong(where: str, found: str, right: str) -> ConfigError:
+    return ConfigError(found, code="TARN-2002", where=where, right=f"Right would be {right}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 (fits on a line)
+
+
+def _only(body: Body, *fields: str) -> None:
+    for key in body:
+        if key not in fields:
+            right = f"one of: {', '.join(fields)}" if fields else "an empty object"
+            raise _wrong(_shown(key).strip("'"), "is not a field of this request", right)
+
+
+def _whole(body: Body, field: str) -> int | None:
+    value = body.get(field)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+        raise _wrong(field, f"= {_shown(value)}", "a whole number, 0 or more")
+    return value
+
+
+def _text(body: Body, field: str, *, required: bool = False) -> str:
+    value = body.get(field)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str) or (required and not value):
+        found = "is missing" if value is None else f"= {_shown(value)}"
+        raise _wrong(field, found, "a text")
+    return value
+
+
+def _time(body: Body, at: float) -> float:
+    value = body.get("at", at)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:  # noqa: PLR2004
+        raise _wrong("at", f"= {_shown(value)}", "Unix seconds")
+    return float(value)
+
+
+def _sessions(body: Body) -> tuple[tuple[str, int], ...]:
+    value = body.get("sessions", {})
+    if not isinstance(value, Mapping):
+        raise _wrong("sessions", f"= {_shown(value)}", "an object: instance id to open sessions")
+    return tuple(sorted((key, _whole(value, key) or 0) for key in value))

@@ -1,0 +1,100 @@
+"""The pages of the contract: ``/instances /health /livez /readyz /config /metrics``."""
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarn.control.snapshot import Snapshot
+from tarn.http.answers import json_answer, text_answer, wants_json
+from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, health, render_instances_json
+from tarn.http.sources import Sources
+
+__all__ = ["Pages"]
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@attrs.frozen(eq=False)
+class Pages:
+    """One method for each page; none of them waits for anything."""
+
+    sources: Sources
+
+    def routes(self) -> list[Route]:
+        """Return the routes; all of them GET and HEAD."""
+        return [
+            Route("/instances", self.instances),
+            Route("/health", self.health),
+            Route("/livez", self.livez),
+            Route("/readyz", self.readyz),
+            Route("/config", self.config),
+            Route("/metrics", self.metrics),
+        ]
+
+    @property
+    def _now(self) -> Snapshot:
+        return self.sources.board.current
+
+    async def instances(self, request: Request) -> Response:
+        """Answer ``host:port`` lines of the ready ones, or every instance in JSON."""
+        if _json(request):
+            body = render_instances_json(self._now, self.sources.clock.now_s())
+            return json_answer(body)
+        return text_answer(self._now.instances_text)
+
+    async def health(self, request: Request) -> Response:
+        """Answer the contract's word, then one line for each fault; names nobody."""
+        readiness = self.sources.readiness()
+        word = health(self._now, authorizer_ready=readiness.ready)
+        return _verdict(request, word, self._now.faults)
+
+    async def livez(self, request: Request) -> Response:
+        """Answer whether this master is at work at all: what a supervisor should ask."""
+        return _verdict(request, OK if self.sources.alive() else "CONTROL_THREAD_STOPPED", ())
+
+    async def readyz(self, request: Request) -> Response:
+        """Answer whether this master takes commands now."""
+        word = OK if self.sources.readiness().ready else AUTHORIZER_UNAVAILABLE
+        return _verdict(request, "FENCED" if self._now.stale else word, ())
+
+    async def config(self, request: Request) -> Response:
+        """Answer the redacted configuration: ``key: value`` lines, or JSON."""
+        if _json(request):
+            return json_answer(self.sources.config)
+        return text_answer("".join(f"{line}\n" for line in _flat(self.sources.config)))
+
+    async def metrics(self, _request: Request) -> Response:
+        """Answer the Prometheus text of the present revision."""
+        return Response(self._now.metrics_text, headers={"Content-Type": PROMETHEUS})
+
+
+def _json(request: Request) -> bool:
+    return wants_json(request.headers.get("accept", ""))
+
+
+def _verdict(request: Request, word: str, faults: tuple[str, ...]) -> Response:
+    status = 200 if word == OK else 503
+    if _json(request):
+        return json_answer({"status": word, "faults": list(faults)}, status)
+    return text_answer("".join(f"{line}\n" for line in (word, *faults)), status)
+
+
+def _flat(value: object, path: str = "") -> Iterator[str]:
+    """Yield ``a.b: value`` and ``a[0].b: value`` lines; line breaks in values are escaped."""
+    match value:
+        case Mapping() if value:
+            for key, part in value.items():
+                yield from _flat(part, f"{path}.{key}" if path else str(key))
+        case list() | tuple() if value:
+            for index, part in enumerate(value):
+                yield from _flat(part, f"{path}[{index}]")
+        case None:
+            yield f"{path}: null"
+        case bool():
+            yield f"{path}: {str(value).lower()}"
+        case _:
+            text = str(value).replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
+            yield f"{path}: {text}"

@@ -1,0 +1,214 @@
+"""A snapshot as JSON: the shapes of ``/api/v1``. Pure, and one instance at a time."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+
+from tarn.control.snapshot import Follower, Snapshot
+from tarn.domain import CODES, Decision, DiscoveryView, Event, Instance, Known, Limits, Sample
+
+__all__ = [
+    "decision_json",
+    "encode",
+    "event_json",
+    "health",
+    "instances_json",
+    "limits_json",
+    "render_instances_json",
+    "render_status",
+    "status_json",
+    "view_json",
+]
+
+OK = "OK"
+NO_INSTANCES_READY = "NO_INSTANCES_READY"
+AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
+"""The contract's word; it stands for whatever authorizer is configured."""
+
+Json = Mapping[str, object]
+
+
+def encode(value: object) -> str:
+    """Return *value* as one line of JSON; numbers that JSON cannot write become null."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(", ", ": "))
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, separators=(", ", ": "))
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case Mapping():
+            return {key: _finite(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_finite(part) for part in value]
+        case _:
+            return value
+
+
+def _join(head: Json, lists: Mapping[str, Iterable[Json]]) -> bytes:
+    """Encode a mapping whose long lists are written item by item."""
+    parts = [encode(head)[:-1]]
+    for key, items in lists.items():
+        texts = [encode(item) for item in items]
+        parts.append(f", {json.dumps(key)}: [{', '.join(texts)}]")
+    return ("".join(parts) + "}\n").encode()
+
+
+def render_status(snapshot: Snapshot, now_s: float) -> bytes:
+    """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages."""
+    return _join(
+        status_json(snapshot),
+        {
+            "instances": (_instance(i, now_s) for i in snapshot.instances),
+            "ended": (_instance(i, now_s) for i in snapshot.ended),
+            "followers": (_follower(f) for f in snapshot.followers),
+        },
+    )
+
+
+def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
+    """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic."""
+    head = {
+        "name": snapshot.name,
+        "epoch": str(snapshot.epoch),
+        "revision": snapshot.view.revision,
+        "complete": snapshot.view.complete,
+        "stale": snapshot.stale,
+    }
+    members = {member.instance_id for member in snapshot.view.members}
+    rows = ({**_instance(i, now_s), "in_view": i.id in members} for i in snapshot.instances)
+    return _join(head, {"instances": rows})
+
+
+def status_json(snapshot: Snapshot) -> dict[str, object]:
+    """Return everything of the status but its long lists."""
+    pause = snapshot.pause
+    return {
+        "name": snapshot.name,
+        "runtime": snapshot.runtime,
+        "state": str(snapshot.state),
+        "reason": snapshot.reason,
+        "epoch": str(snapshot.epoch),
+        "spec_revision": snapshot.spec_revision,
+        "view_revision": snapshot.view.revision,
+        "desired": snapshot.desired,
+        "ready": snapshot.ready,
+        "manual": snapshot.manual,
+        "limits": limits_json(snapshot.limits),
+        "pause": {"until": pause.until, "reason": pause.reason} if pause else None,
+        "at": snapshot.at,
+        "stale": snapshot.stale,
+        "warnings": list(snapshot.warnings),
+        "faults": list(snapshot.faults),
+    }
+
+
+def limits_json(limits: Limits) -> dict[str, object]:
+    """Return the bounds of the fleet's size."""
+    return {
+        "min": limits.min,
+        "max": limits.max,
+        "ceiling": limits.ceiling,
+        "ceiling_reason": limits.ceiling_reason,
+    }
+
+
+def _instance(instance: Instance, now_s: float) -> dict[str, object]:
+    endpoint = instance.endpoint
+    return {
+        "id": instance.id,
+        "state": str(instance.state),
+        "suspect": instance.suspect,
+        "reason": instance.reason,
+        "node": instance.node,
+        "container_id": instance.container_id,
+        "spec_hash": instance.spec_hash,
+        "age_s": round(max(0.0, now_s - instance.requested_s), 3),
+        "http": endpoint.http if endpoint else None,
+        "grpc": endpoint.grpc if endpoint else None,
+        "metrics": endpoint.metrics if endpoint else None,
+        "models": [{"name": n, "state": s, "reason": r} for n, s, r in instance.models],
+        "busy": _number(instance.busy),
+    }
+
+
+def _number(sample: Sample[float]) -> float | None:
+    known = isinstance(sample, Known) and math.isfinite(sample.value)
+    return sample.value if isinstance(sample, Known) and known else None
+
+
+def _follower(follower: Follower) -> dict[str, object]:
+    return {
+        "name": follower.name,
+        "required": follower.required,
+        "revision": follower.revision,
+        "age_s": follower.age_s,
+        "lost": follower.lost,
+        "error": follower.error,
+    }
+
+
+def event_json(event: Event) -> dict[str, object]:
+    """Return one event, with its severity from the table of codes."""
+    return {
+        "code": event.code,
+        "severity": str(CODES[event.code].severity) if event.code in CODES else "info",
+        "subject": event.subject,
+        "message": event.message,
+        "first": event.first,
+        "last": event.last,
+        "count": event.count,
+    }
+
+
+def decision_json(decision: Decision) -> dict[str, object]:
+    """Return one decision about the size."""
+    return {
+        "at": decision.at,
+        "wanted": decision.wanted,
+        "desired": decision.desired,
+        "by": decision.by,
+        "reason": decision.reason,
+        "held_back": decision.held_back,
+    }
+
+
+def view_json(view: DiscoveryView) -> dict[str, object]:
+    """Return the whole view, as a follower obeys it."""
+    return {
+        "epoch": str(view.epoch),
+        "revision": view.revision,
+        "complete": view.complete,
+        "members": [
+            {
+                "instance_id": member.instance_id,
+                "container_id": member.container_id,
+                "host": member.endpoint.host,
+                "http_port": member.endpoint.http_port,
+                "grpc_port": member.endpoint.grpc_port,
+                "metrics_port": member.endpoint.metrics_port,
+                "spec_hash": member.spec_hash,
+                "weight": member.weight,
+            }
+            for member in view.members
+        ],
+    }
+
+
+def instances_json(snapshot: Snapshot) -> dict[str, object]:
+    """Return the view of *snapshot* as the stream's ``instances`` event carries it."""
+    return view_json(snapshot.view)
+
+
+def health(snapshot: Snapshot, *, authorizer_ready: bool) -> str:
+    """Return the first line of ``/health``; anything but ``OK`` goes with 503.
+
+    Nothing wanted and nothing but drains left is healthy: the cluster sleeps as it was told.
+    """
+    if not authorizer_ready:
+        return AUTHORIZER_UNAVAILABLE
+    asleep = snapshot.desired == 0 and all(i.state == "draining" for i in snapshot.instances)
+    return OK if snapshot.ready or asleep else NO_INSTANCES_READY

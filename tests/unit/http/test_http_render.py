@@ -1,0 +1,199 @@
+"""Snapshot to JSON, for any snapshot."""
+
+import json
+import math
+from typing import Any
+
+import attrs
+from fake_master import EPOCH, instance, reading, snapshot, view
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from tarn.control.render import render_instances, render_metrics
+from tarn.control.snapshot import Follower, Snapshot
+from tarn.domain import (
+    ClusterState,
+    Decision,
+    DiscoveryView,
+    Endpoint,
+    Event,
+    Instance,
+    Known,
+    Limits,
+    Member,
+    ModelState,
+    Pause,
+    Reading,
+    State,
+    Unknown,
+)
+from tarn.http.feed import decision_changes, event_changes, fleet_changes
+from tarn.http.render import encode, health, render_instances_json, render_status
+
+names = st.text(max_size=8)
+numbers = st.floats() | st.integers(-5, 10**9)
+samples = st.builds(Known, numbers) | st.builds(Unknown, names)
+endpoints = st.builds(Endpoint, names, *[st.integers(1, 65535)] * 3)
+instances = st.builds(
+    Instance,
+    id=names,
+    spec_hash=names,
+    state=st.sampled_from(State),
+    since_s=numbers,
+    requested_s=numbers,
+    reason=names,
+    container_id=st.none() | names,
+    node=st.none() | names,
+    endpoint=st.none() | endpoints,
+    models=st.lists(st.tuples(names, names, names), max_size=2).map(tuple),
+    busy=samples,
+    ready_s=st.none() | numbers,
+    suspect=names,
+)
+signals = st.sampled_from(
+    ["pending", "gpu_utilization", 'gpu_utilization{gpu="GPU-1"}', 'gpu_memory_used{gpu="é"}', "x"]
+)
+readings = st.builds(
+    Reading,
+    instance_id=names,
+    taken_s=numbers,
+    models=st.builds(Known, st.just((ModelState("a", "READY"),))),
+    metrics=st.dictionaries(signals, samples, max_size=4),
+)
+views = st.builds(
+    DiscoveryView,
+    epoch=st.just(EPOCH),
+    revision=st.integers(0, 99),
+    complete=st.booleans(),
+    members=st.lists(st.builds(Member, names, names, endpoints, names), max_size=3).map(tuple),
+)
+followers = st.builds(
+    Follower, names, st.booleans(), st.integers(-1, 9), st.none() | numbers, st.booleans(), names
+)
+events = st.builds(Event, st.sampled_from(["TARN-1102", "odd"]), names, names, numbers, numbers)
+decisions = st.builds(Decision, numbers, st.none() | st.integers(), st.integers(), names, names)
+texts = st.lists(names, max_size=2).map(tuple)
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    alive = draw(st.lists(instances, max_size=3).map(tuple))
+    return Snapshot(
+        at=draw(numbers),
+        name=draw(names),
+        runtime=draw(names),
+        epoch=EPOCH,
+        state=draw(st.sampled_from(ClusterState)),
+        reason=draw(names),
+        spec_revision=draw(st.integers(0, 99)),
+        desired=draw(st.integers(0, 9)),
+        limits=draw(st.builds(Limits, st.integers(0, 3), st.integers(0, 9))),
+        manual=draw(st.none() | st.integers(0, 9)),
+        pause=draw(st.none() | st.builds(Pause, numbers, names)),
+        instances=alive,
+        ended=draw(st.lists(instances, max_size=2).map(tuple)),
+        view=draw(views),
+        followers=draw(st.lists(followers, max_size=2).map(tuple)),
+        events=draw(st.lists(events, max_size=3).map(tuple)),
+        decisions=draw(st.lists(decisions, max_size=2).map(tuple)),
+        faults=draw(texts),
+        warnings=draw(texts),
+        stale=draw(st.booleans()),
+        readings={i.id: draw(readings) for i in alive},
+        event_totals=draw(st.dictionaries(names, st.integers(0, 99), max_size=3)),
+    )
+
+
+def _strict(text: str | bytes) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@settings(max_examples=150, deadline=None)
+@given(picture=snapshots(), before=st.none() | snapshots(), now_s=st.floats(0, 1e9))
+def test_any_snapshot_can_be_rendered(
+    picture: Snapshot, before: Snapshot | None, now_s: float
+) -> None:
+    """Odd names, NaN and missing parts never raise; the JSON is strict and says the same."""
+    assert _strict(render_status(picture, now_s))["name"] == picture.name
+    listed = _strict(render_instances_json(picture, now_s))["instances"]
+    assert [row["id"] for row in listed] == [i.id for i in picture.instances]
+    render_instances(picture)
+    for changes in (event_changes, decision_changes, fleet_changes):
+        for change in changes(before, picture):
+            assert "\n" not in change.data
+            _strict(change.data)
+
+
+@settings(max_examples=150, deadline=None)
+@given(picture=snapshots())
+def test_any_snapshot_is_metrics_that_prometheus_can_read(picture: Snapshot) -> None:
+    """Labels with quotes, backslashes and line breaks come back as they were."""
+    text = render_metrics(picture).decode()
+    families = {f.name: f for f in text_string_to_metric_families(text)}
+    assert families["tarn_target_containers"].samples[0].value == picture.desired
+    held = [i for i in picture.instances if i.container_id]
+    depths = families.get("tarn_container_queue_depth")
+    known = [
+        i
+        for i in held
+        if isinstance(picture.readings[i.id].metrics.get("pending"), Known)
+    ]
+    got = {s.labels["container_id"] for s in depths.samples} if depths else set()
+    assert got == {_sent(i.container_id or "") for i in known}
+
+
+def _sent(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def test_unknown_is_null_and_not_zero() -> None:
+    """Neither a sample that is missing nor one that is no number becomes 0."""
+    picture = snapshot(
+        instance(1, busy=Unknown("scrape timed out")),
+        instance(2, busy=Known(math.nan)),
+        instance(3, busy=Known(0.0)),
+    )
+    body = json.loads(render_status(picture, 1000.0))
+    assert [i["busy"] for i in body["instances"]] == [None, None, 0.0]
+
+
+def test_age_counts_from_the_request_and_is_never_negative() -> None:
+    """Monotonic seconds; a clock of another boot gives 0."""
+    picture = snapshot(instance(1), instance(2, requested_s=5000.0))
+    body = json.loads(render_status(picture, 1000.0))
+    assert [i["age_s"] for i in body["instances"]] == [120.0, 0.0]
+
+
+def test_an_instance_without_a_process_has_no_addresses() -> None:
+    """Null, not an empty string."""
+    asked = Instance("llama-0009", "abc")
+    row = json.loads(render_status(snapshot(asked), 0.0))["instances"][0]
+    assert [row[key] for key in ("http", "grpc", "metrics", "node", "container_id")] == [None] * 5
+
+
+def test_numbers_that_json_cannot_write_become_null() -> None:
+    """At any depth."""
+    assert encode({"a": [math.inf, {"b": math.nan}], "c": 1.5}) == (
+        '{"a": [null, {"b": null}], "c": 1.5}'
+    )
+
+
+def test_a_cold_fleet_is_unhealthy_although_something_runs() -> None:
+    """Started is not ready."""
+    cold = snapshot(instance(1, State.STARTING))
+    assert health(cold, authorizer_ready=True) == "NO_INSTANCES_READY"
+    sleeping = attrs.evolve(cold, desired=0)
+    assert health(sleeping, authorizer_ready=True) == "NO_INSTANCES_READY"
+
+
+def test_an_unchanged_fleet_says_nothing() -> None:
+    """Only the time of the picture moved."""
+    first = snapshot(instance(1))
+    later = attrs.evolve(first, at=first.at + 1, readings={"llama-0001": reading(1, pending=3)})
+    assert list(fleet_changes(first, later)) == []
+    grown = attrs.evolve(later, view=view((instance(1), instance(2)), revision=4))
+    assert [c.event for c in fleet_changes(later, grown)] == ["instances", "status"]
