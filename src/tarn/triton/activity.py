@@ -63,8 +63,8 @@ def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
     """Return what *seen*, scraped at *now_s*, tells after everything *before*.
 
     Args:
-        before: The activity at the last scrape; None at the first one, or after a gap: then
-            ``executing`` is Unknown, or at least 1 when something waits.
+        before: The activity at the last scrape; None at the first one: then ``executing`` is
+            Unknown, or at least 1 when something waits. Scrapes that failed may lie between.
         seen: The newest scrape.
         now_s: Its monotonic second.
     """

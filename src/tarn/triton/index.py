@@ -28,7 +28,7 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     best: dict[str, tuple[tuple[bool, int], ModelState]] = {}
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise ValueError("an entry without a name")
+            raise ValueError("an entry without a name")  # noqa: TRY004
         state = str(row.get("state") or _UNAVAILABLE)
         reason = str(row.get("reason") or ("" if row.get("state") else "not loaded"))
         model = ModelState(row["name"], state, reason)
