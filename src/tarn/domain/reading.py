@@ -34,6 +34,8 @@ class Reading:
     """The repository index, sorted by name."""
     warm: bool = True
     """False while warm-up requests of the spec are still being sent."""
+    cold: str = ""
+    """Why the newest warm-up request failed; empty when none did."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
 

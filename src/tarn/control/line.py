@@ -1,0 +1,155 @@
+"""One port of one instance, looked at again and again over one kept connection."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from tarn.control.http1 import Closed, Connection, Garbage, Reply, connect
+
+__all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
+
+
+@attrs.frozen
+class Pace:
+    """When to look, and how long to wait; all on the loop's clock."""
+
+    interval_s: float
+    """Between two looks."""
+    timeout_s: float
+    """For one look: connect, ask, answer."""
+    phase_s: float = 0.0
+    """Where in the interval; spreads a thousand lines over it."""
+
+    def next_s(self, now_s: float) -> float:
+        """Return the next moment to look, at least a quarter of an interval away."""
+        intervals = (now_s + self.interval_s / 4 - self.phase_s) / self.interval_s
+        return self.phase_s + math.ceil(intervals) * self.interval_s
+
+
+@attrs.frozen
+class Failure:
+    """Why a look brought nothing."""
+
+    reason: str
+    gone: bool = False
+    """It is certain that nothing serves there any more."""
+
+
+class Alarm:
+    """A wait that can be cut short; rings on the loop's thread only."""
+
+    def __init__(self) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+        self._rung = False
+
+    def ring(self) -> None:
+        """End the wait of now, or else the next one at once."""
+        self._rung = True
+        self._end()
+
+    async def wait_until(self, when_s: float) -> bool:
+        """Wait until the loop's clock shows *when_s*; True when it rang before."""
+        if not self._rung:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_at(when_s, self._end)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        rung, self._rung = self._rung, False
+        return rung
+
+    def _end(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Line:
+    """Looks at one port, forever, one look at a time.
+
+    Args:
+        host: A name or an address.
+        port: Where it listens.
+        pace: How often.
+        look: Asks what it wants to know with `Line.ask`; its own errors end `run`.
+        failed: Hears why a look brought nothing.
+        lost: Hears that the idle connection ended; the next look comes at once, but only once in
+            an interval: some servers close after each answer.
+    """
+
+    def __init__(  # noqa: PLR0913 (all by keyword)
+        self,
+        *,
+        host: str,
+        port: int,
+        pace: Pace,
+        look: Callable[["Line"], Awaitable[None]],
+        failed: Callable[[Failure], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._host, self._port, self._pace = host, port, pace
+        self._look, self._failed, self._lost = look, failed, lost
+        self._connection: Connection | None = None
+        self.alarm = Alarm()
+
+    async def run(self) -> None:
+        """Look until cancelled; the connection is closed then."""
+        loop = asyncio.get_running_loop()
+        hurried = False
+        try:
+            while True:
+                await self._once()
+                due_s = self._pace.next_s(loop.time())
+                rung = await self.alarm.wait_until(due_s)
+                if rung and hurried:
+                    await asyncio.sleep(max(0.0, due_s - loop.time()))
+                hurried = rung and not hurried
+        finally:
+            self.close()
+
+    async def ask(self, question: bytes) -> Reply:
+        """Ask over the kept connection; when it has ended meanwhile, over a new one, once."""
+        kept = self._connection
+        if kept is not None and kept.usable:
+            try:
+                return await kept.ask(question)
+            except Closed:
+                self.close()
+        self._connection = await connect(self._host, self._port, self._lost)
+        return await self._connection.ask(question)
+
+    def close(self) -> None:
+        """End the connection; the next question opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    async def _once(self) -> None:
+        where = f"{self._host}:{self._port}"
+        failure = await attempt(where, self._pace.timeout_s, self._look(self))
+        if failure is not None:
+            self.close()
+            self._failed(failure)
+
+
+async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> Failure | None:
+    """Do *work*, which talks to *where*, and return why it failed; None when it did not."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await work
+    except TimeoutError:
+        return Failure(f"no answer for {timeout_s:.1f} s from {where}")
+    except ConnectionRefusedError:
+        return Failure(f"connection refused by {where}", gone=True)
+    except (Closed, ConnectionResetError, BrokenPipeError):
+        # A new connection was taken and closed: so does a Triton that ends.
+        return Failure(f"{where} closed the connection without an answer", gone=True)
+    except Garbage as error:
+        return Failure(f"{where} does not speak HTTP: {error}")
+    except OSError as error:
+        return Failure(f"cannot reach {where}: {error}")
+    return None

@@ -1,0 +1,276 @@
+"""Everything that is looked at on one instance, put together as one `Reading`."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+import attrs
+
+from tarn.control.http1 import Reply, request
+from tarn.control.line import Failure, Line, Pace
+from tarn.control.warmup import WarmupRequest, warm_up
+from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
+from tarn.interfaces import Clock
+from tarn.triton.activity import Activity, observe
+from tarn.triton.index import parse_index
+from tarn.triton.metrics import PIECE, Metrics, MetricsParser
+
+__all__ = ["Around", "Probe", "Target"]
+
+_SIGNALS = tuple(Metrics({}).signals())
+_LEAVING = Unknown("not asked any more: the instance leaves")
+
+
+@attrs.frozen
+class Target:
+    """What to look at, and what to do there."""
+
+    endpoint: Endpoint
+    warmup: tuple[WarmupRequest, ...] = ()
+    leaving: bool = False
+    """True from the moment its stop is posted: its HTTP port is let go. A Triton that got SIGTERM
+    waits for each open HTTP connection, idle ones too, until its exit timeout (seen on 2.51: 30 s
+    with our connection held, 3 s without). The metrics port does not count, so it goes on being
+    watched, and tells when the process has ended."""
+
+
+@attrs.frozen
+class Around:
+    """What all probes of one scraper share."""
+
+    clock: Clock
+    pace: Pace
+    families: tuple[str, ...]
+    changed: Callable[[str], None]
+    """The reading of the instance with this id is new."""
+    wake: Callable[[], None]
+    """Something changed that the control thread should not wait for."""
+    crashed: Callable[[BaseException], None]
+    """A task ended by an error of ours."""
+
+
+class Probe:
+    """Looks at one instance with two lines, one for each port; on the loop's thread only.
+
+    The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
+    """
+
+    def __init__(self, instance_id: str, target: Target, around: Around) -> None:
+        self._id, self._target, self._around = instance_id, target, around
+        self._live: Sample[bool] = Unknown("not probed yet")
+        self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
+        self._gone = ""
+        self._warm, self._cold = not target.warmup, ""
+        self._metrics: dict[str, Sample[float]] = {}
+        self._activity: Activity | None = None
+        self._answered_live = False
+        self._http_s = self._metrics_s = around.clock.now_s()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._restarts: set[asyncio.TimerHandle] = set()
+        endpoint, half_s = target.endpoint, around.pace.interval_s / 2
+        self._http = Line(
+            host=endpoint.host,
+            port=endpoint.http_port,
+            pace=around.pace,
+            look=self._look_http,
+            failed=self._http_failed,
+            lost=self._lost,
+        )
+        self._scrape = Line(
+            host=endpoint.host,
+            port=endpoint.metrics_port,
+            pace=attrs.evolve(around.pace, phase_s=around.pace.phase_s + half_s),
+            look=self._look_metrics,
+            failed=self._metrics_failed,
+            lost=self._lost,
+        )
+
+    @property
+    def target(self) -> Target:
+        """What it looks at."""
+        return self._target
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._begin("metrics")
+        self._begin("http")
+
+    def leave(self, *, leaving: bool) -> None:
+        """Let the HTTP port go, or take it up again."""
+        self._target = attrs.evolve(self._target, leaving=leaving)
+        if not leaving:
+            self._begin("http")
+            return
+        for name in ("http", "warm"):
+            task = self._tasks.pop(name, None)
+            if task is not None:
+                task.cancel()
+        self._http.close()
+        self._live, self._models = _LEAVING, _LEAVING
+        self._around.changed(self._id)
+
+    def close(self) -> tuple[asyncio.Task[None], ...]:
+        """Stop looking; the connections end at once. Returns the tasks that are ending."""
+        tasks, self._tasks = tuple(self._tasks.values()), {}
+        for task in tasks:
+            task.cancel()
+        for timer in self._restarts:
+            timer.cancel()
+        self._http.close()
+        self._scrape.close()
+        return tasks
+
+    def reading(self) -> Reading:
+        """Return what is known now; the older part is aged to the newer one's moment."""
+        taken_s = max(self._http_s, self._metrics_s)
+        http_age_s, metrics_age_s = taken_s - self._http_s, taken_s - self._metrics_s
+        return Reading(
+            self._id,
+            taken_s,
+            live=_aged(self._live, http_age_s),
+            gone=self._gone,
+            models=_aged(self._models, http_age_s),
+            warm=self._warm,
+            cold=self._cold,
+            metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
+        )
+
+    # -- health, models, warm-up -------------------------------------------------------------
+
+    async def _look_http(self, line: Line) -> None:
+        self._answered_live = False
+        reply = await line.ask(_question("GET", "/v2/health/live", self._target.endpoint.http))
+        self._answered_live = True
+        live = Known(reply.status == 200)  # noqa: PLR2004
+        reply = await line.ask(
+            _question("POST", "/v2/repository/index", self._target.endpoint.http)
+        )
+        self._set_http(live, _models(reply), gone="")
+        if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
+            self._begin("warm")
+
+    def _http_failed(self, failure: Failure) -> None:
+        unknown = Unknown(failure.reason)
+        live = self._live if self._answered_live else unknown
+        self._answered_live = False
+        self._set_http(live, unknown, gone=failure.reason if failure.gone else "")
+
+    def _set_http(
+        self, live: Sample[bool], models: Sample[tuple[ModelState, ...]], gone: str
+    ) -> None:
+        before = (self._live, self._models, self._gone)
+        self._live, self._models, self._gone = live, models, gone
+        self._http_s = self._around.clock.now_s()
+        self._around.changed(self._id)
+        if before != (live, models, gone):
+            self._around.wake()
+
+    async def _warm_up(self) -> None:
+        await warm_up(self._target.endpoint, self._target.warmup, self._stay_cold)
+        self._warm, self._cold = True, ""
+        self._around.changed(self._id)
+        self._around.wake()
+
+    def _stay_cold(self, reason: str) -> None:
+        self._cold = reason
+        self._around.changed(self._id)
+
+    # -- metrics -----------------------------------------------------------------------------
+
+    async def _look_metrics(self, line: Line) -> None:
+        reply = await line.ask(_question("GET", "/metrics", self._target.endpoint.metrics))
+        if reply.status != 200:  # noqa: PLR2004
+            self._metrics_failed(Failure(f"/metrics answered {reply.status}"))
+            return
+        parser = MetricsParser(self._around.families)
+        for start in range(0, len(reply.body), PIECE):
+            parser.feed(reply.body[start : start + PIECE])
+            if start:
+                await asyncio.sleep(0)  # other instances answer meanwhile
+        seen = parser.close()
+        now_s = self._around.clock.now_s()
+        self._activity = observe(self._activity, seen, now_s)
+        signals = seen.signals() | {"executing": self._activity.executing}
+        signals |= {family: seen.total(family) for family in self._around.families}
+        self._set_metrics(signals, now_s)
+
+    def _metrics_failed(self, failure: Failure) -> None:
+        unknown = Unknown(failure.reason)
+        names = (*_SIGNALS, "executing", *self._around.families)
+        self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())
+        if failure.gone and self._target.leaving and not self._gone:
+            self._gone = failure.reason
+            self._around.wake()
+
+    def _set_metrics(self, signals: dict[str, Sample[float]], now_s: float) -> None:
+        self._metrics, self._metrics_s = signals, now_s
+        self._around.changed(self._id)
+
+    # -- tasks -------------------------------------------------------------------------------
+
+    def _lost(self) -> None:
+        """An idle connection ended: look at both ports now."""
+        self._http.alarm.ring()
+        self._scrape.alarm.ring()
+
+    def _begin(self, name: str) -> None:
+        if name in self._tasks or (self._target.leaving and name != "metrics"):
+            return
+        work = {"http": self._http.run, "metrics": self._scrape.run, "warm": self._warm_up}
+        task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")
+        self._tasks[name] = task
+        task.add_done_callback(functools.partial(self._ended, name))
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        """Show an error of ours as what it is, and begin again after an interval."""
+        error = None if task.cancelled() else task.exception()
+        if error is None or self._tasks.get(name) is not task:
+            return
+        failure = Failure(f"error in the scraper: {error!r}")
+        failed = {"http": self._http_failed, "metrics": self._metrics_failed}
+        if name in failed:
+            failed[name](failure)
+        else:
+            self._stay_cold(failure.reason)
+        self._around.crashed(error)
+        del self._tasks[name]
+        loop = asyncio.get_running_loop()
+        self._restarts.add(loop.call_later(self._around.pace.interval_s, self._begin, name))
+
+
+@functools.lru_cache(maxsize=16384)
+def _question(method: str, path: str, host: str) -> bytes:
+    return request(method, path, host)
+
+
+def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
+    if reply.status != 200:  # noqa: PLR2004
+        return Unknown(f"the repository index answered {reply.status}")
+    try:
+        return Known(_index(reply.body))
+    except ValueError as error:
+        return Unknown(f"cannot read the repository index: {error}")
+
+
+@functools.lru_cache(maxsize=256)
+def _index(body: bytes) -> tuple[ModelState, ...]:
+    """Equal instances answer the same bytes, second after second."""
+    return parse_index(body)
+
+
+def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:
+    """Say whether at least one model is READY and none is LOADING."""
+    if isinstance(models, Unknown):
+        return False
+    states = {model.state for model in models.value}
+    return "READY" in states and "LOADING" not in states
+
+
+S = TypeVar("S")
+
+
+def _aged(sample: Sample[S], age_s: float) -> Sample[S]:
+    if age_s == 0 or isinstance(sample, Unknown):
+        return sample
+    return Known(sample.value, sample.age_s + age_s)

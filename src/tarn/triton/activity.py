@@ -1,0 +1,128 @@
+"""Whether a Triton still executes requests: an estimate, since no Triton says so. Pure.
+
+What was measured on Triton 2.51 with a Python model that takes 4 s:
+
+- While one request executes, ``nv_inference_pending_request_count`` is 0, and neither a metric nor
+  ``/v2/models/stats`` differs from an idle server by a single digit: all counters move when a
+  request *ends*. Of three requests sent at once to one model instance, pending says 2.
+- Only what changes the server tells: an *unload* keeps the model UNLOADING until the last request
+  in it ended (new ones get "no available versions"), and *SIGTERM* refuses new connections and
+  lets queued and executing requests end, up to ``--exit-timeout-secs``.
+
+So the estimate is: while something waits, something executes. While counters move, as many execute
+as Little's law says. Once nothing waits and no counter moved for `FACTOR` times the longest mean
+duration of a request of any model, at least for `SHORTEST_S`, nothing executes.
+
+Its limit: a request that runs far longer than its model's mean (the first 60 s request of a model
+that took 1 s until now) is taken for idleness. Who stops an instance on this word must therefore
+stop it by SIGTERM, with an exit timeout, and not by SIGKILL.
+"""
+
+import attrs
+
+from tarn.domain.samples import Known, Sample, Unknown
+from tarn.triton.metrics import (
+    EXECUTIONS,
+    FAILURE,
+    INFERENCES,
+    PENDING,
+    QUEUE_US,
+    REQUEST_US,
+    SUCCESS,
+    Metrics,
+)
+
+__all__ = ["FACTOR", "SHORTEST_S", "Activity", "observe"]
+
+FACTOR = 3.0
+"""Times the longest mean duration: of exponentially long requests, one in twenty is longer."""
+
+SHORTEST_S = 0.5
+"""Counters must be seen still for this long; two scrapes can come close together."""
+
+LEAST = 0.01
+"""Executing is reported at least so high while it is not known to be nothing."""
+
+_COUNTERS = (SUCCESS, FAILURE, INFERENCES, EXECUTIONS, REQUEST_US)
+
+
+@attrs.frozen
+class Activity:
+    """What a row of scrapes of one instance tells about what it executes."""
+
+    executing: Sample[float]
+    """Requests in execution: 0 when none seem to be, else an estimate above 0."""
+    quiet_at_s: float
+    """Monotonic second from which unmoved counters mean idleness."""
+    moved_s: float
+    """Monotonic second of the newest scrape that differed from the one before."""
+    seen: Metrics = attrs.field(repr=False)
+
+
+def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
+    """Return what *seen*, scraped at *now_s*, tells after everything *before*.
+
+    Args:
+        before: The activity at the last scrape; None at the first one: then ``executing`` is
+            Unknown, or at least 1 when something waits. Scrapes that failed may lie between.
+        seen: The newest scrape.
+        now_s: Its monotonic second.
+    """
+    moved = before is None or any(
+        before.seen.series.get(name) != seen.series.get(name) for name in _COUNTERS
+    )
+    waiting = seen.total(PENDING)
+    if before is None or moved or _value(waiting) > 0:
+        quiet_at_s = now_s + max(SHORTEST_S, FACTOR * _longest_mean_s(before, seen))
+        moved_s = now_s
+    else:
+        quiet_at_s, moved_s = before.quiet_at_s, before.moved_s
+    executing = _executing(before, seen, now_s, quiet_at_s, moved=moved)
+    return Activity(executing, quiet_at_s, moved_s, seen)
+
+
+def _executing(
+    before: Activity | None, seen: Metrics, now_s: float, quiet_at_s: float, *, moved: bool
+) -> Sample[float]:
+    waiting = seen.total(PENDING)
+    if isinstance(waiting, Unknown):
+        return waiting
+    if waiting.value > 0:
+        return Known(max(1.0, _little(before, seen, now_s)))
+    if before is None:
+        return Unknown("a single scrape does not tell what executes")
+    if moved:
+        return Known(max(LEAST, _little(before, seen, now_s)))
+    if now_s >= quiet_at_s:
+        return Known(0.0)
+    return before.executing
+
+
+def _little(before: Activity | None, seen: Metrics, now_s: float) -> float:
+    """Return the mean number in execution between two scrapes, by Little's law."""
+    if before is None or now_s <= before.moved_s:
+        return 0.0
+    in_requests_us = _growth(before.seen, seen, REQUEST_US) - _growth(before.seen, seen, QUEUE_US)
+    return max(0.0, in_requests_us / 1e6 / (now_s - before.moved_s))
+
+
+def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:
+    """Return the longest mean duration of a request: of any model so far, or of the newest ones."""
+    counts = dict(seen.series.get(SUCCESS, ()))
+    means = [
+        duration_us / count
+        for labels, duration_us in seen.series.get(REQUEST_US, ())
+        if (count := counts.get(labels, 0.0)) > 0
+    ]
+    if before is not None and (ended := _growth(before.seen, seen, SUCCESS)) > 0:
+        means.append(_growth(before.seen, seen, REQUEST_US) / ended)
+    return max(means, default=0.0) / 1e6
+
+
+def _growth(before: Metrics, seen: Metrics, family: str) -> float:
+    """Return by how much a counter grew; 0 when it fell: a model was loaded again."""
+    return max(0.0, _value(seen.total(family)) - _value(before.total(family)))
+
+
+def _value(sample: Sample[float]) -> float:
+    return sample.value if isinstance(sample, Known) else 0.0

@@ -1,0 +1,43 @@
+"""Triton's repository index -> one state for each model. Pure.
+
+Source: Triton ``docs/protocol/extension_model_repository.md``, "Index"; answers of Triton 2.51.
+"""
+
+import json
+
+from tarn.domain.reading import ModelState
+
+__all__ = ["parse_index"]
+
+_UNAVAILABLE = "UNAVAILABLE"
+
+
+def parse_index(body: bytes) -> tuple[ModelState, ...]:
+    """Return each model of a repository index once, sorted by name.
+
+    The highest version that is not UNAVAILABLE speaks for its model, else the highest one. A model
+    that lies in the repository and was never asked for has no state in the index: it is
+    ``UNAVAILABLE`` with the reason ``not loaded``.
+
+    Raises:
+        ValueError: *body* is not such an index.
+    """
+    rows = json.loads(body)
+    if not isinstance(rows, list):
+        raise ValueError("not a list")  # noqa: TRY004 (bad data, not a bad argument)
+    best: dict[str, tuple[tuple[bool, int], ModelState]] = {}
+    for row in rows:
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise ValueError("an entry without a name")  # noqa: TRY004
+        state = str(row.get("state") or _UNAVAILABLE)
+        reason = str(row.get("reason") or ("" if row.get("state") else "not loaded"))
+        model = ModelState(row["name"], state, reason)
+        rank = (state != _UNAVAILABLE, _number(row.get("version")))
+        if model.name not in best or rank > best[model.name][0]:
+            best[model.name] = (rank, model)
+    return tuple(sorted(model for _, model in best.values()))
+
+
+def _number(version: object) -> int:
+    text = str(version or "")
+    return int(text) if text.isdecimal() else -1
