@@ -39,9 +39,7 @@ def constraints(field: "attrs.Attribute[Any]") -> tuple[Constraint, ...]:
     return tuple(_read(field.validator, field, unit_of(field.name)))
 
 
-def _read(
-    validator: Any, field: "attrs.Attribute[Any]", unit: Unit | None
-) -> Iterator[Constraint]:
+def _read(validator: Any, field: "attrs.Attribute[Any]", unit: Unit | None) -> Iterator[Constraint]:
     if validator is None:
         return
     several = getattr(validator, "_validators", None)

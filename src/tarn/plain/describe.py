@@ -3,6 +3,7 @@
 import ast
 import enum
 import inspect
+import itertools
 import textwrap
 import types
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
         return {}
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
     docs = {}
-    for field, below in zip(body, body[1:], strict=False):
+    for field, below in itertools.pairwise(body):
         text = below.value if isinstance(below, ast.Expr) else None
         if (
             isinstance(field, ast.AnnAssign)

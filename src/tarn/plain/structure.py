@@ -208,9 +208,7 @@ class _Reader:
 
     # -- containers
 
-    def _union(
-        self, kind: Any, value: object, path: str, unit: Unit | None, depth: int
-    ) -> Any:
+    def _union(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
         members = get_args(kind)
         if value is None and type(None) in members:
             return None
@@ -224,9 +222,7 @@ class _Reader:
                 return result
         return self._needs(path, value, " or ".join(_noun(member) for member in some))
 
-    def _generic(
-        self, kind: Any, value: object, path: str, unit: Unit | None, depth: int
-    ) -> Any:
+    def _generic(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
         origin = get_origin(kind) or kind
         if origin is Literal:
             known = get_args(kind)
@@ -243,9 +239,7 @@ class _Reader:
             return items if items is _INVALID else make(items)
         raise TypeError(f"{path}: plain data cannot give a {kind!r}")
 
-    def _mapping(
-        self, of: Any, value: object, path: str, unit: Unit | None, depth: int
-    ) -> Any:
+    def _mapping(self, of: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
         if not isinstance(value, Mapping):
             return self._needs(path, value, "a mapping (key: value)")
         result = {}
@@ -303,7 +297,9 @@ class _Reader:
                 whole = False
         return self._make(cls, given, path) if whole else _INVALID
 
-    def _unknown_keys(self, value: Mapping[Any, object], known: Mapping[str, Any], path: str) -> None:
+    def _unknown_keys(
+        self, value: Mapping[Any, object], known: Mapping[str, Any], path: str
+    ) -> None:
         for key in value:
             if key in known:
                 continue

@@ -20,17 +20,15 @@ def unstructure(value: Any) -> Any:
             for field in attrs.fields(type(value))
             if field.init
         }
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, PurePath):
-        return str(value)
     if isinstance(value, Mapping):
         return {str(key): unstructure(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):
         return sorted(unstructure(item) for item in value)
     if isinstance(value, list | tuple):
         return [unstructure(item) for item in value]
-    return value
+    if isinstance(value, enum.Enum):
+        return value.value
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _field(name: str, value: Any) -> Any:
