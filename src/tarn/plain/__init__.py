@@ -5,7 +5,8 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 
 from tarn.plain.describe import describe
 from tarn.plain.mask import MASK, masked, redact, secret_path
-from tarn.plain.structure import Problem, did_you_mean, join, shown, structure
+from tarn.plain.problem import Problem, did_you_mean, join, shown
+from tarn.plain.structure import structure
 from tarn.plain.units import UNITS, Unit, key_of, unit_of
 from tarn.plain.unstructure import unstructure
 

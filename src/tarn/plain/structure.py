@@ -5,54 +5,28 @@ converted silently: ``"3"`` is no number, ``3`` is no text, ``yes`` is no word. 
 ends in a unit takes text with a unit.
 """
 
-import difflib
 import enum
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 
 from tarn.plain.constraints import constraints
-from tarn.plain.mask import MASK, masked, secret_path
+from tarn.plain.mask import masked, secret_path
+from tarn.plain.problem import BAD_VALUE, UNKNOWN_KEY, Problem, did_you_mean, join, shown
+from tarn.plain.scalars import is_scalar, needs, one_of, scalar
 from tarn.plain.units import Unit, key_of, unit_of
 
-__all__ = [
-    "BAD_VALUE",
-    "UNKNOWN_KEY",
-    "Problem",
-    "did_you_mean",
-    "join",
-    "shown",
-    "structure",
-]
+__all__ = ["structure"]
 
-UNKNOWN_KEY, BAD_VALUE = "TARN-2001", "TARN-2002"
 _DEEPEST = 40
 """Levels of nesting; deeper is a loop in the data, or no configuration."""
 T = TypeVar("T")
 _Nothing = enum.Enum("_Nothing", "INVALID")
 _INVALID = _Nothing.INVALID
-
-
-@attrs.frozen
-class Problem:
-    """One thing that cannot be meant, before it is known where it was written."""
-
-    path: str
-    code: str
-    text: str
-    """What was found; follows the path: ``= 3: …`` or ``: unknown key``."""
-    right: str = ""
-    next_step: str = ""
-
-    @property
-    def found(self) -> str:
-        """Return path and text as one phrase."""
-        return f"{self.path}{self.text}" if self.path else self.text.removeprefix(": ")
 
 
 def structure(cls: type[T], plain: object, path: str = "") -> tuple[T | None, tuple[Problem, ...]]:
@@ -73,38 +47,6 @@ def structure(cls: type[T], plain: object, path: str = "") -> tuple[T | None, tu
     return value, ()
 
 
-def join(path: str, key: object) -> str:
-    """Return the dotted path of *key* below *path*; a number is an index."""
-    if isinstance(key, int) and not isinstance(key, bool):
-        return f"{path}[{key}]"
-    return f"{path}.{key}" if path else str(key)
-
-
-def shown(value: object, path: str) -> str:
-    """Return *value* as messages show it: quoted, short, secrets masked."""
-    if secret_path(path) and value is not None:
-        return MASK
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        text = masked(value)
-        return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"  # noqa: PLR2004
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list | tuple | set | frozenset):
-        return "a list"
-    return masked(repr(value)[:60])
-
-
-def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'?`` for the known word nearest to *word*, or nothing."""
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(str(word).lower(), lower, n=1, cutoff=0.6)
-    return f"Did you mean '{lower[near[0]]}'?" if near else ""
-
-
 class _Reader:
     """Walks types and data side by side; collects problems instead of stopping at the first."""
 
@@ -114,97 +56,27 @@ class _Reader:
     def read(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int = 0) -> Any:
         """Return *value* as *kind*, or `_INVALID` after a problem was noted."""
         if depth > _DEEPEST:
-            return self._bad(path, ": nested too deeply", "", "Is there a loop of YAML aliases?")
+            return self._bad(path, ": nested too deeply", "Is there a loop of YAML aliases?")
         if kind is Any or kind is object:
             return self._plain(value, path, depth)
         if get_origin(kind) in (Union, types.UnionType):
             return self._union(kind, value, path, unit, depth)
-        if get_origin(kind) is not None:
-            return self._generic(kind, value, path, unit, depth)
-        if attrs.has(kind):
+        if get_origin(kind) is None and attrs.has(kind):
             return self._attrs(kind, value, path, depth)
-        return self._scalar(kind, value, path, unit)
+        if not is_scalar(kind):
+            return self._generic(kind, value, path, unit, depth)
+        read = scalar(kind, value, path, unit)
+        return self._note(read) if isinstance(read, Problem) else read
 
-    def _bad(self, path: str, text: str, right: str = "", next_step: str = "") -> Any:
-        self.problems.append(Problem(path, BAD_VALUE, text, right, next_step))
+    def _note(self, problem: Problem) -> Any:
+        self.problems.append(problem)
         return _INVALID
 
+    def _bad(self, path: str, text: str, next_step: str = "") -> Any:
+        return self._note(Problem(path, BAD_VALUE, text, "", next_step))
+
     def _needs(self, path: str, value: object, needed: str, next_step: str = "") -> Any:
-        return self._bad(path, f" = {shown(value, path)}: {needed} is needed", "", next_step)
-
-    # -- scalars
-
-    def _scalar(self, kind: Any, value: object, path: str, unit: Unit | None) -> Any:
-        if unit is not None and kind in (int, float):
-            return self._quantity(kind, value, path, unit)
-        if kind is bool:
-            return value if isinstance(value, bool) else self._needs(path, value, "true or false")
-        if kind in (int, float):
-            return self._number(kind, value, path)
-        if kind is str:
-            return self._text(value, path)
-        if kind is Path:
-            return Path(value) if isinstance(value, str) else self._needs(path, value, "a path")
-        if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return self._enum(kind, value, path)
-        if kind is type(None):
-            return None if value is None else self._needs(path, value, "null")
-        if kind in (dict, list, tuple, Mapping, Sequence):
-            return self._generic(kind, value, path, unit, 0)
-        raise TypeError(f"{path}: plain data cannot give a {kind!r}")
-
-    def _text(self, value: object, path: str) -> Any:
-        if isinstance(value, str):
-            return value
-        quoted = isinstance(value, int | float) and not isinstance(value, bool)
-        hint = f'Write it in quotes: "{value}"' if quoted and not secret_path(path) else ""
-        if isinstance(value, bool):
-            hint = "YAML reads yes, no, on and off as true and false: put the word in quotes"
-        return self._needs(path, value, "text", hint)
-
-    def _number(self, kind: Any, value: object, path: str) -> Any:
-        if kind is int:
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-            return self._needs(path, value, "a whole number", _unquote(value))
-        try:
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                number = float(value)
-                if math.isfinite(number):
-                    return number
-        except OverflowError:
-            pass
-        return self._needs(path, value, "a number", _unquote(value))
-
-    def _quantity(self, kind: Any, value: object, path: str, unit: Unit) -> Any:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return self._bad(
-                path, f" = {shown(value, path)}: {unit.noun} needs its unit",
-                next_step=f"Write {unit.bare(value)}, or for example {unit.example}",
-            )  # fmt: skip
-        if not isinstance(value, str):
-            return self._needs(path, value, unit.noun, f"Write for example {unit.example}")
-        try:
-            number = unit.parse(value)
-        except ValueError:
-            return self._bad(
-                path, f" = {shown(value, path)} is not {unit.noun}",
-                next_step=_repair(value, unit) or f"Write for example {unit.example}",
-            )  # fmt: skip
-        if kind is int and number != int(number):
-            return self._needs(path, value, "a whole number of MiB")
-        return kind(number)
-
-    def _enum(self, kind: Any, value: object, path: str) -> Any:
-        known = {str(member.value): member for member in kind}
-        if isinstance(value, str) and value in known:
-            return known[value]
-        return self._one_of(path, value, known)
-
-    def _one_of(self, path: str, value: object, known: Iterable[object]) -> Any:
-        words = [str(word) for word in known]
-        right = " or ".join(f"'{word}'" for word in words)
-        return self._needs(path, value, right, did_you_mean(value, words))
+        return self._note(needs(path, value, needed, next_step))
 
     # -- containers
 
@@ -226,7 +98,7 @@ class _Reader:
         origin = get_origin(kind) or kind
         if origin is Literal:
             known = get_args(kind)
-            return value if value in known else self._one_of(path, value, known)
+            return value if value in known else self._note(one_of(path, value, known))
         if origin is typing.Annotated:
             return self.read(get_args(kind)[0], value, path, unit, depth)
         if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -321,7 +193,7 @@ class _Reader:
             if not constraint.holds(item):
                 right = f": must be {constraint.right}" if constraint.right else " is not allowed"
                 step = did_you_mean(value, constraint.choices) if constraint.choices else ""
-                return self._bad(path, f" = {shown(value, path)}{right}", "", step)
+                return self._bad(path, f" = {shown(value, path)}{right}", step)
         return item
 
     def _make(self, cls: Any, given: Mapping[str, object], path: str) -> Any:
@@ -329,36 +201,6 @@ class _Reader:
             return cls(**given)
         except (ValueError, TypeError) as error:
             return self._bad(path, f": {masked(str(error))}")
-
-
-def _unquote(value: object) -> str:
-    """Return a hint where the text would be a number without its quotes."""
-    if isinstance(value, str) and value.strip().lstrip("-").replace(".", "", 1).isdigit():
-        return "Write it without quotes"
-    return ""
-
-
-def _repair(value: str, unit: Unit) -> str:
-    """Return how the unit is written, where it can be guessed."""
-    number = value.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ ").strip()
-    letters = value.strip()[len(number) :].strip().lower()
-    guess = {
-        "_mib": {"g": "GiB", "gb": "GiB", "gib": "GiB", "m": "MiB", "mb": "MiB", "mib": "MiB",
-                 "t": "TiB", "tb": "TiB", "tib": "TiB", "k": "KiB", "kb": "KiB", "kib": "KiB"},
-    }.get(unit.suffix, {
-        "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
-        "minute": "m", "minutes": "m", "hour": "h", "hours": "h", "hr": "h", "day": "d",
-        "days": "d", "msec": "ms", "millis": "ms", "µs": "us", "s": "s", "m": "m", "h": "h",
-    }).get(letters)  # fmt: skip
-    if guess is None:
-        if number and not letters:
-            return f"Write it with its unit: {number}{'MiB' if unit.suffix == '_mib' else 's'}"
-        return ""
-    try:
-        unit.parse(f"{number}{guess}")
-    except ValueError:
-        return ""
-    return f"Did you mean '{number}{guess}'?"
 
 
 def _noun(kind: Any) -> str:

@@ -1,21 +1,15 @@
-"""Load plugins, choose what they offer by name, and announce to them.
+"""What the loaded plugins offer, chosen by name; and how they are told what happens."""
 
-Built-in providers come through the same entry points (group ``tarn``) as a stranger's.
-"""
-
-import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import attrs
 import click
 import pluggy
 
-import tarn.hookspecs
 from tarn.domain import ClusterSpec, Decision, Event, Instance
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
 from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory
@@ -31,133 +25,9 @@ from tarn.interfaces import (
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, structure
+from tarn.plugins.kinds import KINDS, Provider, coming
 
-__all__ = ["COMING", "KINDS", "Plugins", "Provider", "coming", "load"]
-
-GROUP = "tarn"
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "runtime": "tarn_runtimes",
-        "storage": "tarn_storages",
-        "discovery": "tarn_discoveries",
-        "authorizer": "tarn_authorizers",
-        "scaling": "tarn_scaling_policies",
-        "secrets": "tarn_secret_stores",
-        "signal": "tarn_signals",
-        "ceiling": "tarn_ceilings",
-    }
-)
-"""Kind of provider (the spec's key where there is one) to the hook that offers it."""
-
-COMING: Mapping[tuple[str, str], str] = MappingProxyType(
-    {
-        ("runtime", "yarn"): "YARN",
-        ("runtime", "skein"): "SKEIN",
-        ("discovery", "zookeeper"): "DISCOVERY",
-        ("discovery", "haproxy"): "DISCOVERY",
-        ("discovery", "knox"): "DISCOVERY",
-        ("authorizer", "ranger"): "SECURITY",
-        ("secrets", "jceks"): "SECURITY",
-        ("scaling", "target"): "SCALING",
-        ("scaling", "threshold"): "SCALING",
-        ("scaling", "latency"): "SCALING",
-        ("scaling", "schedule"): "SCALING",
-    }
-)
-"""Names that the documentation uses and this version lacks, with the part that brings them."""
-
-
-class Provider(Protocol):
-    """What every factory has in common."""
-
-    @property
-    def summary(self) -> str:
-        """One line for `tarn plugins`."""
-        ...
-
-    @property
-    def requires(self) -> tuple[str, ...]:
-        """Modules it needs."""
-        ...
-
-    @property
-    def extra(self) -> str:
-        """The extra that brings them."""
-        ...
-
-
-def coming(kind: str, name: str) -> str:
-    """Return ``not in this version: comes with the part X``, or nothing."""
-    part = COMING.get((kind, name))
-    return f"not in this version: comes with the part {part}" if part else ""
-
-
-def load(
-    extra: Iterable[object] = (),
-    *,
-    points: Iterable[EntryPoint] | None = None,
-    disabled: str = "",
-) -> "Plugins":
-    """Load every plugin once and ask what it offers.
-
-    Args:
-        extra: Objects with hook implementations, besides the installed ones (for tests and
-            notebooks).
-        points: The entry points to load; None: those installed in group ``tarn``.
-        disabled: Value of ``TARN_DISABLED_PLUGINS``: names of entry points to leave out,
-            separated by commas; ``*`` leaves out all but those of the distribution ``tarn``.
-
-    Raises:
-        PluginError: A plugin cannot be imported, has a hook that does not exist, fails while
-            offering, or offers a name that another one offers.
-    """
-    manager = pluggy.PluginManager("tarn")
-    manager.add_hookspecs(tarn.hookspecs)
-    found = entry_points(group=GROUP) if points is None else points
-    for point in sorted(found, key=lambda each: each.name):
-        if not _is_disabled(point, disabled):
-            _register(manager, _imported(point), point.name)
-    for number, plugin in enumerate(extra):
-        name = getattr(plugin, "__name__", None) or f"extra {number}: {type(plugin).__name__}"
-        _register(manager, plugin, name)
-    try:
-        manager.check_pending()
-    except pluggy.PluginValidationError as error:
-        raise _broken(manager, error.plugin, error) from error
-    return Plugins(manager)
-
-
-def _is_disabled(point: EntryPoint, disabled: str) -> bool:
-    names = {name.strip() for name in disabled.split(",")}
-    ours = point.dist is not None and point.dist.name == "tarn"
-    return point.name in names or ("*" in names and not ours)
-
-
-def _imported(point: EntryPoint) -> object:
-    try:
-        return point.load()
-    except Exception as error:
-        raise PluginError(
-            point.name,
-            f"cannot be imported from '{point.value}': {type(error).__name__}: {error}",
-            next_step=f"Mend or uninstall it, or set TARN_DISABLED_PLUGINS={point.name}",
-        ) from error
-
-
-def _register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
-    try:
-        manager.register(plugin, name=name)
-    except pluggy.PluginValidationError as error:
-        raise PluginError(name, str(error)) from error
-    except ValueError as error:
-        raise PluginError(name, "is registered twice", next_step="Remove one of the two") from error
-
-
-def _broken(manager: pluggy.PluginManager, plugin: object, error: Exception) -> PluginError:
-    name = manager.get_name(plugin) or repr(plugin)
-    return PluginError(
-        name, str(error).strip(), right="The hooks are those in tarn.hookspecs, written exactly so"
-    )
+__all__ = ["Plugins"]
 
 
 class Plugins:
@@ -284,27 +154,22 @@ class Plugins:
         """
         offered = self._offers[kind]
         if name in offered:
-            self._demand_modules(kind, name, offered[name])
+            self._demand_modules(f"{where} = '{name}':", name, offered[name])
             return offered[name]
         later = coming(kind, name)
         listed = f"offered: {', '.join(offered) or 'nothing'}"
         found = later or f"no plugin offers it ({listed})"
         near = "" if later else did_you_mean(name, offered)
-        error = ProviderMissingError(name, f"{where} = '{name}': {found}", next_step=near)
-        error.where = ""  # no plugin is to blame
-        error.code = "TARN-2004" if later else error.code
-        raise error
+        raise _missing(name, f"{where} = '{name}': {found}", near, "TARN-2004" if later else "")
 
-    def _demand_modules(self, kind: str, name: str, factory: Provider) -> None:
+    @staticmethod
+    def _demand_modules(what: str, name: str, factory: Provider) -> None:
         missing = [module for module in factory.requires if not _installed(module)]
         if missing:
             bring = f"'tarn[{factory.extra}]'" if factory.extra else " ".join(missing)
             noun = "module" if len(missing) == 1 else "modules"
-            raise ProviderMissingError(
-                self.owner(kind, name),
-                f"{kind} '{name}' needs the {noun} {', '.join(missing)}, not installed here",
-                next_step=f"pip install {bring}",
-            )
+            found = f"{what} needs the {noun} {', '.join(missing)}, not installed here"
+            raise _missing(name, found, f"pip install {bring}")
 
     def storage_for(self, uri: str) -> StorageFactory:
         """Return the storage that claims the scheme of *uri*; a bare path has the scheme ``""``.
@@ -314,17 +179,14 @@ class Plugins:
         """
         scheme = urlsplit(uri).scheme if "://" in uri else ""
         name = self._claims.get(scheme) or (self._claims.get("*") if scheme else None)
+        shown = f"{scheme}://" if scheme else "a path"
         if name is None:
             claimed = ", ".join(f"{known}://" if known else "a path" for known in self._claims)
-            taken = f"(taken: {claimed or 'nothing'})"
-            error = ProviderMissingError(
-                scheme or "path",
-                f"models.repository: no storage takes {f'{scheme}://' if scheme else 'a path'} {taken}",
-                next_step=did_you_mean(scheme, self._claims) if scheme else "",
-            )
-            error.where = ""
-            raise error
-        factory: StorageFactory = self.choose("storage", name, "models.repository")
+            found = f"models.repository: no storage takes {shown} (taken: {claimed or 'nothing'})"
+            near = did_you_mean(scheme, self._claims) if scheme else ""
+            raise _missing(scheme or "path", found, near)
+        factory = self.storages[name]
+        self._demand_modules(f"storage for {shown}", name, factory)
         return factory
 
     def problems(
@@ -418,6 +280,13 @@ class Plugins:
             raise PluginError(
                 name, f"{hook} raised {type(first).__name__}: {first}{more}"
             ) from first
+
+
+def _missing(name: str, found: str, next_step: str, code: str = "") -> ProviderMissingError:
+    error = ProviderMissingError(name, found, next_step=next_step)
+    error.where = ""  # the message says where; no plugin is to blame
+    error.code = code or error.code
+    return error
 
 
 def _installed(module: str) -> bool:
