@@ -1,0 +1,262 @@
+"""Apply the Java TARN's options to a draft: each has its effect, a note, or a refusal in words."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tarn.config.draft import Draft
+from tarn.config.given import Given, collect
+from tarn.errors import ConfigError
+from tarn.plain import UNITS, did_you_mean, join, masked
+
+__all__ = ["Legacy"]
+
+_ACCELERATORS = {
+    "NVIDIA_GPU": "yarn.io/gpu",
+    "AMD_GPU": "amd.com/gpu",
+    "INTEL_GAUDI": "habana.ai/gaudi",
+    "AWS_NEURON": "aws.amazon.com/neuron",
+    "CPU_ONLY": "",
+}
+_MODES = ("gpu_util", "queue_depth", "composite")
+_MIG = re.compile(r"[0-9]+g\.[0-9]+gb")
+_FRACTION = re.compile(r"0?\.[0-9]+|1\.0")
+_NEEDS = {
+    "zk-path": "--zk-ensemble",
+    "zk-required": "--zk-ensemble",
+    "zk-jaas": "--zk-ensemble",
+    "ranger-app-id": "--ranger-service",
+    "ranger-audit": "--ranger-service",
+    "ranger-strict": "--ranger-service",
+    "tls-keystore": "--tls-enabled",
+    "tls-keystore-type": "--tls-enabled",
+    "tls-keystore-password-alias": "--tls-enabled",
+}
+"""Options that only add to what another one, or the file, asks for."""
+_LEAST_POLL_S = 0.25
+"""The Java TARN never looked at readiness more often."""
+
+
+class Legacy:
+    """One application of the options; afterwards `notes`, `errors` and `api_token` are filled."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.notes: list[str] = []
+        self.errors: list[ConfigError] = []
+        self.api_token: str | None = None
+        self._draft = draft
+        self._given: dict[str, Given] = {}
+        self._rules: Mapping[str, Callable[[Given], None]] = {
+            "token": self._token,
+            "env": self._env,
+            "zk-ensemble": self._zookeeper,
+            "ranger-service": self._ranger,
+            "warmup-poll-interval-ms": self._poll,
+            "tls-enabled": self._tls,
+            "accelerator-type": self._accelerator,
+            "gpu-slice-size": self._slice,
+        }
+
+    def apply(self, arguments: Mapping[str, object], environ: Mapping[str, str]) -> None:
+        """Lay what was given over the draft; arguments win over the environment."""
+        self._given, unreadable = collect(arguments, environ)
+        self.errors.extend(unreadable)
+        companions = [g for key, g in self._given.items() if key in _NEEDS]
+        for given in [g for key, g in self._given.items() if key not in _NEEDS]:
+            self._apply(given)
+        for given in companions:
+            self._companion(given)
+        self._thresholds()
+        self._gpus()
+
+    def _apply(self, given: Given) -> None:
+        alias = given.alias
+        if alias.part:
+            self._refuse(given)
+        elif alias.note:
+            self.notes.append(f"{given.origin}: accepted, and does nothing: {alias.note}")
+        elif alias.key in self._rules:
+            self._rules[alias.key](given)
+        elif alias.key.startswith("docker-"):
+            self._docker(given)
+        elif alias.to[0] == "scaling" and "options" in alias.to:
+            self._scaling(given)
+        else:
+            self._put(given)
+
+    def _put(self, given: Given, value: object = None) -> None:
+        self._draft.put(given.alias.to, given.value if value is None else value, given.origin)
+
+    def _wrong(self, given: Given, found: str, code: str = "TARN-2002", step: str = "") -> None:
+        self.errors.append(ConfigError(found, code=code, where=given.origin, next_step=step))
+
+    def _refuse(self, given: Given) -> None:
+        alias, off = given.alias, given.value in (False, 0.0)
+        if off and alias.key in {"openai-proxy-enabled", "shadow-sample-rate"}:
+            return  # it asks for what is the case
+        if alias.part != "-" and not given.is_argument:
+            # OTEL_EXPORTER_OTLP_ENDPOINT belongs to every program of a site, not to us alone
+            self.notes.append(f"{given.origin}: not used: comes with the part {alias.part}")
+            return
+        later = f": comes with the part {alias.part}" if alias.part != "-" else ""
+        self._wrong(given, f"not in this version{later}", "TARN-2004", "Remove it")
+
+    def _companion(self, given: Given) -> None:
+        key, main = given.alias.key, _NEEDS[given.alias.key]
+        chosen = {
+            "zk": any(
+                isinstance(item, dict) and item.get("use") == "zookeeper"
+                for item in _listed(self._draft.get("discovery"))
+            ),
+            "ranger": self._draft.get("authorizer.use") == "ranger",
+            "tls": isinstance(self._draft.get("api.tls"), dict),
+        }[key.partition("-")[0]]
+        if chosen:
+            self._put(given)
+        elif given.value is not False:
+            self.notes.append(f"{given.origin}: has no effect without {main}")
+
+    # -- options with a rule of their own
+
+    def _token(self, given: Given) -> None:
+        self.api_token = given.value
+        self._draft.put(("api", "token"), "auto", given.origin)
+        if given.is_argument:
+            self.notes.append(
+                f"{given.origin}: every user of this machine can read arguments; "
+                "use TARN_TOKEN, or api.token: file:PATH"
+            )
+
+    def _env(self, given: Given) -> None:
+        for name, text in given.value.items():
+            self._draft.put((*given.alias.to, name), text, given.origin)
+
+    def _zookeeper(self, given: Given) -> None:
+        self._put(given)
+        if "zk-required" not in self._given:
+            self._draft.put((*given.alias.to[:2], "required"), True, given.origin)  # noqa: FBT003
+
+    def _ranger(self, given: Given) -> None:
+        self._draft.put(("authorizer", "use"), "ranger", given.origin)
+        self._put(given)
+
+    def _poll(self, given: Given) -> None:
+        unit = UNITS["_s"]
+        wanted = max(unit.parse(given.value), _LEAST_POLL_S)
+        monitor = self._given.get("monitor-interval-ms")
+        if monitor is not None and unit.parse(monitor.value) <= wanted:
+            return  # decisions are made more often than readiness is to be looked at
+        if monitor is not None:
+            self.notes.append(
+                f"{given.origin}: readiness and load are read together, so scaling.interval = "
+                f"{unit.format(wanted)}, not {monitor.value}"
+            )
+        self._draft.put(("scaling", "interval"), unit.format(wanted), given.origin)
+
+    def _tls(self, given: Given) -> None:
+        present = isinstance(self._draft.get("api.tls"), dict)
+        if given.value and not present:
+            self._draft.put(given.alias.to, {}, given.origin)
+            if "tls-keystore" not in self._given:
+                self._wrong(given, "TLS needs a keystore", "TARN-2003", "Add --tls-keystore")
+        elif present and not given.value:
+            self.notes.append(f"{given.origin}: has no effect: api.tls is set")
+
+    def _accelerator(self, given: Given) -> None:
+        word = given.value.upper().replace("-", "_")
+        if word not in _ACCELERATORS:
+            known = [name.lower() for name in _ACCELERATORS]
+            needed = f"needs {', '.join(known[:-1])} or {known[-1]}, not '{given.value}'"
+            self._wrong(given, needed, step=did_you_mean(given.value, known))
+        elif word == "CPU_ONLY":
+            self._draft.put(("instance", "resources", "gpus"), 0, given.origin)
+        else:
+            self._put(given, _ACCELERATORS[word])
+
+    def _slice(self, given: Given) -> None:
+        if _MIG.fullmatch(given.value):
+            self._put(given, f"nvidia.com/mig-{given.value}")
+        elif _FRACTION.fullmatch(given.value):
+            found = f"'{given.value}': a fraction of a GPU is not in this version"
+            step = "Use a MIG profile such as 1g.10gb, or whole GPUs"
+            self._wrong(given, found, "TARN-2004", step)
+        else:
+            self._wrong(given, f"needs a MIG profile such as 1g.10gb, not '{given.value}'")
+
+    def _docker(self, given: Given) -> None:
+        uses_containers = self._draft.get("runtime.use", "local") in {"yarn", "skein"}
+        if not uses_containers and not given.is_argument:
+            self.notes.append(f"{given.origin}: has no effect: runtime.use is not 'yarn'")
+            return
+        if not uses_containers:
+            self._draft.put(("runtime", "use"), "yarn", given.origin)
+        self._put(given)
+
+    def _scaling(self, given: Given) -> None:
+        key, value = given.alias.key, given.value
+        if key == "scale-mode" and value not in _MODES:
+            words = f"{', '.join(_MODES[:-1])} or {_MODES[-1]}"
+            self._wrong(given, f"needs {words}, not '{value}'", step=did_you_mean(value, _MODES))
+        elif key == "scale-up" and not 0 < value <= 1:
+            self._wrong(given, f"needs more than 0 and at most 1, not {value:g}")
+        elif key == "scale-down" and not 0 <= value < 1:
+            self._wrong(given, f"needs at least 0 and less than 1, not {value:g}")
+        elif key == "queue-capacity-per-container" and value < 1:
+            self._wrong(given, f"needs at least 1, not {value}")
+        else:
+            self._draft.put(("scaling", "use"), "threshold", given.origin)
+            self._put(given)
+
+    def _thresholds(self) -> None:
+        up, down = self._given.get("scale-up"), self._given.get("scale-down")
+        if up and down and down.value >= up.value:
+            found = f"{down.value:g} is not below scale-up = {up.value:g}"
+            self._wrong(down, found, "TARN-2003", "Lower the one or raise the other")
+
+    def _gpus(self) -> None:
+        """Ask for a GPU for each rank, as the Java TARN did, where GPUs are plainly meant."""
+        ranks = 1
+        for name in ("tensor", "pipeline"):
+            count = self._draft.get(f"instance.parallelism.{name}", 1)
+            ranks *= count if isinstance(count, int) else 1
+        parallel = [self._given.get(k) for k in ("tensor-parallelism", "pipeline-parallelism")]
+        reasons = [self._given.get("gpu-slice-size"), self._given.get("accelerator-type")]
+        reasons += parallel if ranks > 1 else []
+        reason = next((given for given in reasons if given is not None), None)
+        if reason is not None and self._draft.get("instance.resources.gpus") is None:
+            self._draft.put(("instance", "resources", "gpus"), max(1, ranks), reason.origin)
+
+    # -- what Triton does not read
+
+    def log_verbose(self, environ: Mapping[str, str]) -> None:
+        """Turn ``TRITON_LOG_VERBOSE``, which no Triton reads, into its option ``log-verbose``."""
+        name = "TRITON_LOG_VERBOSE"
+        at = join("triton.env", name)
+        inside = self._draft.get(at)
+        level = environ.get(name) if inside is None else inside
+        origin = f"environment {name}" if inside is None else self._draft.origin(at)
+        if not level:
+            return
+        if not str(level).isdigit():
+            self.notes.append(f"{origin}: no Triton reads {name}={masked(str(level))}; not used")
+            return
+        if inside is not None:
+            self._draft.discard(at)
+        if self._draft.get("triton.args.log-verbose") is None:
+            self._draft.put(("triton", "args", "log-verbose"), int(str(level)), origin)
+            self.notes.append(
+                f"{origin}: no Triton reads {name}; it became triton.args.log-verbose = {level}"
+            )
+
+    def quiet_policy(self, policy: str, low: int, high: int) -> None:
+        """Note that the size stays where it is, where the Java TARN would have scaled."""
+        given = self._given.get("max-instances") or self._given.get("min-instances")
+        if given is not None and policy == "fixed" and low < high:
+            self.notes.append(
+                f"{given.origin}: scaling.use is 'fixed': the size stays until somebody asks for "
+                "another (tarn scale); the Java TARN scaled by threshold"
+            )
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

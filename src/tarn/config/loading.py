@@ -1,0 +1,219 @@
+"""Lay file, environment and arguments over one another, and read the result: all errors at once."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+
+from tarn.config import document
+from tarn.config.aliases import by_name
+from tarn.config.draft import Draft
+from tarn.config.legacy import Legacy
+from tarn.config.offers import Offers, examine
+from tarn.config.relative import make_absolute
+from tarn.domain.spec import NAME, ClusterSpec, problems
+from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
+from tarn.plain import Problem, join, structure, unstructure
+
+__all__ = ["ApiToken", "Loaded", "load"]
+
+_OVERLAY = "argument: "
+"""Marks what the nested arguments gave; an option of the command line is ``argument --x``."""
+_TOKEN = re.compile(r"auto|none|file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
+
+
+class ApiToken:
+    """An api token that somebody gave; `repr` and `str` do not show it."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "ApiToken(***)"
+
+    def reveal(self) -> str:
+        """Return the token."""
+        return self._value
+
+
+@attrs.frozen
+class Loaded:
+    """A spec, and how it came about."""
+
+    spec: ClusterSpec
+    origins: Mapping[str, str] = attrs.field(hash=False)
+    """Dotted path of every leaf to ``tarn.yaml:12``, ``environment MIN_CONTAINERS``,
+    ``argument --min-instances``, ``argument: replicas.min`` or ``default``."""
+    notes: tuple[str, ...] = ()
+    """What a person should know: options that do nothing here (code TARN-2005), a line each."""
+    api_token: ApiToken | None = None
+    """The token of ``--token`` or ``TARN_TOKEN``; to be used where ``api.token`` is ``auto``."""
+
+
+def load(
+    source: Path | str | Mapping[str, Any] | None,
+    *,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    aliases: Mapping[str, object] = MappingProxyType({}),
+    environ: Mapping[str, str],
+    plugins: Offers | None = None,
+) -> Loaded:
+    """Return the spec that file, environment and arguments give together.
+
+    Arguments and aliases win over the environment, the environment over the file, the file over
+    the defaults. A master that reads the spec it was given passes an empty *environ*: that spec
+    is final, and the environment must not change it again.
+
+    Args:
+        source: A YAML file, a folder with a ``tarn.yaml``, plain data, or None: arguments only.
+        arguments: Plain data shaped like the file, laid over it: ``{"replicas": {"min": 2}}``.
+        aliases: Options of the Java TARN, by long name; None and False mean not given.
+        environ: The environment, from `tarn.config.environ`.
+        plugins: Also hold every choice of a provider against what these offer.
+
+    Raises:
+        ConfigErrors: Everything that is wrong, each with place, value and what would be right.
+        PluginError: A plugin's settings class cannot be read.
+    """
+    draft, folder = _first(source)
+    legacy = Legacy(draft)
+    legacy.apply(aliases, environ)
+    draft.merge(arguments, lambda path: f"{_OVERLAY}{path}")
+    legacy.log_verbose(environ)
+    errors = list(legacy.errors)
+    home = environ.get("HOME", "")
+    make_absolute(draft, folder, Path.cwd(), home)
+    errors += _name(draft, folder)
+    found = list(examine(draft, plugins, folder, home)) if plugins is not None else []
+    spec, wrong = structure(ClusterSpec, draft.plain)
+    found = [*wrong, *_wrong_token(draft), *found]
+    found += _contradictions(spec, draft, wrong)
+    errors += [_located(problem, draft) for problem in found]
+    if spec is None or errors:
+        raise _together(errors)
+    legacy.quiet_policy(spec.scaling.use, spec.replicas.min, spec.replicas.max)
+    token = ApiToken(legacy.api_token) if legacy.api_token and spec.api.token == "auto" else None  # noqa: S105
+    return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
+
+
+def _first(source: Path | str | Mapping[str, Any] | None) -> tuple[Draft, Path]:
+    """Return the lowest layer, and the folder at which relative paths start."""
+    if isinstance(source, Path | str):
+        path = Path(source).absolute()
+        path = path / "tarn.yaml" if path.is_dir() else path
+        read = document.read(path)
+        return Draft(read.plain, read.origins), path.parent
+    draft = Draft({}, {})
+    if source is not None:
+        draft.merge(source, lambda path: f"{_OVERLAY}{path}")
+    return draft, Path.cwd()
+
+
+def _name(draft: Draft, folder: Path) -> list[ConfigError]:
+    """Give the folder's name where none was written."""
+    if draft.get("name") is not None:
+        return []
+    name = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")
+    if not NAME.fullmatch(name):
+        found = f"name is missing, and the folder's name '{folder.name}' cannot stand in"
+        right = "A name has 1 to 40 of a-z, 0-9 and -"
+        return [ConfigError(found, code="TARN-2002", right=right, next_step="Write 'name: …'")]
+    draft.put(("name",), name, "the folder's name")
+    return []
+
+
+def _wrong_token(draft: Draft) -> Iterator[Problem]:
+    token = draft.get("api.token")
+    if isinstance(token, str) and not _TOKEN.fullmatch(token):
+        yield Problem(
+            "api.token", "TARN-2002", ": must be 'auto', 'none', 'file:PATH' or 'env:NAME'",
+            "A token itself never stands in a configuration",
+        )  # fmt: skip
+
+
+def _contradictions(
+    spec: ClusterSpec | None, draft: Draft, wrong: tuple[Problem, ...]
+) -> Iterator[Problem]:
+    """Yield contradictions; with *wrong* parts, those between the parts that could be read."""
+    left_out = {problem.path for problem in wrong}
+    if spec is None:
+        spec, _ = structure(ClusterSpec, _without(draft, left_out))
+    for path, text in problems(spec) if spec is not None else ():
+        if not any(bad in (path, *text.replace(";", " ").split()) for bad in left_out):
+            yield Problem(path, "TARN-2003", f" {text}")
+
+
+def _without(draft: Draft, paths: set[str]) -> dict[str, Any]:
+    """Return the draft's data without what lies at *paths*, so that the rest can be read."""
+
+    def kept(value: Any, path: str, depth: int = 0) -> Any:
+        if depth > 50:  # noqa: PLR2004 (deeper is an error already)
+            return None
+        if isinstance(value, dict):
+            items = {key: (item, join(path, key)) for key, item in value.items()}
+            return {k: kept(v, at, depth + 1) for k, (v, at) in items.items() if at not in paths}
+        if isinstance(value, list):
+            items_at = [(item, join(path, index)) for index, item in enumerate(value)]
+            return [kept(v, at, depth + 1) for v, at in items_at if at not in paths]
+        return value
+
+    plain: dict[str, Any] = {"name": "any", **kept(draft.plain, "")}
+    models = plain.get("models")
+    plain["models"] = {"repository": "/any", **(models if isinstance(models, dict) else {})}
+    return plain
+
+
+def _located(problem: Problem, draft: Draft) -> ConfigError:
+    step = problem.next_step
+    if problem.code == "TARN-2001" and problem.path in by_name and by_name[problem.path].target:
+        step = f"Did you mean '{by_name[problem.path].target}'?"
+    where = draft.origin(problem.path)
+    return ConfigError(
+        problem.found,
+        code=problem.code,
+        where="arguments" if where.startswith(_OVERLAY) else where,
+        right=problem.right,
+        next_step=step,
+    )
+
+
+def _together(errors: list[ConfigError]) -> ConfigErrors:
+    together = ConfigErrors(errors)
+    if all(error.code == ProviderMissingError.default_code for error in errors):
+        together.exit_code = ProviderMissingError.exit_code
+    return together
+
+
+def _origins(spec: ClusterSpec, draft: Draft) -> Mapping[str, str]:
+    """Return the origin of every leaf."""
+    written = {path for path, _ in leaves(draft.plain)}
+    return {
+        path: draft.origin(path) if _within(path, written) else "default"
+        for path, _ in leaves(unstructure(spec))
+    }
+
+
+def _within(path: str, written: set[str]) -> bool:
+    """Whether *path*, or what it stands in, was written as one value."""
+    while path:
+        if path in written:
+            return True
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return False
+
+
+def leaves(plain: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted path, value) of everything that is no mapping or list, or an empty one."""
+    if isinstance(plain, dict) and plain:
+        for key, value in plain.items():
+            yield from leaves(value, join(path, key))
+    elif isinstance(plain, list) and plain:
+        for index, value in enumerate(plain):
+            yield from leaves(value, join(path, index))
+    else:
+        yield path, plain

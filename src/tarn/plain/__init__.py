@@ -1,0 +1,29 @@
+"""Between frozen values and plain data: reading with all problems at once, writing, describing.
+
+For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. Pure.
+"""
+
+from tarn.plain.describe import describe
+from tarn.plain.mask import MASK, masked, redact, secret_path
+from tarn.plain.problem import Problem, did_you_mean, join, shown
+from tarn.plain.structure import structure
+from tarn.plain.units import UNITS, Unit, key_of, unit_of
+from tarn.plain.unstructure import unstructure
+
+__all__ = [
+    "MASK",
+    "UNITS",
+    "Problem",
+    "Unit",
+    "describe",
+    "did_you_mean",
+    "join",
+    "key_of",
+    "masked",
+    "redact",
+    "secret_path",
+    "shown",
+    "structure",
+    "unit_of",
+    "unstructure",
+]

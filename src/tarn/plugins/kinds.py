@@ -1,0 +1,63 @@
+"""The kinds of providers, and the names that come with later parts."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+__all__ = ["COMING", "KINDS", "Provider", "coming"]
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "runtime": "tarn_runtimes",
+        "storage": "tarn_storages",
+        "discovery": "tarn_discoveries",
+        "authorizer": "tarn_authorizers",
+        "scaling": "tarn_scaling_policies",
+        "secrets": "tarn_secret_stores",
+        "signal": "tarn_signals",
+        "ceiling": "tarn_ceilings",
+    }
+)
+"""Kind of provider (the spec's key where there is one) to the hook that offers it."""
+
+COMING: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("runtime", "yarn"): "YARN",
+        ("runtime", "skein"): "SKEIN",
+        ("discovery", "zookeeper"): "DISCOVERY",
+        ("discovery", "haproxy"): "DISCOVERY",
+        ("discovery", "knox"): "DISCOVERY",
+        ("authorizer", "ranger"): "SECURITY",
+        ("secrets", "jceks"): "SECURITY",
+        ("scaling", "target"): "SCALING",
+        ("scaling", "threshold"): "SCALING",
+        ("scaling", "latency"): "SCALING",
+        ("scaling", "schedule"): "SCALING",
+    }
+)
+"""Names that the documentation uses and this version lacks, with the part that brings them."""
+
+
+class Provider(Protocol):
+    """What every factory has in common."""
+
+    @property
+    def summary(self) -> str:
+        """One line for `tarn plugins`."""
+        ...
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Modules it needs."""
+        ...
+
+    @property
+    def extra(self) -> str:
+        """The extra that brings them."""
+        ...
+
+
+def coming(kind: str, name: str) -> str:
+    """Return ``not in this version: comes with the part X``, or nothing."""
+    part = COMING.get((kind, name))
+    return f"not in this version: comes with the part {part}" if part else ""
