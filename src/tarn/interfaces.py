@@ -172,7 +172,7 @@ class Runtime(Protocol):
     def start(self, api_url: str) -> Recovered:
         """Announce where the API listens, and adopt what an earlier master left running.
 
-        Called once, first, on the worker. YARN registers the application here; locally the
+        Called once, before anything else, by the master that starts. YARN registers the application here; locally the
         address goes into ``ref.json``.
         """
         ...
@@ -200,7 +200,7 @@ class Runtime(Protocol):
         ...
 
     def finish(self) -> None:
-        """The cluster ended: unregister, and remove what the runtime keeps. Once, on the worker."""
+        """The cluster ended: unregister, and remove what the runtime keeps. Called once, last."""
         ...
 
     def close(self) -> None:

@@ -14,9 +14,11 @@ from tarn.control.inbox import Inbox, Request
 from tarn.control.mailbox import Worker
 from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
-from tarn.control.scrape import Scraper, Target
+from tarn.control.probe import Target
+from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
+from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Done,
     DiscoveryView,
@@ -80,6 +82,8 @@ class Control:
         self._fleet = fleet
         self._rules = rules
         self._launch = launch
+        self._warmup = warmup
+        self._targets: dict[str, Target] = {}
         self._near = neighbours
         wake = neighbours.wake.set
         clock = neighbours.clock
@@ -214,7 +218,14 @@ class Control:
             self._view = fleet.view
             for worker in self._discoveries.values():
                 worker.post(fleet.view)
-        near.scraper.watch({i.id: Target(i.endpoint) for i in fleet.instances if i.endpoint})
+        targets = {
+            i.id: Target(i.endpoint, self._warmup, leaving=i.stop_posted)
+            for i in fleet.instances
+            if i.endpoint
+        }
+        if targets != self._targets:
+            self._targets = targets
+            near.scraper.watch(targets)
 
     def _post_wish(self, fleet: Fleet) -> None:
         wish = runtime_wish(fleet, (self._launch,), self._near.saver.below)
