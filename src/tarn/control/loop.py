@@ -3,7 +3,7 @@
 import enum
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import InvalidStateError
 from typing import TypeVar
 
@@ -20,8 +20,8 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
-    Done,
     DiscoveryView,
+    Done,
     FleetView,
     Launch,
     Reading,
@@ -73,12 +73,21 @@ class Neighbours:
     inbox: Inbox
     board: Board
     wake: threading.Event
+    over: Callable[[], None]
+    """Told, on the control thread, that its work has ended."""
 
 
 class Control:
     """Owns the control thread, the runtime's worker and the discoveries' workers."""
 
-    def __init__(self, fleet: Fleet, rules: Rules, launch: Launch, neighbours: Neighbours) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        rules: Rules,
+        launch: Launch,
+        warmup: tuple[WarmupRequest, ...],
+        neighbours: Neighbours,
+    ) -> None:
         self._fleet = fleet
         self._rules = rules
         self._launch = launch
@@ -100,6 +109,7 @@ class Control:
         self._asked_s = float("-inf")
         self._ticked_s = clock.now_s()
         self._errors = 0
+        self._policy_failed = ""
         self._leaving = threading.Event()
         self.outcome = Outcome.LEFT
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
@@ -129,6 +139,7 @@ class Control:
             due_s = self._asked_s + interval_s - self._near.clock.now_s()
             self._near.wake.wait(min(interval_s, max(0.005, due_s)))
         self._close()
+        self._near.over()
 
     def _guarded_step(self) -> Outcome | None:
         """One step; the one place where an unforeseen error is counted and survived."""
@@ -157,6 +168,7 @@ class Control:
         if not fenced:
             self._fleet = tick(self._fleet, self._look(readings, now_s, at, late=late), self._rules)
             self._post(now_s)
+        self._judge(at)
         self._publish(readings, now_s, at, fenced=fenced)
         self._announce(before, self._fleet)
         for request, answer in answers:
@@ -250,36 +262,39 @@ class Control:
         old = self._near.board.current
         self._near.board.publish(picture(self._fleet, self._rules, around, old))
 
+    def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
+        return (self._runtime, *self._discoveries.values())
+
     def _faults(self, *, fenced: bool) -> list[str]:
         """List what is wrong; open to all, so no name of a model, a user or a host stands here."""
-        faults = ["the master has lost its runtime and does not act"] if fenced else []
-        for worker in (self._runtime, *self._discoveries.values()):
-            if worker.working_s() > BLOCKED_S:
-                faults.append(f"{worker.name} has been at work for {worker.working_s():.0f} s")
-            elif worker.error:
-                faults.append(f"{worker.name} failed and is tried again")
-        if isinstance(self._near.policy.answer(), Unknown) and self._asked_s > 0:
-            faults.append("the scaling policy has no answer; the size is kept")
-        if self._near.saver.trouble:
-            faults.append("the state cannot be saved")
-        if self._fleet.frozen_s is not None:
-            faults.append("replacements are frozen: most instances fell silent at once")
-        if self._errors:
-            faults.append(f"{self._errors} ticks raised; see the master's log")
-        if self._near.announcer.lost:
-            faults.append(f"{self._near.announcer.lost} announcements to plugins were lost")
-        return faults
+        lost = self._near.announcer.lost
+        found = (
+            (fenced, "the master has lost its runtime and does not act"),
+            (self._policy_failed, "the scaling policy has no answer; the size is kept"),
+            (self._near.saver.trouble, "the state cannot be saved"),
+            (self._fleet.frozen_s is not None, "replacements are frozen: most fell silent at once"),
+            (self._errors, f"{self._errors} ticks raised; see the master's log"),
+            (lost, f"{lost} announcements to plugins were lost"),
+        )
+        blocked = [line for worker in self._workers() if (line := _blocked(worker))]
+        return [line for true, line in found if true] + blocked
 
     def _warnings(self) -> list[str]:
         warnings = list(self._near.runtime.warnings())
-        answer = self._near.policy.answer()
-        if isinstance(answer, Unknown) and self._fleet.decisions:
-            warnings.append(answer.reason)
+        if self._policy_failed:
+            warnings.append(f"the scaling policy has no answer: {self._policy_failed}")
         if self._near.saver.trouble:
             warnings.append(f"the state is not saved: {self._near.saver.trouble}")
-        workers = (self._runtime, *self._discoveries.values())
-        warnings.extend(f"{w.name}: {w.error}" for w in workers if w.error)
+        warnings.extend(f"{w.name}: {w.error}" for w in self._workers() if w.error)
         return warnings
+
+    def _judge(self, at: float) -> None:
+        """Note when the policy begins to fail; until it was asked once there is nothing to say."""
+        answer = self._near.policy.answer()
+        failed = answer.reason if isinstance(answer, Unknown) and self._near.policy.judged else ""
+        if failed and not self._policy_failed:
+            self._fleet = self._fleet.note(at, "TARN-1012", self._fleet.name, failed)
+        self._policy_failed = failed
 
     def _announce(self, before: Fleet, after: Fleet) -> None:
         announcer = self._near.announcer
@@ -308,6 +323,12 @@ class Control:
             self._discoveries[name].close(1.0 if ended else 0.05)
             if self.outcome is not Outcome.SUPERSEDED:
                 discovery.close(withdraw=ended)
+
+
+def _blocked(worker: "Worker[RuntimeWish] | Worker[DiscoveryView]") -> str:
+    if worker.working_s() > BLOCKED_S:
+        return f"{worker.name} has been at work for {worker.working_s():.0f} s"
+    return f"{worker.name} failed and is tried again" if worker.error else ""
 
 
 def _reply(request: Request, answer: Done | TarnError) -> None:

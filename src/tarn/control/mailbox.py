@@ -80,7 +80,7 @@ class Worker(Generic[T]):
             self.superseded = error
         except TarnError as error:
             self._failed(item, str(error))
-        except Exception as error:  # noqa: BLE001 (foreign code: shown, counted, tried again)
+        except Exception as error:
             log.exception("%s raised", self.name)
             self._failed(item, f"{type(error).__name__}: {error}")
         else:

@@ -79,7 +79,7 @@ def _follower(name: str, fleet: Fleet, rules: Rules, now_s: float) -> Follower:
     return Follower(name, required, known.revision, age_s, lost, known.error)
 
 
-def blank(name: str, runtime: str, epoch: Epoch, rules: Rules, at: float) -> Snapshot:
+def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
     """Return what is shown before the first tick: nothing is known, nothing is ready."""
-    empty = Fleet(name, epoch, 0)
+    empty = Fleet(rules.spec.name, epoch, 0)
     return picture(empty, rules, Surroundings(0.0, at, stale=True), None)

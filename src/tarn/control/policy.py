@@ -24,6 +24,8 @@ class PolicyDesk:
         self._wake = wake
         self._lock = threading.Lock()
         self._answer: Sample[Wish] = Unknown("the policy has not answered yet")
+        self.judged = False
+        """True once the policy has answered or raised; before, Unknown means nothing."""
         self._worker = self._hire()
 
     def ask(self, fleet: FleetView) -> None:
@@ -34,6 +36,7 @@ class PolicyDesk:
         """Return the newest answer; Unknown while the policy hangs or raises."""
         hung_s = self._worker.working_s()
         if hung_s > DEADLINE_S:
+            self.judged = True
             return Unknown(f"the policy has not answered for {hung_s:.0f} s; `tarn resume` retries")
         with self._lock:
             return self._answer
@@ -57,6 +60,7 @@ class PolicyDesk:
             answer = Unknown(f"the policy raised {type(error).__name__}: {error}")
         with self._lock:
             self._answer = answer
+            self.judged = True
 
 
 def _checked(wish: object) -> Sample[Wish]:

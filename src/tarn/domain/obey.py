@@ -59,7 +59,7 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
     return after, Done(after.spec_revision, message)
 
 
-def _changed(  # noqa: C901, PLR0911 (one arm for each command, nothing else)
+def _changed(
     fleet: Fleet, command: Command, rules: Rules, now_s: float, at: float
 ) -> tuple[Fleet, str]:
     match command:
