@@ -22,7 +22,7 @@ class Settings:
 class NoAuthorizer:
     """Allows everything, and says so in each answer."""
 
-    def check(self, _principal: Principal, _action: str, _model: str) -> Verdict:
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return yes."""
         return Verdict(allowed=True, reason=_REASON)
 

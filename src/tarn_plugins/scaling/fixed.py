@@ -26,7 +26,7 @@ class Fixed:
 
     settings: Settings
 
-    def wanted(self, _fleet: FleetView) -> Wish:
+    def wanted(self, fleet: FleetView) -> Wish:
         """Return the same wish whatever the fleet does."""
         if self.settings.replicas is None:
             return Wish(None, "the size is fixed by a person")

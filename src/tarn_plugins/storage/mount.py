@@ -17,7 +17,7 @@ __all__ = ["Mount", "tarn_storages"]
 class Mount:
     """Uses a directory where it is. It is checked, and never made: a typing error stays one."""
 
-    def resolve(self, uri: str, _context: ClientContext) -> Staged:
+    def resolve(self, uri: str, context: ClientContext) -> Staged:
         """Return the absolute path of the directory *uri*, links kept as they are written.
 
         Raises:

@@ -89,7 +89,7 @@ class Copy:
                     copy.write(piece)
                     seen.update(piece)
                     done += len(piece)
-                    progress(Progress("staging", file.path, float(done), float(source.total_bytes)))
+                    progress(Progress("staging", file.path, done, source.total_bytes))
             target.chmod(0o755 if file.executable else 0o644)
             hashes[file.path] = seen.hexdigest()
         return hashes
@@ -105,13 +105,13 @@ class Copy:
         )
 
     def _no_space(self, shelf: Path, source: Source) -> StorageError:
-        free = self.free_bytes(shelf)
+        needed, free = source.total_bytes, self.free_bytes(shelf)
         return StorageError(
             "copy",
-            f"needs {source.total_bytes:,} bytes below {shelf}, where {free:,} are free",
+            f"needs {needed:,} bytes below {shelf}, where {free:,} are free",
             code="TARN-3201",
             where=redact(source.uri),
-            next_step=f"Free {max(source.total_bytes - free, 1):,} bytes; earlier copies stay usable.",
+            next_step=f"Free {max(needed - free, 1):,} bytes; earlier copies stay usable.",
         )
 
 
