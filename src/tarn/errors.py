@@ -12,6 +12,7 @@
     ├── ProviderError            a provider could not do its work
     │   ├── LaunchError
     │   ├── StorageError
+    │   │   └── RepositoryError  what the spec names is no repository; exit code 2
     │   └── DiscoveryError
     ├── NotFoundError            no such cluster, instance or code; exit code 3
     ├── UnreachableError         it exists and does not answer; exit code 3
@@ -36,6 +37,7 @@ __all__ = [
     "ProviderError",
     "ProviderMissingError",
     "RefusedError",
+    "RepositoryError",
     "StorageError",
     "Superseded",
     "TarnError",
@@ -161,6 +163,13 @@ class StorageError(ProviderError):
     """A storage could not find, read or copy what the spec names."""
 
     default_code = "TARN-3200"
+
+
+class RepositoryError(StorageError):
+    """The model repository that the spec names is missing, or is no repository."""
+
+    exit_code = 2
+    default_code = "TARN-2200"
 
 
 class DiscoveryError(ProviderError):

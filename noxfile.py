@@ -1,0 +1,166 @@
+"""How TARN is checked. `nox` alone runs the fast sessions; `nox -l` lists them all.
+
+A session runs where its interpreter is: on one Python, `unit` on each of 3.11, 3.12 and 3.13 that
+is present. What is missing is named, never silently left out. ``tests/budget.toml`` holds how
+many minutes a session may take: beyond is said loudly, beyond twice is a failure.
+"""
+
+import functools
+import platform
+import shutil
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+PROJECT = nox.project.load_toml("pyproject.toml")
+BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
+SUPPORTED = ("3.11", "3.12", "3.13")
+BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
+
+nox.options.sessions = ["lint", "types", "layers", "unit", "contract", "local"]
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.error_on_missing_interpreters = True
+nox.options.reuse_existing_virtualenvs = True
+
+
+def _works(version: str) -> bool:
+    """Say whether this Python starts (a shim on PATH may stand for nothing)."""
+    program = shutil.which(f"python{version}")
+    if program is None:
+        return False
+    done = subprocess.run([program, "-c", ""], check=False, capture_output=True, timeout=30)
+    return done.returncode == 0
+
+
+OWN = ".".join(platform.python_version_tuple()[:2])
+PRESENT = [version for version in SUPPORTED if version == OWN or _works(version)]
+MISSING = [version for version in SUPPORTED if version not in PRESENT]
+# The models of example 01 end at Python 3.12, so the one interpreter is the oldest there is.
+ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
+
+if sum(BUDGET.values()) >= 60:
+    raise SystemExit("tests/budget.toml: the sum must stay under 60 minutes")
+
+
+def budgeted(session_function: Callable[[nox.Session], None]) -> Callable[[nox.Session], None]:
+    """Hold a session to its minutes."""
+
+    @functools.wraps(session_function)
+    def run(session: nox.Session) -> None:
+        began_s = time.monotonic()
+        session_function(session)
+        minutes = (time.monotonic() - began_s) / 60
+        budget = BUDGET[session_function.__name__]
+        session.log(f"{minutes:.1f} of {budget} minutes")
+        if minutes > 2 * budget:
+            session.error(f"took {minutes:.1f} minutes, more than twice its {budget}")
+        if minutes > budget:
+            session.warn(f"OVER BUDGET: {minutes:.1f} minutes of {budget} (tests/budget.toml)")
+
+    return run
+
+
+def _group(name: str) -> list[str]:
+    return list(nox.project.dependency_groups(PROJECT, name))
+
+
+def _pytest(session: nox.Session, *arguments: str) -> None:
+    """Run pytest; each session keeps a cache of its own, and no user's settings reach it."""
+    cache = f"cache_dir={Path(session.create_tmp()) / 'pytest'}"
+    session.run("pytest", "-o", cache, *arguments, *session.posargs, env={"HTTP_PROXY": ""})
+
+
+def _folders(*names: str) -> list[str]:
+    """Return those that exist: each part of TARN brings its own."""
+    return [f"tests/{name}" for name in names if (ROOT / "tests" / name).is_dir()]
+
+
+@nox.session(python=ONE)
+@budgeted
+def lint(session: nox.Session) -> None:
+    """Ruff, its formatter, spelling, and names that refuse nothing."""
+    session.install(*_group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("codespell", "src", "tests", "examples", "docs", "README.md", "CHANGELOG.md")
+    banned = [str(path) for path in (ROOT / "src").rglob("*.py") if path.name in BANNED_NAMES]
+    if banned:
+        session.error(f"a module's name must say what it is about: {', '.join(banned)}")
+
+
+@nox.session(python=ONE)
+@budgeted
+def types(session: nox.Session) -> None:
+    """Mypy, strict."""
+    session.install("-e", ".[local,examples]", *_group("typing"))
+    session.run("mypy", "src", *_folders("typing"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def layers(session: nox.Session) -> None:
+    """Check that imports go down the floors only."""
+    session.install("-e", ".", *_group("lint"))
+    session.run("lint-imports", "--no-logo")
+
+
+@nox.session(python=PRESENT or ONE)
+@budgeted
+def unit(session: nox.Session) -> None:
+    """Everything that needs no real server, on every interpreter that is present."""
+    if MISSING and session.python == PRESENT[-1]:
+        session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    _pytest(session, "-m", "not triton", *_folders("unit", "compat", "docs"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def contract(session: nox.Session) -> None:
+    """Each Protocol's suite over every provider, and over the broken ones."""
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    _pytest(session, "-m", "not triton", *_folders("contract"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def local(session: nox.Session) -> None:
+    """Real Tritons on this machine, and the examples as a user runs them."""
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    _pytest(session, "-m", "triton", "--timeout", "300", "tests")
+
+
+@nox.session(python=ONE)
+@budgeted
+def documentation(session: nox.Session) -> None:
+    """Build the documentation; a warning is an error."""
+    session.install("-e", ".[local]", *_group("docs"))
+    output = ROOT / "docs" / "_build" / "html"
+    session.run("sphinx-build", "-nW", "--keep-going", "-q", "-b", "html", "docs", str(output))
+    session.log(f"{output / 'index.html'}")
+
+
+@nox.session(python=ONE, venv_backend="virtualenv")
+@budgeted
+def minimums(session: nox.Session) -> None:
+    """Run the unit tests with the oldest versions that pyproject.toml promises."""
+    session.install("uv")
+    oldest = ("--resolution", "lowest-direct", "--python", session.virtualenv.location)
+    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local]")
+    session.run(
+        "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
+    )
+    _pytest(session, "-m", "not triton", *_folders("unit"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def bench(session: nox.Session) -> None:
+    """Measure, and write docs/reference/performance.md between its markers."""
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})

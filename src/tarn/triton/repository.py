@@ -1,0 +1,189 @@
+"""What a model repository looks like: ``<repository>/<model>/<version>/<file>``.
+
+`listing` reads a directory; everything else is pure over the listing, so that the same checks run
+for a local directory, a bucket or a zip archive.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from tarn.interfaces import Finding
+
+__all__ = ["MOST_ENTRIES", "examine", "is_junk", "listing", "models"]
+
+MOST_ENTRIES = 200_000
+"""A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
+
+_JUNK = frozenset({"__pycache__", "lost+found"})
+_JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~")
+
+Parts = tuple[str, ...]
+
+
+def is_junk(name: str) -> bool:
+    """Say whether a file or directory of this name is left by a tool and no part of a model.
+
+    Hidden names (``.git``, ``.ipynb_checkpoints``, Hadoop's ``.model.crc``), caches and leftovers.
+    """
+    return name.startswith(".") or name in _JUNK or name.endswith(_JUNK_SUFFIXES)
+
+
+def listing(path: Path) -> tuple[str, ...]:
+    """Return the files below *path* as relative POSIX paths, sorted, without junk.
+
+    A directory without files appears with a trailing slash. Links are followed, but no directory
+    is entered twice on one way down, so that links in a circle end. Ends after ``MOST_ENTRIES``.
+
+    Raises:
+        OSError: A directory cannot be read.
+    """
+    found: list[str] = []
+    for entry in _walk(path):
+        found.append(entry)
+        if len(found) >= MOST_ENTRIES:
+            break
+    return tuple(sorted(found))
+
+
+def models(files: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the models in a listing, sorted.
+
+    A model is a top-level directory with ``config.pbtxt`` or a numeric version directory; what
+    else lies at the top is left alone, as Triton does.
+    """
+    return _models(_clean(files))
+
+
+def examine(
+    files: Iterable[str] | None, serve: Sequence[str] = (), where: str = ""
+) -> tuple[Finding, ...]:
+    """Return what would keep instances from serving the repository; empty when nothing would.
+
+    Args:
+        files: The listing, relative to the repository; None: there is no such repository.
+        serve: Models that must be there (``models.serve``).
+        where: What the user wrote, for the messages: a path or a URI without credentials.
+    """
+    if files is None:
+        return (_absent(where),)
+    paths = _clean(files)
+    names = _models(paths)
+    if names:
+        return tuple(_missing(model, names, where) for model in serve if model not in names)
+    return (_misplaced(paths, where) or _empty(where, _some(sorted({p[0] for p in paths}))),)
+
+
+def _walk(top: Path) -> Iterator[str]:
+    pending: list[tuple[Path, str, frozenset[tuple[int, int]]]] = [(top, "", frozenset())]
+    while pending:
+        directory, prefix, above = pending.pop()
+        stat = directory.stat()
+        identity = (stat.st_dev, stat.st_ino)
+        if identity in above:
+            continue
+        with os.scandir(directory) as scan:
+            entries = [entry for entry in scan if not is_junk(entry.name)]
+        if prefix and not entries:
+            yield prefix
+        for entry in entries:
+            if entry.is_dir():
+                pending.append(
+                    (directory / entry.name, f"{prefix}{entry.name}/", above | {identity})
+                )
+            else:
+                yield prefix + entry.name
+
+
+def _clean(files: Iterable[str]) -> list[Parts]:
+    return [parts for parts in map(_parts, files) if not any(map(is_junk, parts))]
+
+
+def _parts(file: str) -> Parts:
+    """Split; a directory keeps an empty last part, so that it is told from a file."""
+    parts = PurePosixPath(file).parts
+    return (*parts, "") if file.endswith("/") else parts
+
+
+def _is_version(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
+
+
+def _models(paths: Sequence[Parts]) -> tuple[str, ...]:
+    return tuple(sorted({parts[0] for parts in paths if _in_model(parts)}))
+
+
+def _in_model(parts: Parts) -> bool:
+    """Say whether *parts* show that ``parts[0]`` is a model: its configuration, or a version.
+
+    Below a numeric directory only a configuration counts: ``1/2/weights`` is a version's content.
+    """
+    match parts:
+        case (_, "config.pbtxt"):
+            return True
+        case (model, version, _, *_):
+            return _is_version(version) and not _is_version(model)
+    return False
+
+
+def _misplaced(paths: Sequence[Parts], where: str) -> Finding | None:
+    """Find out whether *where*, which holds no model, is one level too deep or too high."""
+    versions = [parts for parts in paths if len(parts) > 1 and _is_version(parts[0])]
+    configuration: Parts = ("config.pbtxt",)
+    seen = [configuration] if configuration in paths else sorted(versions)
+    if seen:
+        file = "/".join(seen[0][:2])
+        return _one_level_off(where, file, "a model directory", "its parent directory")
+    inner = {parts[0]: "/".join(parts) for parts in sorted(paths) if _in_model(parts[1:])}
+    if not inner:
+        return None
+    first = min(inner)
+    meant = _join(where, first) if len(inner) == 1 else f"one of its folders ({_some(list(inner))})"
+    return _one_level_off(where, inner[first], "a folder of repositories", meant)
+
+
+def _absent(where: str) -> Finding:
+    return Finding(
+        code="TARN-2200",
+        where=where,
+        found="does not exist",
+        next_step="Mend models.repository; a relative path starts at the folder of tarn.yaml.",
+    )
+
+
+def _one_level_off(where: str, file: str, what: str, meant: str) -> Finding:
+    return Finding(
+        code="TARN-2202",
+        where=where,
+        found=f"{_join(where, file)} -> looks like {what} was given as the repository",
+        next_step=f"Name {meant} in models.repository: it must hold <model>/<version>/<file>.",
+    )
+
+
+def _empty(where: str, instead: str = "") -> Finding:
+    return Finding(
+        code="TARN-2201",
+        where=where,
+        found=f"holds no model, only {instead}" if instead else "is empty",
+        next_step="Put models in it: <repository>/<model>/<version>/<file>.",
+    )
+
+
+def _missing(model: str, names: Sequence[str], where: str) -> Finding:
+    near = difflib.get_close_matches(model, names, n=1)
+    return Finding(
+        code="TARN-2203",
+        where=where,
+        found=f"models.serve names '{model}', which is not in the repository ({_some(names)})",
+        next_step=f"Did you mean '{near[0]}'?" if near else "Mend the name, or add the model.",
+    )
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def _join(where: str, file: str) -> str:
+    return f"{where.rstrip('/')}/{file}" if where else file

@@ -1,0 +1,43 @@
+"""The scaling policy `fixed`: a size that a person chose."""
+
+from collections.abc import Mapping
+
+import attrs
+from attrs.validators import ge, optional
+
+from tarn.domain import FleetView, Wish
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import MasterContext, ScalingPolicy
+
+__all__ = ["Fixed", "Settings", "tarn_scaling_policies"]
+
+
+@attrs.frozen
+class Settings:
+    """What ``scaling.options`` may hold for ``use: fixed``."""
+
+    replicas: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Wanted always; None keeps the present size, which begins at ``replicas.initial``."""
+
+
+@attrs.frozen
+class Fixed:
+    """Wants the size in its settings, else has no opinion."""
+
+    settings: Settings
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Return the same wish whatever the fleet does."""
+        if self.settings.replicas is None:
+            return Wish(None, "the size is fixed by a person")
+        return Wish(self.settings.replicas, "scaling.options.replicas")
+
+
+def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+    return Fixed(settings)
+
+
+@hookimpl
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer the policy that a spec gets when it names none."""
+    return {"fixed": Factory(Settings, _create, "keeps the size that a person chose")}

@@ -1,0 +1,67 @@
+"""The storage `mount`: a bare path that every instance sees already (a local disk, NFS)."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from tarn.errors import RepositoryError, StorageError
+from tarn.hookspecs import StorageFactory, hookimpl
+from tarn.interfaces import ClientContext, Staged, Storage
+
+__all__ = ["Mount", "tarn_storages"]
+
+
+@attrs.frozen
+class Mount:
+    """Uses a directory where it is. It is checked, and never made: a typing error stays one."""
+
+    def resolve(self, uri: str, context: ClientContext) -> Staged:
+        """Return the absolute path of the directory *uri*, links kept as they are written.
+
+        Raises:
+            RepositoryError: There is no such directory.
+            StorageError: It cannot be read by this user.
+        """
+        path = Path(uri).absolute()
+        where = f"models.repository = '{uri}'"
+        try:
+            with os.scandir(path) as entries:
+                next(entries, None)
+        except FileNotFoundError as error:
+            raise _absent(path, where) from error
+        except NotADirectoryError as error:
+            raise RepositoryError(
+                "mount",
+                f"{path} is a file, not a directory",
+                where=where,
+                next_step="Name the directory that holds the model directories.",
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                "mount",
+                f"{path} cannot be read: {error.strerror}",
+                where=where,
+                next_step=f"Give this user the right to read it: chmod a+rX '{path}'",
+            ) from error
+        return Staged(location=str(path), kind="in_place")
+
+
+def _absent(path: Path, where: str) -> RepositoryError:
+    """Name the part of *path* that is still there: it tells a slip from a lost mount."""
+    there = next(parent for parent in path.parents if parent.exists())
+    return RepositoryError(
+        "mount",
+        f"{path} does not exist; {there} does",
+        where=where,
+        next_step="Mend the path, or mount the file system; TARN never makes a repository.",
+    )
+
+
+@hookimpl
+def tarn_storages() -> Mapping[str, StorageFactory]:
+    """Claim bare paths."""
+    create: type[Storage] = Mount
+    summary = "a bare path: a directory that every instance sees; checked, never made"
+    return {"mount": StorageFactory(frozenset({""}), create, summary)}

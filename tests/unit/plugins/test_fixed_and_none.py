@@ -1,0 +1,36 @@
+"""The two built-ins that have no opinion of their own."""
+
+import pytest
+
+from tarn.domain import ANONYMOUS, FleetView, Limits, Wish
+from tarn_plugins.authorizer.none import NoAuthorizer
+from tarn_plugins.scaling.fixed import Fixed, Settings
+
+FLEET = FleetView(now_s=1.0, desired=3, limits=Limits(1, 5))
+
+
+def test_fixed_keeps_the_size_that_a_person_chose() -> None:
+    """Without settings it wants nothing, so `scale` and `replicas.initial` decide."""
+    assert Fixed(Settings()).wanted(FLEET) == Wish(None, "the size is fixed by a person")
+
+
+def test_fixed_wants_what_its_settings_say() -> None:
+    """Always the same, whatever is seen; zero is a size."""
+    assert Fixed(Settings(4)).wanted(FLEET).replicas == 4
+    assert Fixed(Settings(0)).wanted(FLEET).replicas == 0
+
+
+def test_fixed_refuses_a_negative_size() -> None:
+    """A bad value cannot be built."""
+    with pytest.raises(ValueError, match="replicas"):
+        Settings(-1)
+
+
+def test_no_authorizer_allows_and_says_that_it_is_none() -> None:
+    """Nobody mistakes it for a check that was passed."""
+    authorizer = NoAuthorizer()
+    verdict = authorizer.check(ANONYMOUS, "scale", "")
+    assert verdict.allowed
+    assert verdict.reason == "no authorizer is configured"
+    assert authorizer.ready().ready
+    assert authorizer.ready().reason == verdict.reason
