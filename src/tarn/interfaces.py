@@ -152,6 +152,8 @@ class ClusterRef:
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""
     pid_started: int | None = None
     started_at: float = 0.0
+    note: str = ""
+    """What a person should know: ``no master; 3 instances serve``."""
 
 
 @attrs.frozen
@@ -215,17 +217,23 @@ class Deployer(Protocol):
         """Look for what would make a start fail; changes nothing."""
         ...
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Start a master for *spec*. Two at once: one wins by exclusive creation.
 
+        *files* (``spec.yaml``, ``staged.json``, ``api_token``) are put, mode 0600, where the
+        master finds them before it starts. Instances that lost their master are taken over.
+
         Raises:
-            RefusedError: One of this name runs already.
+            RefusedError: One of this name runs already, or is being started (TARN-2103).
             LaunchError: The master did not come up; nothing is left behind.
         """
         ...
 
     def find(self, name: str) -> ClusterRef | None:
-        """Return the running cluster of this name, or None."""
+        """Return the running cluster of this name, or None.
+
+        Where only its instances run, ``url`` is None and ``note`` says so.
+        """
         ...
 
     def end(self, ref: ClusterRef) -> None:

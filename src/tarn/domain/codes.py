@@ -79,6 +79,7 @@ _TABLE = (
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
     Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn update` changes it; `tarn down` ends it first."),
+    Code("TARN-2103", _A, "already running", "A cluster of this name runs, or is being started.", "`tarn status` shows it; `tarn down` ends it."),
     # 22xx: model repository
     Code("TARN-2200", _A, "repository missing", "The model repository does not exist.", "Mend `models.repository`."),
     Code("TARN-2201", _A, "repository empty", "The model repository holds no model.", "Put models in it: <repository>/<model>/<version>/<file>."),
@@ -92,6 +93,7 @@ _TABLE = (
     Code("TARN-3103", _A, "port taken", "A fixed port is in use by another process.", "Choose another port, or 0 for a free one."),
     Code("TARN-3104", _A, "no libpython", "Triton's Python backend needs the shared library of Python, and there is none.", "Install it (Debian: libpython3.11), or use a Python built with --enable-shared."),
     Code("TARN-3105", _A, "not enough GPUs", "The machine has fewer free GPUs than the instances ask for.", "Lower instance.resources.gpus or replicas.max."),
+    Code("TARN-3106", _W, "not enough memory", "The instances ask for more memory than the machine has.", "Lower instance.resources.memory or replicas.min."),
     Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Read its message."),
     Code("TARN-3201", _A, "disk full", "There is not enough space; the old copy stays usable.", "Free the named number of bytes."),
     Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Read its message."),

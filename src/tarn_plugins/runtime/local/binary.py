@@ -1,0 +1,234 @@
+"""Find tritonserver, and make the wheel's one able to run Python models."""
+
+import ctypes.util
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import site
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from tarn.errors import LaunchError
+from tarn.interfaces import Finding
+
+__all__ = ["Program", "Wheel", "check", "find_wheel", "locate", "prepare"]
+
+OLDEST_GLIBC = (2, 35)
+"""What the wheel's binaries were linked against."""
+_FILES = ("libtriton_python.so", "triton_python_backend_utils.py")
+_INSTALL = "pip install 'tarn[local]', put tritonserver on PATH, or set triton.binary"
+
+
+@attrs.frozen
+class Program:
+    """A tritonserver that can be started."""
+
+    path: str
+    backend_directory: str | None = None
+    """Its backends, where they are ours; None: it knows its own."""
+    library_path: tuple[str, ...] = ()
+    """To stand first in ``LD_LIBRARY_PATH``."""
+
+
+@attrs.frozen
+class Wheel:
+    """The parts of the installed wheel nvidia-pytriton."""
+
+    package: Path
+    version: str
+
+    @property
+    def server(self) -> Path:
+        """Tritonserver itself."""
+        return self.package / "tritonserver" / "bin" / "tritonserver"
+
+    @property
+    def backend(self) -> Path:
+        """Its Python backend, without a stub."""
+        return self.package / "tritonserver" / "backends" / "python"
+
+    @property
+    def libraries(self) -> Path:
+        """The shared libraries that came with it."""
+        return self.package.parent / "nvidia_pytriton.libs"
+
+    @property
+    def stub(self) -> Path:
+        """The stub for the running Python; may be missing for one too new."""
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        stubs = self.package / "tritonserver" / "python_backend_stubs"
+        return stubs / version / "triton_python_backend_stub"
+
+
+def find_wheel() -> Wheel | None:
+    """Return the installed wheel; None without one. Imports nothing of it."""
+    found = importlib.util.find_spec("pytriton")
+    if found is None or found.origin is None:
+        return None
+    try:
+        version = importlib.metadata.version("nvidia-pytriton")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    wheel = Wheel(Path(found.origin).parent, version)
+    return wheel if wheel.server.exists() else None
+
+
+def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
+    """Return the path of tritonserver, or the wheel: the setting, then ``PATH``, then the wheel.
+
+    Raises:
+        LaunchError: There is none (code TARN-3101).
+    """
+    if binary is not None:
+        found = shutil.which(binary, path=environ.get("PATH"))
+        if found is None:
+            raise _missing(f"'{binary}' does not exist or is not executable", "triton.binary")
+        return found
+    on_path = shutil.which("tritonserver", path=environ.get("PATH", ""))
+    if on_path is not None:
+        return on_path
+    wheel = find_wheel()
+    if wheel is None:
+        found_text = "no tritonserver on PATH, and the wheel nvidia-pytriton is not installed"
+        raise _missing(found_text, "triton.binary")
+    return wheel
+
+
+def check(binary: str | None, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what would keep tritonserver from starting on this machine; changes nothing."""
+    try:
+        found = locate(binary, environ)
+    except LaunchError as error:
+        yield Finding(error.code, error.where, error.found, error.next_step)
+        return
+    if isinstance(found, Wheel):
+        yield from _check_wheel(found)
+
+
+def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+    """Return a tritonserver that can be started, after assembling its Python backend if needed.
+
+    The backend is assembled once for each wheel, interpreter and environment, below *cache*.
+
+    Raises:
+        LaunchError: There is none, or this machine cannot run it.
+    """
+    found = locate(binary, environ)
+    if isinstance(found, str):
+        return Program(found)
+    for finding in _check_wheel(found):
+        raise LaunchError(
+            "local", finding.found, code=finding.code, next_step=finding.next_step
+        ) from None
+    libraries = (str(found.libraries), *_libpython(found.stub)[0])
+    return Program(str(found.server), str(_assemble(found, cache / "backends")), libraries)
+
+
+def _missing(found: str, where: str) -> LaunchError:
+    return LaunchError("local", found, code="TARN-3101", where=where, next_step=_INSTALL)
+
+
+def _check_wheel(wheel: Wheel) -> Iterator[Finding]:
+    where = f"nvidia-pytriton {wheel.version}"
+    glibc = _glibc()
+    if glibc < OLDEST_GLIBC:
+        have = "no glibc" if glibc == (0, 0) else f"glibc {glibc[0]}.{glibc[1]}"
+        found = f"this system has {have}; the Triton of the wheel needs 2.35 or newer"
+        yield Finding("TARN-3102", where, found, "Use a newer system, or set triton.binary")
+    elif not wheel.stub.exists():
+        version = wheel.stub.parent.name
+        found = f"the wheel has no Python backend for Python {version}"
+        yield Finding("TARN-3104", where, found, "Use Python 3.11 to 3.13, or set triton.binary")
+    elif missing := _libpython(wheel.stub)[1]:
+        found = f"Triton's Python backend needs {missing}, and this system has none"
+        package = f"libpython{wheel.stub.parent.name}"
+        step = f"Install it (Debian: {package}), or use a Python built with --enable-shared"
+        yield Finding("TARN-3104", where, found, step)
+
+
+def _glibc() -> tuple[int, int]:
+    """Return the C library's version; (0, 0) where it is another one."""
+    try:
+        text = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        return (0, 0)
+    matched = re.fullmatch(r"glibc (\d+)\.(\d+).*", text)
+    return (int(matched[1]), int(matched[2])) if matched else (0, 0)
+
+
+def _libpython(stub: Path) -> tuple[tuple[str, ...], str]:
+    """Return the folder of the libpython that *stub* needs, and its name if it is nowhere.
+
+    No folder: the loader finds it by itself.
+    """
+    matched = re.search(rb"libpython3(?:-\w+)?\.\d+\.so\.1\.0", stub.read_bytes())
+    name = matched[0].decode() if matched else f"libpython{stub.parent.name}.so.1.0"
+    if "-" in name:  # The wheel brings it along, under a name of its own.
+        return (), ""
+    # The interpreter's own comes first: it knows where the matching standard library is.
+    folder = sysconfig.get_config_var("LIBDIR")
+    if folder and Path(folder, name).exists():
+        return (str(folder),), ""
+    known = ctypes.util.find_library(name.removeprefix("lib").partition(".so")[0])
+    return (), "" if known else name
+
+
+def _site_folders(wheel: Wheel) -> tuple[str, ...]:
+    """Return the folders of the environment's packages: the stub does not know a virtualenv."""
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    folders += [*site.getsitepackages(), str(wheel.package.parent)]
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    return tuple(dict.fromkeys(folders))
+
+
+def _assemble(wheel: Wheel, cache: Path) -> Path:
+    folders = _site_folders(wheel)
+    of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, *folders))
+    target = cache / hashlib.sha256(of.encode()).hexdigest()[:16]
+    if target.exists():
+        return target
+    cache.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
+    try:
+        folder = beside / "python"
+        folder.mkdir()
+        shutil.copy2(wheel.backend / _FILES[0], folder)
+        stub = Path(shutil.copy2(wheel.stub, folder))
+        stub.chmod(0o755)
+        original = wheel.backend / _FILES[1]
+        (folder / _FILES[1]).write_text(_shim(original, folders))
+        beside.chmod(0o755)
+        try:
+            beside.rename(target)
+        except OSError:
+            # Another process was first: its copy is as good as ours.
+            if not target.exists():
+                raise
+    except OSError as error:
+        found = f"the Python backend could not be assembled in {cache}: {error.strerror}"
+        raise LaunchError("local", found, code="TARN-3201") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return target
+
+
+def _shim(original: Path, folders: tuple[str, ...]) -> str:
+    """Return the module that a stub imports first: it opens the environment's packages to it."""
+    return (
+        '"""The environment\'s packages, then Triton\'s own module."""\n'
+        "import site as _site\n"
+        f"for _folder in {folders!r}:\n"
+        "    _site.addsitedir(_folder)\n"
+        f"with open({str(original)!r}) as _file:\n"
+        "    _code = compile(_file.read(), _file.name, 'exec')\n"
+        "exec(_code, globals())\n"
+    )

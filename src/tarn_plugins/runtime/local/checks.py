@@ -1,0 +1,96 @@
+"""What would keep a cluster from starting on this machine, found before anything starts."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Finding
+from tarn.triton.command import OWNED
+from tarn_plugins.runtime.local import binary, gpus
+from tarn_plugins.runtime.local.ports import is_free
+from tarn_plugins.runtime.local.procfs import holder, memory_mib
+
+__all__ = ["API_ADDRESS", "findings", "port"]
+
+API_ADDRESS = "127.0.0.1"
+
+
+def findings(
+    spec: ClusterSpec,
+    environ: Mapping[str, str],
+    *,
+    present_gpus: Callable[[], tuple[str, ...]] = gpus.present,
+    memory: Callable[[], int] = memory_mib,
+) -> Iterator[Finding]:
+    """Yield everything that this machine has against *spec*."""
+    yield from _ranks(spec)
+    yield from _arguments(spec)
+    yield from binary.check(spec.triton.binary, environ)
+    yield from _gpus(spec, present_gpus)
+    yield from _memory(spec, memory())
+    yield from port(spec)
+
+
+def port(spec: ClusterSpec) -> Iterator[Finding]:
+    """Yield a finding when the fixed port of the API is taken."""
+    number = spec.api.port
+    if number and not is_free(API_ADDRESS, number):
+        by = holder(number) or "another process"
+        yield Finding(
+            "TARN-3103",
+            f"api.port = {number}",
+            f"is in use by {by}",
+            "Choose another port, or 0 for a free one",
+        )
+
+
+def _first_size(spec: ClusterSpec) -> int:
+    return spec.replicas.min if spec.replicas.initial is None else spec.replicas.initial
+
+
+def _ranks(spec: ClusterSpec) -> Iterator[Finding]:
+    ranks = spec.instance.parallelism.ranks
+    if ranks > 1:
+        yield Finding(
+            "TARN-2004",
+            "instance.parallelism",
+            f"tensor x pipeline = {ranks}; instances of several ranks come with the parts GPU and "
+            "MODELS, not in this version",
+            "Remove it",
+        )
+
+
+def _arguments(spec: ClusterSpec) -> Iterator[Finding]:
+    for name in spec.triton.args:
+        key = OWNED.get(name.lstrip("-").replace("_", "-"))
+        if key is not None:
+            yield Finding(
+                "TARN-2003",
+                f"triton.args.{name}",
+                f"is decided by {key}",
+                f"Set {key} and remove it here",
+            )
+
+
+def _gpus(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:
+    each = spec.instance.resources.gpus
+    needed = each * _first_size(spec)
+    have = len(present()) if each else 0
+    if needed > have or each > have:
+        yield Finding(
+            "TARN-3105",
+            f"instance.resources.gpus = {each}",
+            f"{_first_size(spec)} instances need {max(needed, each)} GPUs; this machine has {have}",
+            "Lower instance.resources.gpus or replicas.initial",
+        )
+
+
+def _memory(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
+    needed = spec.instance.resources.memory_mib * _first_size(spec)
+    if needed > have_mib:
+        yield Finding(
+            "TARN-3106",
+            f"instance.resources.memory = {spec.instance.resources.memory_mib}MiB",
+            f"{_first_size(spec)} instances ask for {needed} MiB; this machine has {have_mib} MiB",
+            "Lower it to what an instance really needs; locally nothing enforces it",
+            fatal=False,
+        )

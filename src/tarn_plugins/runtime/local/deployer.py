@@ -1,0 +1,227 @@
+"""Start, find and end the master of a cluster on this machine, from a client process."""
+
+import contextlib
+import fcntl
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from tarn.domain import ClusterSpec, Epoch
+from tarn.errors import LaunchError, NotFoundError, RefusedError
+from tarn.interfaces import ClientContext, ClusterRef, Finding, Progress, Staged
+from tarn_plugins.runtime.local import checks, epoch, keeper
+from tarn_plugins.runtime.local.atomic import replace_file
+from tarn_plugins.runtime.local.leftovers import KeeperNote, clear, read_keeper, remove_files
+from tarn_plugins.runtime.local.procfs import alive, kill, processes_of
+from tarn_plugins.runtime.local.ref import read_ref
+
+__all__ = ["LocalDeployer"]
+
+MASTER_TIMEOUT_S = 20.0
+"""From the keeper's start to a master that answers; it takes about one second."""
+END_TIMEOUT_S = 2.0
+"""How long Tritons may finish when a cluster is ended by force."""
+_POLL_S = 0.05
+_PRIVATE = 0o700
+_INSTANCE = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+class LocalDeployer:
+    """The ``Deployer`` of one machine."""
+
+    def __init__(self, context: ClientContext, master: Sequence[str] = ()) -> None:
+        self._context = context
+        self._master = tuple(master)
+        """What the keeper runs in place of ``python -m tarn.master DIRECTORY``; for tests."""
+
+    def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        """Look at tritonserver, memory, GPUs and the fixed port of this machine."""
+        return tuple(checks.findings(spec, self._context.environ))
+
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
+        """Start keeper and master; returns once the master listens. Later errors leave it alone."""
+        directory = self._context.paths.cluster(spec.name)
+        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        with _alone(directory, spec.name):
+            self._refuse_running(spec.name)
+            for finding in checks.port(spec):
+                raise LaunchError("local", finding.found, code=finding.code, where=finding.where)
+            _remove_stale(directory)
+            try:
+                begun = self._prepare(directory, files)
+                process = self._start_keeper(directory)
+                return self._wait(directory, begun, process)
+            except (LaunchError, OSError):
+                self._undo(directory)
+                raise
+
+    def find(self, name: str) -> ClusterRef | None:
+        """Return the cluster of this name if its master, its keeper or an instance is alive."""
+        directory = self._context.paths.cluster(name)
+        ref = read_ref(directory)
+        if ref is not None and alive(ref.pid, ref.pid_started):
+            return ref
+        kept = read_keeper(directory)
+        serving = sum(process.leader for process in processes_of(directory))
+        lost = attrs.evolve(
+            ref or ClusterRef(name, "local", Epoch(0, 0)), url=None, pid=None, pid_started=None
+        )
+        if kept is not None and alive(kept.pid, kept.start):
+            return attrs.evolve(lost, note="the master is being started")
+        if serving:
+            some = "1 instance serves" if serving == 1 else f"{serving} instances serve"
+            return attrs.evolve(lost, note=f"no master; {some}")
+        return None
+
+    def end(self, ref: ClusterRef) -> None:
+        """End keeper, master and instances of *ref* by force, and remove all but the logs."""
+        directory = self._context.paths.cluster(ref.name)
+        if not directory.exists():
+            return
+        _kill_master(directory)
+        _end_instances(directory)
+        remove_files(directory)
+        _remove_stale(directory)
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        """Yield the lines that Triton wrote to standard error, or those of the master's log."""
+        folder = self._context.paths.cluster(ref.name) / "logs"
+        if instance_id and not _INSTANCE.fullmatch(instance_id):
+            raise NotFoundError(f"'{instance_id}' is no instance of {ref.name}")
+        log = folder / instance_id / "triton.stderr" if instance_id else folder / "master.log"
+        paths = [p for p in (log.with_name(f"{log.name}.1"), log) if p.exists()]
+        if not paths:
+            raise NotFoundError(f"{ref.name} has no log of '{instance_id or 'the master'}'")
+        lines = _lines(paths)
+        return lines if tail is None else iter(deque(lines, maxlen=tail))
+
+    def _refuse_running(self, name: str) -> None:
+        found = self.find(name)
+        if found is not None and (found.url is not None or "started" in found.note):
+            raise _running(name, "runs already")
+
+    def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
+        (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)
+        for name, data in files.items():
+            replace_file(directory / name, data)
+        return epoch.begin(directory)
+
+    def _start_keeper(self, directory: Path) -> subprocess.Popen[bytes]:
+        self._context.progress(Progress("launching", "starting the master"))
+        # By its path, not as a module: it then loads nothing but the standard library.
+        command = [sys.executable, "-P", keeper.__file__, str(directory), *self._master]
+        with (directory / "logs" / "master.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=dict(self._context.environ),
+                cwd=directory,
+                start_new_session=True,
+            )
+
+    def _wait(self, directory: Path, begun: Epoch, process: subprocess.Popen[bytes]) -> ClusterRef:
+        deadline_s = self._context.clock.now_s() + MASTER_TIMEOUT_S
+        pause = threading.Event()
+        while self._context.clock.now_s() < deadline_s:
+            ref = read_ref(directory)
+            if ref is not None and ref.epoch > begun and ref.url is not None:
+                # It outlives this process, whose business its end is not.
+                process.returncode = 0
+                return ref
+            kept = read_keeper(directory)
+            if process.poll() is not None or (kept is not None and kept.exits):
+                raise _died(directory, kept)
+            pause.wait(_POLL_S)
+        raise _died(directory, None)
+
+    def _undo(self, directory: Path) -> None:
+        """Leave nothing behind, but instances that were there before, and what they need."""
+        _kill_master(directory)
+        if processes_of(directory):
+            return
+        remove_files(directory)
+        _remove_stale(directory)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path, name: str) -> Iterator[None]:
+    """Be the only `up` of this name: the directory itself is the lock, so no file is left."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _running(name, "is being started by another process") from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _running(name: str, what: str) -> RefusedError:
+    return RefusedError(
+        f"{name} {what}",
+        code="TARN-2103",
+        next_step=f"`tarn status -c {name}` shows it",
+    )
+
+
+def _died(directory: Path, kept: KeeperNote | None) -> LaunchError:
+    log = directory / "logs" / "master.log"
+    how = f"ended with code {kept.exits[-1]}" if kept and kept.exits else "did not come up"
+    with contextlib.suppress(OSError):
+        lines = deque(_lines([log]), maxlen=15)
+        how = "\n  ".join([f"{how}; its last words:", *lines]) if lines else how
+    return LaunchError("local", f"the master {how}", next_step=f"Log: {log}")
+
+
+def _kill_master(directory: Path) -> None:
+    """End keeper and master, the keeper first, so that it starts no other."""
+    kept = read_keeper(directory)
+    if kept is not None:
+        kill(kept.pid, kept.start)
+    ref = read_ref(directory)
+    kept = read_keeper(directory) or kept
+    if kept is not None and kept.master is not None and kept.master_start is not None:
+        kill(kept.master, kept.master_start)
+    if ref is not None and ref.pid is not None and ref.pid_started is not None:
+        kill(ref.pid, ref.pid_started)
+
+
+def _end_instances(directory: Path) -> None:
+    """Ask every Triton to end, wait a little, then kill what is left and its shared memory."""
+    descriptors = []
+    for process in processes_of(directory):
+        if process.leader:
+            with contextlib.suppress(ProcessLookupError):
+                descriptor = os.pidfd_open(process.pid)
+                descriptors.append(descriptor)
+                signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+                signal.pidfd_send_signal(descriptor, signal.SIGCONT)
+    deadline_s = time.monotonic() + END_TIMEOUT_S
+    for descriptor in descriptors:
+        select.select([descriptor], [], [], max(0.0, deadline_s - time.monotonic()))
+        os.close(descriptor)
+    clear(directory)
+
+
+def _remove_stale(directory: Path) -> None:
+    for name in ("ended", "keeper.json", "ref.json"):
+        (directory / name).unlink(missing_ok=True)
+
+
+def _lines(paths: Sequence[Path]) -> Iterator[str]:
+    for path in paths:
+        with path.open(errors="replace") as log:
+            yield from (line.rstrip("\n") for line in log)

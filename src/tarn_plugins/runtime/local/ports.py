@@ -1,0 +1,81 @@
+"""Free ports: never the same for two instances, and never one that somebody listens on."""
+
+import contextlib
+import secrets
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tarn.errors import LaunchError
+
+__all__ = ["Ports", "is_free"]
+
+FIRST_FREE = 20_000
+"""Below it live the services that people know by number."""
+LAST = 65_535
+
+
+class Ports:
+    """Hands out ports of one address, and remembers to whom they belong.
+
+    Between here and Triton's own ``bind`` the port is nobody's; ports are taken from below the
+    range that the kernel uses for outgoing connections, so that none of these slips in.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._taken: set[int] = set()
+
+    def reserve(self, preferred: int) -> int:
+        """Return a free port: *preferred* or the next one above it; any for 0.
+
+        Raises:
+            LaunchError: There is none (code TARN-3103).
+        """
+        for port in _upwards(preferred) if preferred else _anywhere():
+            if port not in self._taken and is_free(self._address, port):
+                self._taken.add(port)
+                return port
+        above = f" from {preferred} upwards" if preferred else ""
+        raise LaunchError("local", f"no port is free on {self._address}{above}", code="TARN-3103")
+
+    def keep(self, ports: Iterable[int]) -> None:
+        """Count *ports* as taken: they belong to an instance of an earlier master."""
+        self._taken.update(ports)
+
+    def release(self, ports: Iterable[int]) -> None:
+        """Give *ports* back. Idempotent."""
+        self._taken.difference_update(ports)
+
+
+def is_free(address: str, port: int) -> bool:
+    """Return whether a server could listen on *port* of *address* now."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with contextlib.closing(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as probe:
+        # As Triton does: a port in TIME_WAIT is free. Only `listen` tells for certain then.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def _upwards(first: int) -> Iterator[int]:
+    yield from range(first, LAST + 1)
+
+
+def _anywhere() -> Iterator[int]:
+    """Yield every port between the known services and the kernel's own, from a chance one on."""
+    end = max(_first_ephemeral(), FIRST_FREE + 1_000)
+    count = end - FIRST_FREE
+    chance = secrets.randbelow(count)
+    yield from (FIRST_FREE + (chance + step) % count for step in range(count))
+
+
+def _first_ephemeral() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return 32_768

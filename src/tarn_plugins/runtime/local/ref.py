@@ -1,0 +1,27 @@
+"""``ref.json``: how a cluster's master is found again."""
+
+import json
+from pathlib import Path
+
+from cattrs.errors import BaseValidationError
+from cattrs.preconf.json import make_converter
+
+from tarn.interfaces import ClusterRef
+from tarn_plugins.runtime.local.atomic import replace_file
+
+__all__ = ["read_ref", "write_ref"]
+
+_converter = make_converter()
+
+
+def write_ref(directory: Path, ref: ClusterRef) -> None:
+    """Keep *ref* in *directory*."""
+    replace_file(directory / "ref.json", json.dumps(_converter.unstructure(ref)).encode())
+
+
+def read_ref(directory: Path) -> ClusterRef | None:
+    """Return the kept reference; None when there is none, or none that can be read."""
+    try:
+        return _converter.structure(json.loads((directory / "ref.json").read_bytes()), ClusterRef)
+    except (OSError, ValueError, BaseValidationError):
+        return None

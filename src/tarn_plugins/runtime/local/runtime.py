@@ -1,0 +1,422 @@
+"""Instances as child processes of a master on one machine."""
+
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from tarn.domain import (
+    Asked,
+    Ended,
+    Endpoint,
+    ExitStatus,
+    Fact,
+    Launch,
+    Recovered,
+    Running,
+    RuntimeWish,
+)
+from tarn.errors import LaunchError, Superseded, TimedOutError
+from tarn.interfaces import ClusterRef, MasterContext
+from tarn.triton.command import argv
+from tarn_plugins.runtime.local import binary, epoch, gpus
+from tarn_plugins.runtime.local.exits import Exit, explain
+from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
+from tarn_plugins.runtime.local.ports import Ports
+from tarn_plugins.runtime.local.processes import Handle, Watcher, rotate, spawn, tail
+from tarn_plugins.runtime.local.procfs import (
+    DIRECTORY_VARIABLE,
+    INSTANCE_VARIABLE,
+    alive,
+    kill,
+    processes_of,
+    start_ticks,
+)
+from tarn_plugins.runtime.local.records import Record, Records
+from tarn_plugins.runtime.local.ref import write_ref
+
+__all__ = ["LocalRuntime"]
+
+KILL_AFTER_S = 2.0
+"""Beyond Triton's own exit time-out, which cuts what is in flight."""
+ROTATE_EVERY_S = 10.0
+LOOPBACK = "127.0.0.1"
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, never bound here)
+
+
+@attrs.define(eq=False)
+class _Slot:
+    """What the runtime holds for one instance."""
+
+    record: Record
+    handle: Handle | None = None
+    adopted: bool = False
+    forced: bool = False
+    ended: ExitStatus | None = None
+
+
+class LocalRuntime:
+    """The ``Runtime`` of one machine: `apply` on the worker, ends of processes on the watcher."""
+
+    def __init__(
+        self, context: MasterContext, *, present_gpus: Callable[[], tuple[str, ...]] = gpus.present
+    ) -> None:
+        self._context = context
+        self._fence = epoch.Fence(context.directory, context.epoch)
+        self._records = Records(context.directory / "instances")
+        bind = context.spec.triton.bind or LOOPBACK
+        self._ports = Ports(bind)
+        self._host = _outward(bind) if bind in _WILDCARDS else bind
+        self._gpus = present_gpus
+        self._lock = threading.Lock()
+        self._slots: dict[str, _Slot] = {}
+        self._asked: dict[str, Asked] = {}
+        self._facts: tuple[Fact, ...] = ()
+        self._keeper_gone = True
+        self._program: binary.Program | None = None
+        self._watcher: Watcher | None = None
+
+    # -- the Protocol ------------------------------------------------------------------------
+
+    def start(self, api_url: str) -> Recovered:
+        """Write ``ref.json``, and adopt every process that an earlier master left running."""
+        context = self._context
+        watcher = self._watcher = Watcher(context.clock)
+        with self._fence.held():
+            write_ref(context.directory, self._ref(api_url))
+        notes = self._recover()
+        self._watch_keeper(watcher)
+        self._rotate_logs()
+        self._publish()
+        facts = self.facts()
+        return Recovered(tuple(f for f in facts if isinstance(f, Running)), notes)
+
+    def apply(self, wish: RuntimeWish) -> None:
+        """Start what is wanted and missing, end what is to stop, forget what nobody names."""
+        self._fence.check()
+        named = {instance_id for instance_id, _ in wish.want} | wish.stop
+        self._forget(named)
+        for instance_id in sorted(wish.stop):
+            self._stop(instance_id)
+        for instance_id, spec_hash in sorted(wish.want):
+            if instance_id not in wish.stop and instance_id not in self._slots:
+                self._launch(instance_id, wish.launch(spec_hash))
+                self._publish()
+        self._publish()
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return one fact for each instance."""
+        return self._facts
+
+    def heard_s(self) -> float:
+        """Return now: this machine grants at once."""
+        return self._context.clock.now_s()
+
+    def warnings(self) -> tuple[str, ...]:
+        """Say when nobody would restart this master."""
+        if self._keeper_gone:
+            return ("TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`",)
+        return ()
+
+    def finish(self) -> None:
+        """Remove everything of the cluster but its logs."""
+        with self._fence.held():
+            clear(self._context.directory)
+            remove_files(self._context.directory)
+            if self._keeper_gone:
+                (self._context.directory / "keeper.json").unlink(missing_ok=True)
+            else:
+                # The keeper removes it when it leaves; without one it would stay.
+                (self._context.directory / "ended").touch(mode=0o600)
+        with self._lock:
+            self._slots.clear()
+            self._asked.clear()
+        self._publish()
+
+    def close(self) -> None:
+        """End the watcher; instances stay."""
+        if self._watcher is not None:
+            self._watcher.close()
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _launch(self, instance_id: str, launch: Launch) -> None:
+        """Start one instance; what goes wrong becomes a fact."""
+        count = launch.instance.resources.gpus
+        mine = self._allocate(count)
+        if mine is None:
+            waits_for = f"{count} free GPUs of {len(self._gpus())}"
+            self._asked[instance_id] = Asked(instance_id, launch.spec_hash, waits_for)
+            return
+        self._asked.pop(instance_id, None)
+        record = Record(
+            instance_id=instance_id,
+            spec_hash=launch.spec_hash,
+            endpoint=Endpoint(self._host, 0, 0, 0),
+            shm_prefix=self._shm_prefix(instance_id),
+            exit_timeout_s=launch.triton.exit_timeout_s,
+            started_at=self._context.clock.at(),
+            gpus=mine,
+        )
+        slot = self._slots[instance_id] = _Slot(record)
+        try:
+            slot.record = record = attrs.evolve(record, endpoint=self._reserve(launch))
+            self._spawn(slot, launch)
+        except (LaunchError, OSError) as error:
+            slot.ended = _could_not_start(error)
+            self._ports.release(_ports(slot.record))
+        except (Superseded, TimedOutError):
+            del self._slots[instance_id]
+            self._ports.release(_ports(slot.record))
+            raise
+
+    def _allocate(self, count: int) -> tuple[str, ...] | None:
+        with self._lock:
+            held = [g for s in self._slots.values() if s.ended is None for g in s.record.gpus]
+        return gpus.allocate(self._gpus(), held, count) if count else ()
+
+    def _reserve(self, launch: Launch) -> Endpoint:
+        triton = launch.triton
+        wanted = (triton.http_port, triton.grpc_port, triton.metrics_port)
+        http, grpc, metrics = (self._ports.reserve(port or 0) for port in wanted)
+        return Endpoint(self._host, http, grpc, metrics)
+
+    def _spawn(self, slot: _Slot, launch: Launch) -> None:
+        context, record = self._context, slot.record
+        if self._program is None:
+            setting = context.spec.triton.binary
+            self._program = binary.prepare(setting, context.environ, context.paths.cache)
+        command = argv(
+            launch,
+            record.endpoint,
+            self._program.path,
+            bind=context.spec.triton.bind or LOOPBACK,
+            server_id=record.instance_id,
+            backend_directory=self._program.backend_directory,
+            shm_prefix=record.shm_prefix,
+        )
+        environ = self._environ(launch, record)
+        with self._fence.held():
+            self._records.write(record)
+            pid = spawn(command, environ, self._logs(record.instance_id))
+            slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
+            self._records.write(slot.record)
+        self._watch(slot, just_started=True)
+
+    def _environ(self, launch: Launch, record: Record) -> dict[str, str]:
+        environ = {k: v for k, v in self._context.environ.items() if k not in self._secrets()}
+        libraries = list(self._program.library_path) if self._program else []
+        if libraries:
+            inherited = environ.get("LD_LIBRARY_PATH", "")
+            environ["LD_LIBRARY_PATH"] = ":".join([*libraries, *filter(None, [inherited])])
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
+        environ.update(launch.triton.env)
+        environ[INSTANCE_VARIABLE] = record.instance_id
+        environ[DIRECTORY_VARIABLE] = str(self._context.directory)
+        return environ
+
+    def _secrets(self) -> frozenset[str]:
+        kind, _, name = self._context.spec.api.token.partition(":")
+        return frozenset({name}) if kind == "env" else frozenset()
+
+    def _shm_prefix(self, instance_id: str) -> str:
+        of = hashlib.sha256(os.fsencode(self._context.directory)).hexdigest()[:8]
+        return f"tarn_{of}_{instance_id}_"
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def _stop(self, instance_id: str) -> None:
+        """Ask Triton to end; the watcher's timer kills it when it does not."""
+        slot = self._slots.get(instance_id)
+        if slot is None:
+            waiting = self._asked.pop(instance_id, None)
+            spec_hash = waiting.spec_hash if waiting else ""
+            slot = self._slots[instance_id] = _Slot(_nothing(instance_id, spec_hash))
+            slot.ended = ExitStatus("cancelled before it started", expected=True)
+        if slot.ended is not None or slot.handle is None or slot.record.stop_at is not None:
+            return
+        with self._fence.held():
+            slot.record = attrs.evolve(slot.record, stop_at=self._context.clock.at())
+            # On a full disk the next master asks it once more to stop: better than not at all.
+            with contextlib.suppress(OSError):
+                self._records.write(slot.record)
+            # A stopped (SIGSTOP) process gets the first signal only once it goes on.
+            slot.handle.send(signal.SIGTERM, signal.SIGCONT)
+        self._kill_after(slot, slot.record.exit_timeout_s + KILL_AFTER_S)
+
+    def _kill_after(self, slot: _Slot, delay_s: float) -> None:
+        assert self._watcher is not None
+        self._watcher.at(self._context.clock.now_s() + delay_s, lambda: self._kill(slot))
+
+    def _kill(self, slot: _Slot) -> None:
+        if slot.ended is not None or slot.handle is None:
+            return
+        try:
+            with self._fence.held():
+                slot.forced = True
+                slot.handle.send(signal.SIGKILL)
+        except Superseded:
+            return
+        except TimedOutError:
+            self._kill_after(slot, 1.0)
+
+    def _has_ended(self, slot: _Slot, code: int | None) -> None:
+        """Say why, after whatever it left behind is gone. On the watcher's thread."""
+        record = slot.record
+        # What an old master leaves to clear, the newer one clears.
+        with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
+            clear(self._context.directory, record)
+        end = Exit(code, asked=record.stop_at is not None, forced=slot.forced)
+        status = explain(end, tail(self._logs(record.instance_id)))
+        with self._lock:
+            slot.ended = status
+        self._ports.release(_ports(record))
+        self._publish()
+        self._context.wake()
+
+    def _forget(self, named: set[str]) -> None:
+        with self._lock:
+            gone = [i for i, s in self._slots.items() if s.ended is not None and i not in named]
+            for instance_id in gone:
+                del self._slots[instance_id]
+        for instance_id in gone:
+            self._records.remove(instance_id)
+        for instance_id in [i for i in self._asked if i not in named]:
+            del self._asked[instance_id]
+
+    # -- recovery ----------------------------------------------------------------------------
+
+    def _recover(self) -> tuple[str, ...]:
+        records, damaged = self._records.read()
+        notes = [f"the record {name} could not be read" for name in damaged]
+        found = {p.instance_id: p for p in processes_of(self._context.directory) if p.leader}
+        for record in records:
+            process = found.pop(record.instance_id, None)
+            if process is not None:
+                record = attrs.evolve(record, pid=process.pid, start=process.start)  # noqa: PLW2901
+            if record.pid is None:
+                # Intended, and never begun: the control thread asks for it again.
+                self._records.remove(record.instance_id)
+                continue
+            self._adopt(record)
+        for process in found.values():
+            with self._fence.held():
+                kill(process.pid, process.start)
+            notes.append(f"{process.instance_id} (pid {process.pid}) had no record and was ended")
+        return tuple(notes)
+
+    def _adopt(self, record: Record) -> None:
+        slot = self._slots[record.instance_id] = _Slot(record, adopted=True)
+        self._ports.keep(_ports(record))
+        if not alive(record.pid, record.start):
+            self._has_ended(slot, None)
+            return
+        with self._fence.held():
+            self._records.write(record)
+        self._watch(slot, just_started=False)
+        if record.stop_at is not None:
+            since_s = max(0.0, self._context.clock.at() - record.stop_at)
+            self._kill_after(slot, max(0.0, record.exit_timeout_s + KILL_AFTER_S - since_s))
+
+    def _watch(self, slot: _Slot, *, just_started: bool) -> None:
+        assert self._watcher is not None
+        assert slot.record.pid is not None
+        slot.handle = self._watcher.watch(
+            slot.record.pid,
+            None if just_started else slot.record.start,
+            lambda code: self._has_ended(slot, code),
+        )
+
+    # -- the rest ----------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        with self._lock:
+            slots = [_fact(slot) for slot in self._slots.values()]
+            self._facts = (*slots, *self._asked.values())
+
+    def _ref(self, api_url: str) -> ClusterRef:
+        context = self._context
+        return ClusterRef(
+            name=context.spec.name,
+            runtime="local",
+            epoch=context.epoch,
+            url=api_url,
+            pid=os.getpid(),
+            pid_started=start_ticks(os.getpid()),
+            started_at=context.clock.at(),
+        )
+
+    def _watch_keeper(self, watcher: Watcher) -> None:
+        keeper = read_keeper(self._context.directory)
+        if keeper is not None and alive(keeper.pid, keeper.start):
+            self._keeper_gone = False
+            watcher.watch(keeper.pid, keeper.start, self._keeper_has_ended)
+
+    def _keeper_has_ended(self, _code: int | None) -> None:
+        self._keeper_gone = True
+        self._context.wake()
+
+    def _rotate_logs(self) -> None:
+        assert self._watcher is not None
+        limit = self._context.spec.log.triton_max_size_mib * 2**20
+        with self._lock:
+            ids = [i for i, slot in self._slots.items() if slot.ended is None]
+        for instance_id in ids:
+            rotate(self._logs(instance_id), limit)
+        self._watcher.at(self._context.clock.now_s() + ROTATE_EVERY_S, self._rotate_logs)
+
+    def _logs(self, instance_id: str) -> Path:
+        return self._context.directory / "logs" / instance_id
+
+
+def _fact(slot: _Slot) -> Fact:
+    record = slot.record
+    container_id = None if record.pid is None else str(record.pid)
+    node = record.endpoint.host
+    if slot.ended is not None:
+        return Ended(record.instance_id, record.spec_hash, slot.ended, container_id, node)
+    if container_id is None:
+        return Asked(record.instance_id, record.spec_hash)
+    return Running(
+        record.instance_id,
+        record.spec_hash,
+        container_id,
+        node,
+        record.endpoint,
+        started_at=record.started_at,
+        adopted=slot.adopted,
+    )
+
+
+def _ports(record: Record) -> tuple[int, int, int]:
+    endpoint = record.endpoint
+    return endpoint.http_port, endpoint.grpc_port, endpoint.metrics_port
+
+
+def _nothing(instance_id: str, spec_hash: str) -> Record:
+    return Record(instance_id, spec_hash, Endpoint(LOOPBACK, 0, 0, 0), "", 0.0, 0.0)
+
+
+def _could_not_start(error: LaunchError | OSError) -> ExitStatus:
+    if isinstance(error, LaunchError):
+        return ExitStatus(str(error), permanent=error.retry_after_s is None)
+    what = f" ({error.filename})" if error.filename else ""
+    return ExitStatus(f"could not be started: {error.strerror}{what}")
+
+
+def _outward(bind: str) -> str:
+    """Return the address under which others reach this machine; loopback without a network."""
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            # Nothing is sent: the kernel only picks the source address.
+            probe.connect(("192.0.2.1" if family == socket.AF_INET else "2001:db8::1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return LOOPBACK

@@ -1,0 +1,102 @@
+"""The master's memory on a disk: numbered files, of which the two newest are kept."""
+
+import errno
+import json
+import re
+import shutil
+from pathlib import Path
+
+import attrs
+from cattrs.errors import BaseValidationError
+from cattrs.preconf.json import make_converter
+
+from tarn.domain import Epoch, SavedState
+from tarn.domain.state import SCHEMA
+from tarn.errors import ProviderError, TarnError
+from tarn_plugins.runtime.local.atomic import replace_file
+from tarn_plugins.runtime.local.epoch import Fence
+
+__all__ = ["FileStateStore"]
+
+_KEPT = 2
+_NAME = re.compile(r"state-(\d+)\.json")
+_converter = make_converter()
+
+
+@attrs.frozen
+class FileStateStore:
+    """Keeps ``state-<n>.json`` in a cluster's directory; used by the state thread only."""
+
+    directory: Path
+
+    def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
+        """Return the newest state that can be read, and an alert for each newer one that cannot."""
+        alerts: list[str] = []
+        for path in reversed(self._files()):
+            try:
+                state = _parse(path)
+            except (OSError, ValueError, KeyError, TypeError, BaseValidationError) as error:
+                alerts.append(f"{path.name} could not be read ({_first_line(error)})")
+            else:
+                return state, tuple(f"{alert}; {path.name} was used" for alert in alerts)
+        return None, tuple(f"{alert}; nothing older is left" for alert in alerts)
+
+    def save(self, state: SavedState, epoch: Epoch) -> None:
+        """Write *state* as the newest, and drop all but two.
+
+        Raises:
+            Superseded: A master of a higher epoch is at work, or the cluster ended.
+            ProviderError: The disk did not take it (code TARN-1005); the old copy stays.
+        """
+        document = {"schema": SCHEMA, "epoch": str(epoch), "state": _converter.unstructure(state)}
+        data = json.dumps(document, separators=(",", ":")).encode()
+        files = self._files()
+        number = _number(files[-1]) + 1 if files else 1
+        guard = Fence(self.directory, epoch).held()
+        try:
+            replace_file(self.directory / f"state-{number}.json", data, guard=guard)
+            for old in files[: len(files) + 1 - _KEPT]:
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise _not_saved(self.directory, len(data), error) from error
+
+    def _files(self) -> list[Path]:
+        found = (p for p in self.directory.glob("state-*.json") if _NAME.fullmatch(p.name))
+        return sorted(found, key=_number)
+
+
+def _number(path: Path) -> int:
+    matched = _NAME.fullmatch(path.name)
+    return int(matched[1]) if matched else 0
+
+
+def _parse(path: Path) -> SavedState:
+    document = json.loads(path.read_bytes())
+    schema = document["schema"]
+    if schema > SCHEMA:
+        raise TarnError(
+            f"schema {schema} was written by a newer TARN; this one knows up to {SCHEMA}",
+            code="TARN-1007",
+            where=str(path),
+            next_step="Use the newer TARN, or end the cluster with it first",
+        )
+    return _converter.structure(document["state"], SavedState)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _not_saved(directory: Path, needed: int, error: OSError) -> ProviderError:
+    free = shutil.disk_usage(directory).free
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    found = f"{needed} bytes needed, {free} free" if full else str(error.strerror)
+    return ProviderError(
+        "local",
+        f"the state was not saved: {found}; the older copy stays",
+        retry_after_s=5.0,
+        code="TARN-1005",
+        where=str(directory),
+        next_step="Free disk space, or mend the permissions of this directory",
+    )
