@@ -101,8 +101,8 @@ class Feed:
         """Yield text for one reader until the feed is closed; *last_id* is where it stopped."""
         cursor = None if last_id is None else self._resume(last_id)
         if cursor is None:
+            cursor = self._newest  # before the yield: more may be folded in while it is sent
             yield self._whole(reset=last_id is not None)
-            cursor = self._newest
         while not self._closed:
             if cursor == self._newest:
                 if not await self._heard():
@@ -112,8 +112,8 @@ class Feed:
                 cursor = self._newest
                 yield "".join(texts)
             else:
-                yield self._whole(reset=True)
                 cursor = self._newest
+                yield self._whole(reset=True)
 
     async def _heard(self) -> bool:
         """Wait for news, or until the connection needs a sign of life."""

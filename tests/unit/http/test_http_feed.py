@@ -1,0 +1,155 @@
+"""Streams: numbered, resumable, and never a reason to queue anything."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+from fake_master import event, instance, snapshot
+
+from tarn.control.snapshot import Board
+from tarn.domain import Epoch
+from tarn.http import feed as feeds
+from tarn.http.feed import Feed, event_changes, fleet_changes
+
+
+async def _next(texts: AsyncIterator[str]) -> str:
+    return await asyncio.wait_for(anext(texts), 5)
+
+
+def _ids(text: str) -> list[str]:
+    return [line[4:] for line in text.splitlines() if line.startswith("id: ")]
+
+
+def _feed(*messages: str) -> tuple[Feed, Board]:
+    board = Board(snapshot(instance(1)))
+    feed = Feed(board, event_changes)
+    for count in range(1, len(messages) + 1):
+        feed.fold(snapshot(instance(1), events=tuple(event(m) for m in messages[:count])))
+    return feed, board
+
+
+def test_a_newcomer_gets_everything_that_is_kept() -> None:
+    """Then the id of the last one resumes without a gap."""
+
+    async def story() -> None:
+        feed, _ = _feed("a", "b")
+        text = await _next(feed.read(None))
+        assert text.count("event: event\n") == 2
+        assert _ids(text) == ["1764201600000-1.3.2"] == [feed.last_id]
+
+    asyncio.run(story())
+
+
+def test_a_reader_that_was_away_gets_what_it_missed() -> None:
+    """Only that, in order."""
+
+    async def story() -> None:
+        feed, _ = _feed("a", "b", "c")
+        text = await _next(feed.read("1764201600000-1.3.1"))
+        assert [i.rpartition(".")[2] for i in _ids(text)] == ["2", "3"]
+        assert "reset" not in text
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "last_id",
+    ["1764201600000-2.3.1", "1764201600000-1.3.99", "nonsense", "1-1.1", "1764201600000-1.3.-1"],
+)
+def test_a_foreign_or_unknown_id_is_a_reset(last_id: str) -> None:
+    """Another epoch, a number never given, or no id at all: the whole again, and said so."""
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        text = await _next(feed.read(last_id))
+        assert text.startswith("event: reset\n")
+        assert text.count("event: event\n") == 1
+
+    asyncio.run(story())
+
+
+def test_a_reader_slower_than_the_ring_is_reset() -> None:
+    """It costs the master nothing but the ring."""
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        reader = feed.read(feed.last_id)
+        waiting = asyncio.ensure_future(_next(reader))
+        await asyncio.sleep(0)
+        for number in range(feeds.RING + 10):
+            feed.fold(snapshot(instance(1), events=(event(f"{number}"),)))
+        assert (await waiting).startswith("event: reset\n")
+        feed.fold(snapshot(instance(1), events=(event("z"),)))
+        assert '"message": "z"' in await _next(reader)
+
+    asyncio.run(story())
+
+
+def test_an_event_counted_once_more_is_told_again() -> None:
+    """Aggregated events change their count, not their number of lines."""
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        reader = feed.read(feed.last_id)
+        feed.fold(snapshot(instance(1), events=(event("a", 2),)))
+        assert '"count": 2' in await _next(reader)
+
+    asyncio.run(story())
+
+
+def test_closing_ends_every_reader() -> None:
+    """So that a master leaves within a second."""
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        readers = [feed.read(feed.last_id) for _ in range(3)]
+        waiting = [asyncio.ensure_future(_next(reader)) for reader in readers]
+        await asyncio.sleep(0)
+        feed.close()
+        ends = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(end) for end in ends] == [StopAsyncIteration] * 3
+
+    asyncio.run(story())
+
+
+def test_a_quiet_stream_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comment that no client shows."""
+    monkeypatch.setattr(feeds, "KEEP_ALIVE_S", 0.01)
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        assert await _next(feed.read(feed.last_id)) == ": keep-alive\n\n"
+
+    asyncio.run(story())
+
+
+def test_a_followers_stream_begins_with_the_whole_view() -> None:
+    """``instances`` and ``status``; afterwards what changed."""
+
+    async def story() -> None:
+        first = snapshot(instance(1))
+        feed = Feed(Board(first), fleet_changes)
+        reader = feed.read(None)
+        text = await _next(reader)
+        assert [line for line in text.splitlines() if line.startswith("event: ")] == [
+            "event: instances",
+            "event: status",
+        ]
+        assert '"host": "127.0.0.1", "http_port": 8010' in text
+        feed.fold(attrs.evolve(first, desired=5))
+        assert "event: instances" not in (later := await _next(reader))
+        assert '"desired": 5' in later
+
+    asyncio.run(story())
+
+
+def test_a_new_epoch_is_told_from_the_beginning() -> None:
+    """Numbers of another master mean nothing here."""
+
+    async def story() -> None:
+        feed, _ = _feed("a")
+        feed.fold(snapshot(instance(1), epoch=Epoch(1764201600000, 2), events=(event("a"),)))
+        assert feed.last_id == "1764201600000-2.3.2"
+
+    asyncio.run(story())

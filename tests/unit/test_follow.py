@@ -1,0 +1,297 @@
+"""The client, against a real server."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from fake_master import EPOCH, TOKEN, FakeMaster, event, instance, snapshot
+
+from tarn.domain import Acknowledge, Adapt, Applied, Drain, PauseScaling, Scale, Verdict
+from tarn.errors import (
+    ConflictError,
+    NotAuthorizedError,
+    NotFoundError,
+    ProviderError,
+    RefusedError,
+    TarnError,
+    TimedOutError,
+    UnreachableError,
+)
+from tarn.follow import Api, Message, reach
+from tarn.http.gate import DirectGate
+from tarn.http.server import Server
+from tarn.interfaces import ClusterRef
+from fake_master import FakeAuthorizer
+
+
+@pytest.fixture
+def master() -> Iterator[FakeMaster]:
+    with FakeMaster() as running:
+        yield running
+
+
+@pytest.fixture
+def api(master: FakeMaster) -> Iterator[Api]:
+    with Api(master.url, TOKEN.decode()) as client:
+        yield client
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nothing listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_reads_are_what_the_master_knows(api: Api, master: FakeMaster) -> None:
+    """Status, instances, events and decisions."""
+    master.publish(events=(event("up"),))
+    assert api.status()["name"] == "llama"
+    assert [i["id"] for i in api.instances()["instances"]] == ["llama-0001", "llama-0002"]
+    assert api.decisions() == []
+    assert api.get("/health") == {"status": "OK", "faults": []}
+
+
+def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
+    """Each with the arguments that were given."""
+    applied = Applied("lb1", EPOCH, 4, 1764201700.0, "", (("llama-0001", 2),))
+    api.scale(3)
+    api.scale(None)
+    api.adapt(min=2)
+    api.pause(90.0, "load test")
+    api.drain("llama-0002")
+    api.acknowledge(applied, 9.0)
+    assert master.commands == [
+        Scale(3),
+        Scale(None),
+        Adapt(2, None),
+        PauseScaling(90.0, "load test"),
+        Drain("llama-0002"),
+        Acknowledge(applied, 9.0),
+    ]
+    assert set(api.resume()) == set(api.down()) == {"spec_revision", "message"}
+
+
+def test_refusals_and_conflicts_are_our_own_errors(api: Api, master: FakeMaster) -> None:
+    """Class, code and attributes survive the wire."""
+    with pytest.raises(RefusedError, match="above replicas.max = 8"):
+        api.scale(9)
+    with pytest.raises(ConflictError) as conflict:
+        api.scale(3, if_match=1)
+    assert conflict.value.spec_revision == 7
+    with pytest.raises(NotFoundError, match="no instance 'nobody'"):
+        api.drain("nobody")
+    with pytest.raises(NotFoundError):
+        api.get("/api/v1/nothing")
+    assert api.scale(3, if_match=7)["spec_revision"] == 8
+
+
+def test_a_wrong_token_is_not_authorized_and_shown_nowhere(master: FakeMaster) -> None:
+    """Neither in the error, its causes, nor a repr."""
+    with Api(master.url, "wrong-secret") as stranger:
+        with pytest.raises(NotAuthorizedError, match="X-TARN-Token") as caught:
+            stranger.status()
+        with pytest.raises(NotAuthorizedError):
+            next(stranger.stream())
+        shown = [repr(stranger), str(caught.value), repr(caught.value.__cause__)]
+        shown.append(repr(stranger._client.headers))
+    assert "wrong-secret" not in "".join(shown)
+
+
+def test_a_no_of_the_authorizer_says_why() -> None:
+    """403 is the same class, with the verdict's reason."""
+    no = DirectGate(FakeAuthorizer(Verdict(allowed=False, reason="policy 7")))
+    with (
+        FakeMaster(gate=no) as master,
+        Api(master.url, TOKEN.decode()) as api,
+        pytest.raises(NotAuthorizedError, match=r"owner may not manage.*policy 7"),
+    ):
+        api.down()
+
+
+def test_a_proxy_variable_is_never_used(
+    master: FakeMaster, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loopback and masters are reached directly, whatever the site's proxy is."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, nobody)
+    with Api(master.url, TOKEN.decode()) as api:
+        assert api.status()["name"] == "llama"
+
+
+def test_nobody_there_is_unreachable(nobody: str) -> None:
+    """The address is named."""
+    with Api(nobody, None) as api, pytest.raises(UnreachableError, match=nobody):
+        api.status()
+
+
+def test_a_url_that_is_none_is_unreachable() -> None:
+    """A damaged ref.json is one clear line."""
+    with Api("http://[broken", None) as api, pytest.raises(UnreachableError):
+        api.status()
+
+
+def test_who_accepts_and_never_answers_is_timed_out() -> None:
+    """Within the time limit that was given."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        with Api(url, None, timeout_s=0.1) as api, pytest.raises(TimedOutError):
+            api.status()
+
+
+def test_a_silent_control_thread_is_timed_out_too(api: Api, master: FakeMaster) -> None:
+    """The master's 503 keeps its code; an inbox that is full is another error."""
+    master.app._api._answer_within_s = 0.01
+    master.silent = True
+    with pytest.raises(TimedOutError, match="may still obey"):
+        api.resume()
+    while not master.inbox.ask(object()).done():  # type: ignore[arg-type]
+        pass
+    with pytest.raises(ProviderError) as full:
+        api.resume()
+    assert full.value.retry_after_s == 1.0
+    master.inbox.drain()
+
+
+def test_an_answer_that_is_no_masters_is_unreachable() -> None:
+    """Another program took the port."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer() -> None:
+            peer, _ = other.accept()
+            with peer:
+                peer.recv(10_000)
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{other.getsockname()[1]}"
+        with Api(url, None) as api, pytest.raises(UnreachableError, match="not as a master does"):
+            api.status()
+        thread.join(timeout=5)
+
+
+def test_a_stream_tells_what_is_kept_and_then_what_comes(api: Api, master: FakeMaster) -> None:
+    """In order, without a gap between the two."""
+    master.publish(events=(event("a"),))
+    stream = api.stream()
+    first = next(stream)
+    assert (first.event, first.data["message"]) == ("event", "a")
+    master.publish(events=(event("a"), event("b")))
+    assert next(stream).data["message"] == "b"
+    stream.close()  # type: ignore[attr-defined]
+
+
+def test_a_stream_goes_on_after_the_master_was_away() -> None:
+    """Same epoch, same port: only what was missed; another epoch: reset and the whole."""
+    port = _free_port()
+    stop = threading.Event()
+    first = FakeMaster(snapshot(instance(1), events=(event("a"),)))
+    first.server.close()
+    first.server = Server(port=port)
+    with first, Api(f"http://127.0.0.1:{port}", TOKEN.decode()) as api:
+        stream = api.stream(stop=stop)
+        assert next(stream).data["message"] == "a"
+        first.server.close()
+        later = snapshot(
+            instance(1), epoch=attrs.evolve(EPOCH, attempt=2), events=(event("a"), event("b"))
+        )
+        second = FakeMaster(later)
+        second.server.close()
+        second.server = Server(port=port)
+        with second:
+            told = [next(stream) for _ in range(3)]
+            stop.set()
+            assert list(stream) == []
+    assert [m.event for m in told] == ["reset", "event", "event"]
+    assert [m.data.get("message") for m in told] == [None, "a", "b"]
+
+
+def test_a_broken_connection_is_resumed_from_the_last_id(api: Api, master: FakeMaster) -> None:
+    """The server forgets nobody who was away for a moment."""
+    master.publish(events=(event("a"), event("b")))
+    resumed = api.stream(last_id=_id(master, 1))
+    assert next(resumed).data["message"] == "b"
+    resumed.close()  # type: ignore[attr-defined]
+
+
+def test_stop_ends_a_quiet_stream_soon(api: Api) -> None:
+    """No need to wait for the next sign of life."""
+    stop = threading.Event()
+    stream = api.stream("stream", stop=stop)
+    assert [next(stream).event, next(stream).event] == ["instances", "status"]
+    threading.Timer(0.05, stop.set).start()
+    start_s = time.monotonic()
+    assert list(stream) == []
+    assert time.monotonic() - start_s < 2.0
+
+
+def test_a_stream_gives_up_when_nobody_comes_back(nobody: str) -> None:
+    """After the time that was given, with the error of the last attempt."""
+    with Api(nobody, None) as api, pytest.raises(UnreachableError):
+        list(api.stream(give_up_s=0.2))
+
+
+def test_reach_takes_the_first_address_where_the_cluster_answers(
+    master: FakeMaster, nobody: str
+) -> None:
+    """Directly, else through the proxy URL."""
+    for url, proxy in ((master.url, None), (nobody, master.url), (None, master.url)):
+        with reach(_ref(url, proxy), TOKEN.decode()) as api:
+            assert api.url == master.url
+
+
+def test_reach_refuses_another_cluster_on_the_same_port(master: FakeMaster) -> None:
+    """A reused port is not a cluster; the error names what answered."""
+    ref = attrs.evolve(_ref(master.url, None), name="whisper")
+    with pytest.raises(UnreachableError, match="answers for cluster 'llama'"):
+        reach(ref, TOKEN.decode())
+
+
+def test_reach_names_everything_it_tried(nobody: str) -> None:
+    """One error for all addresses; none at all is said too."""
+    with pytest.raises(UnreachableError, match=nobody):
+        reach(_ref(nobody, f"{nobody}/proxy"), None)
+    with pytest.raises(UnreachableError, match="no address yet"):
+        reach(_ref(None, None), None)
+
+
+def test_reach_tells_a_wrong_token_from_a_master_that_is_away(master: FakeMaster) -> None:
+    """Somebody else's cluster is not an unreachable one."""
+    with pytest.raises(NotAuthorizedError):
+        reach(_ref(master.url, None), "wrong")
+
+
+def test_every_error_of_the_client_is_one_of_ours(nobody: str) -> None:
+    """Callers catch ``TarnError`` and need to know no HTTP library."""
+    with Api(nobody, None) as api:
+        for call in (api.status, api.events, api.down, lambda: api.get("/x")):
+            with pytest.raises(TarnError):
+                call()
+
+
+def _ref(url: str | None, proxy_url: str | None) -> ClusterRef:
+    return ClusterRef("llama", "local", EPOCH, url=url, proxy_url=proxy_url)
+
+
+def _id(master: FakeMaster, number: int) -> str:
+    return f"{EPOCH}.{master.board.current.view.revision}.{number}"
+
+
+def _free_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def test_a_message_says_where_to_go_on(api: Api, master: FakeMaster) -> None:
+    """Ids are ``<epoch>.<revision>.<n>``."""
+    master.publish(events=(event("a"),))
+    stream = api.stream()
+    message: Message = next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    assert message.id == f"{EPOCH}.3.1"
