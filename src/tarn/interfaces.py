@@ -152,6 +152,8 @@ class ClusterRef:
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""
     pid_started: int | None = None
     started_at: float = 0.0
+    orphans: tuple[str, ...] = ()
+    """Ids of instances that serve while nobody is their master; only `Deployer.find` fills it."""
 
 
 @attrs.frozen
