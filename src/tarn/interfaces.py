@@ -147,13 +147,14 @@ class ClusterRef:
     """Base URL of the master's HTTP API; None until it listens."""
     proxy_url: str | None = None
     """The same through the RM proxy."""
+    orphans: tuple[tuple[str, str], ...] = ()
+    """(instance id, ``host:port`` of its HTTP service) of what serves while no master is at work;
+    only `Deployer.find` fills it, and then ``url`` is None."""
     application_id: str | None = None
     pid: int | None = None
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""
     pid_started: int | None = None
     started_at: float = 0.0
-    orphans: tuple[str, ...] = ()
-    """Ids of instances that serve while nobody is their master; only `Deployer.find` fills it."""
 
 
 @attrs.frozen

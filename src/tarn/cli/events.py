@@ -28,12 +28,14 @@ def command(cluster: Cluster, *, follow: bool, form: str) -> None:
 def _follow(cluster: Cluster, form: str) -> None:
     """Print a line for each event until interrupted; the stream survives a new master."""
     stop = threading.Event()
+    newest, again = 0.0, False
     try:
         for message in cluster.follow(stop):
-            if message.event != "event":
-                continue
-            event = message.data if isinstance(message.data, Mapping) else json.loads(message.data)
-            click.echo(json.dumps(event) if form == "json" else _line(event))
+            if message.event == "reset":  # the whole follows; what was printed is not printed again
+                again = True
+            elif message.event == "event" and not (again and message.data["last"] <= newest):
+                newest = max(newest, message.data["last"])
+                click.echo(json.dumps(message.data) if form == "json" else _line(message.data))
     finally:
         stop.set()
 

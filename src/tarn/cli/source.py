@@ -8,7 +8,7 @@ import attrs
 import click
 import yaml
 
-from tarn.config import ALIASES
+from tarn.config import ALIASES, Alias
 from tarn.errors import ConfigError
 
 __all__ = ["Source", "overlay", "source_options"]
@@ -16,7 +16,7 @@ __all__ = ["Source", "overlay", "source_options"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PREFIX = "alias_"
-_OURS = frozenset({"c", "f", "o", "h"})
+_OURS = frozenset({"-c", "-f", "-o", "-h"})
 """Our own short options; they win over those of the Java TARN, whose long names all work."""
 
 
@@ -48,7 +48,8 @@ def source_options(verb: F) -> F:
     wrapped: Any = with_source
     wrapped.__doc__ = verb.__doc__
     for number, alias in reversed(tuple(enumerate(ALIASES))):
-        wrapped = _option(number, alias)(wrapped)
+        if alias.declarations:
+            wrapped = _option(number, alias)(wrapped)
     assign = click.option(
         "--set",
         "assignments",
@@ -67,13 +68,10 @@ def source_options(verb: F) -> F:
     return made
 
 
-def _option(number: int, alias: Any) -> Callable[[F], F]:
+def _option(number: int, alias: Alias) -> Callable[[F], F]:
     """Return the option of one row of the table; values stay text, so config judges them all."""
-    names = [f"{_PREFIX}{number}", f"--{alias.long}"]
-    if alias.short and alias.short not in _OURS:
-        names.append(f"-{alias.short}")
-        if len(alias.short) > 1:  # Commons CLI took these with two dashes as well
-            names.append(f"--{alias.short}")
+    written = (name for name in alias.declarations if name not in _OURS)
+    names = (f"{_PREFIX}{number}", *written)
     if alias.is_flag:
         return click.option(*names, is_flag=True, default=None, help=alias.help)
     return click.option(
@@ -83,7 +81,7 @@ def _option(number: int, alias: Any) -> Callable[[F], F]:
 
 def _aliases(legacy: Mapping[str, object]) -> Mapping[str, object]:
     return {
-        ALIASES[int(key.removeprefix(_PREFIX))].long: value
+        ALIASES[int(key.removeprefix(_PREFIX))].key: value
         for key, value in legacy.items()
         if value is not None and value != ()
     }

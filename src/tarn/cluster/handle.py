@@ -10,6 +10,7 @@ from tarn import config
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
 from tarn.cluster.explain import explain
+from tarn.cluster.following import follow_events, follow_lines
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.serving import masterless
@@ -24,9 +25,6 @@ from tarn.interfaces import ClusterRef, Deployer, Progress
 __all__ = ["Cluster", "connect"]
 
 Hear = Callable[[Progress], None]
-
-LOOK_EVERY_S = 1.0
-"""Between two looks at a log that is followed."""
 
 
 def _unheard(_progress: Progress) -> None:
@@ -284,8 +282,8 @@ class Cluster:
         return tuple(self._link.ask(lambda api: api.decisions()))
 
     def follow(self, stop: threading.Event) -> Iterator[Message]:
-        """Yield events as they happen, over restarts of the master, until *stop* is set."""
-        yield from self._link.ask(lambda api: api.stream("events", stop=stop))
+        """Yield events as they happen, until *stop* is set; goes on when the master moved."""
+        yield from follow_events(self._link, self._surroundings, stop)
 
     def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
         """Yield the last *tail* lines (None: all) of an instance's log; '' is the master's.
@@ -303,14 +301,7 @@ class Cluster:
 
     def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
         """Yield the last *tail* lines as `logs` does, then what is written, until interrupted."""
-        lines = list(self.logs(instance, None))
-        yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
-        seen = len(lines)
-        while True:
-            self._surroundings.rest(LOOK_EVERY_S)
-            lines = list(self.logs(instance, None))
-            yield from lines[seen if len(lines) >= seen else 0 :]  # fewer: it was rotated
-            seen = len(lines)
+        yield from follow_lines(lambda: self.logs(instance), tail, self._surroundings)
 
     def why(self, instance: str | None = None) -> str:
         """Return a sentence for each thing that is not as desired, a line each.

@@ -21,6 +21,9 @@ __all__ = ["Outcome", "bring_up"]
 
 Hear = Callable[[Progress], None]
 
+OTHER_UP_S = 30.0
+"""How long another `up` of the same name may take to bring its master up."""
+
 
 @attrs.frozen
 class Outcome:
@@ -48,20 +51,32 @@ def bring_up(
         if running.url is not None:
             return Outcome(running, started=False)
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
+    findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
     _writable(surroundings.paths.home / "clusters")
-    _refuse((*deployer.check(spec), *_examined(spec.models.repository, spec)), spec, hear)
-    hear(Progress("staging", f"making {spec.models.repository} usable"))
+    _refuse((*findings, *_examined(spec.models.repository, spec)), spec, hear)
+    hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = _files(spec, staged, surroundings)
     hear(Progress("launching", f"starting the master of '{spec.name}'"))
     try:
         return Outcome(deployer.submit(spec, staged, files), started=True)
-    except RefusedError:  # somebody's `up` was faster
-        running = deployer.find(spec.name)
-        if running is None:
-            raise
+    except RefusedError as refusal:  # somebody's `up` was faster
+        winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
-        return Outcome(running, started=False)
+        return Outcome(winner, started=False)
+
+
+def _winner(
+    name: str, surroundings: Surroundings, deployer: Deployer, refusal: RefusedError
+) -> ClusterRef:
+    """Wait for the master that another `up` starts."""
+    until_s = surroundings.clock.now_s() + OTHER_UP_S
+    while surroundings.clock.now_s() < until_s:
+        running = deployer.find(name)
+        if running is not None and running.url is not None:
+            return running
+        surroundings.rest(0.25)
+    raise refusal
 
 
 def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
@@ -97,8 +112,14 @@ def _writable(directory: Path) -> None:
 def _examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
     """Look at a repository that lies on this machine; a URI is looked at once it is staged."""
     if "://" not in location:
-        listing = repository.listing(Path(location))
-        yield from repository.examine(listing, spec.models.serve)
+        path = Path(location)
+        try:
+            files = repository.listing(path) if path.exists() else None
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error.strerror})", where="models.repository"
+            ) from error
+        yield from repository.examine(files, spec.models.serve, location)
 
 
 def _refuse(findings: Iterable[Finding], spec: ClusterSpec, hear: Hear) -> None:

@@ -2,29 +2,17 @@
 
 import functools
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 import attrs
 
 from tarn import config
+from tarn.clock import SystemClock
 from tarn.follow import Api
 from tarn.interfaces import ClientContext, Clock, Paths, Progress
 from tarn.plugins import Plugins, load
 
-__all__ = ["Surroundings", "WallClock", "here"]
-
-
-class WallClock:
-    """The machine's clocks."""
-
-    def now_s(self) -> float:
-        """Return monotonic seconds."""
-        return time.monotonic()
-
-    def at(self) -> float:
-        """Return wall time as Unix seconds."""
-        return time.time()
+__all__ = ["Surroundings", "here"]
 
 
 def _rest(seconds: float) -> None:
@@ -40,7 +28,7 @@ class Surroundings:
     """Loads the plugins; called as often as they are needed."""
     api: Callable[[str, str | None], Api] = Api
     """Makes a client of the API at a URL, with an api token."""
-    clock: Clock = attrs.field(factory=WallClock)
+    clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
     """Waits so many seconds between two looks; an interrupt ends it."""
 
