@@ -12,7 +12,7 @@ from tarn.cluster import Surroundings
 from tarn.domain import ClusterSpec, Endpoint, Epoch
 from tarn.errors import RefusedError, TarnError, UnreachableError
 from tarn.follow import Message
-from tarn.hookspecs import RuntimeFactory, StorageFactory, hookimpl
+from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory, hookimpl
 from tarn.interfaces import ClientContext, ClusterRef, Finding, RuntimeCapabilities, Staged
 
 API_TOKEN = "s3cret-api-token-that-nobody-may-see"
@@ -93,7 +93,9 @@ class FakeApi:
         """Nothing is open."""
 
     def _ask(self) -> None:
-        error = self.fleet.answers.get(self.url, UnreachableError("nothing listens", where=self.url))
+        error = self.fleet.answers.get(
+            self.url, UnreachableError("nothing listens", where=self.url)
+        )
         if error is not None:
             raise error
 
@@ -234,6 +236,10 @@ class FakeFleet:
         return [asked[0] for asked in self.asked]
 
 
+def never(*_arguments: object) -> Any:
+    raise AssertionError("only a master makes this")
+
+
 class FakeStorage:
     """Leaves everything where it is."""
 
@@ -248,10 +254,15 @@ class FakePlugin:
         self.fleet = fleet
 
     @hookimpl
-    def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
-        def never(*_arguments: object) -> Any:
-            raise AssertionError("only a master makes this")
+    def tarn_scaling_policies(self) -> Mapping[str, Factory[Any]]:
+        return {"fixed": Factory(NoSettings, never, "keeps the size")}
 
+    @hookimpl
+    def tarn_authorizers(self) -> Mapping[str, Factory[Any]]:
+        return {"none": Factory(NoSettings, never, "asks nobody")}
+
+    @hookimpl
+    def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
         return {
             "fake": RuntimeFactory(
                 NoSettings,

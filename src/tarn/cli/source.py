@@ -1,5 +1,6 @@
 """From the command line to a spec: a file, ``--set``, and the options of the Java TARN."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,18 +36,18 @@ class Source:
 def source_options(verb: F) -> F:
     """Give the verb one ``source`` made from ``-f``, ``--set`` and every legacy option."""
 
+    @functools.wraps(verb)
     def with_source(
-        *, file: str | None, assignments: Sequence[str], name: str | None, **given: Any
+        *args: Any, file: str | None, assignments: Sequence[str], name: str | None, **given: Any
     ) -> Any:
         legacy = {key: given.pop(key) for key in list(given) if key.startswith(_PREFIX)}
         arguments = overlay(assignments)
         if name is not None:
             arguments["name"] = name
         source = Source(_path(file), arguments, _aliases(legacy))
-        return verb(source=source, **given)
+        return verb(*args, source=source, **given)
 
     wrapped: Any = with_source
-    wrapped.__doc__ = verb.__doc__
     for number, alias in reversed(tuple(enumerate(ALIASES))):
         if alias.declarations:
             wrapped = _option(number, alias)(wrapped)

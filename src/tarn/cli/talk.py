@@ -32,10 +32,10 @@ class Talk:
 
     def _rewrite(self, text: str, *, keep: bool) -> None:
         width = shutil.get_terminal_size().columns - 1
-        click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=keep)
+        click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=keep, color=True)
 
     def done(self) -> None:
         """End the line that was being rewritten."""
         if self._terminal and self._said:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            click.echo("\r\x1b[K", err=True, nl=False, color=True)
         self._said = self._phase = ""

@@ -117,7 +117,10 @@ def _examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
             files = repository.listing(path) if path.exists() else None
         except OSError as error:
             raise ConfigError(
-                f"{path} cannot be read ({error.strerror})", where="models.repository"
+                f"{path} cannot be read ({error.strerror})",
+                code="TARN-2200",
+                where="models.repository",
+                right="Right would be the directory that holds the model directories.",
             ) from error
         yield from repository.examine(files, spec.models.serve, location)
 

@@ -14,7 +14,9 @@ def masterless(name: str, ref: ClusterRef | None) -> Mapping[str, Any] | None:
     if ref is None or ref.url is not None or not (ref.orphans or ref.note):
         return None
     count = len(ref.orphans)
-    serve, them = ("1 instance serves", "it") if count == 1 else (f"{count} instances serve", "them")
+    serve, them = (
+        ("1 instance serves", "it") if count == 1 else (f"{count} instances serve", "them")
+    )
     unknown: dict[str, Any] = dict.fromkeys(("node", "grpc", "metrics", "age_s"))
     return {
         "name": name,

@@ -1,5 +1,4 @@
 import json
-import os
 from pathlib import Path
 
 import attrs
@@ -8,7 +7,7 @@ import yaml
 from fake_fleet import FakeFleet, repository
 
 from tarn.cluster import Cluster
-from tarn.errors import ConfigErrors, LaunchError, RefusedError, TarnError
+from tarn.errors import ConfigError, LaunchError, RefusedError, TarnError
 from tarn.interfaces import Finding
 
 SPEC = {"models": "models", "runtime": {"use": "fake"}}
@@ -113,7 +112,7 @@ def test_refuses_a_repository_that_cannot_be_meant(fleet, tmp_path, make):
             odd.write_text("")
         case "one level off":
             repository(odd / "deeper")
-    with pytest.raises(ConfigErrors) as caught:
+    with pytest.raises(ConfigError) as caught:
         cluster(fleet, models={"repository": str(odd)}).up()
     assert caught.value.exit_code == 2
     assert caught.value.code.startswith("TARN-22")
@@ -147,14 +146,6 @@ def test_says_in_one_line_that_its_home_cannot_be_written(fleet, tmp_path):
         cluster(fleet).up()
     assert "\n" not in str(caught.value)
     assert "TARN_HOME" in caught.value.next_step
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere; run as a user")
-def test_says_that_a_read_only_home_cannot_be_written(fleet):
-    """Permissions, as the system says them."""
-    fleet.home.mkdir(mode=0o500)
-    with pytest.raises(LaunchError, match="Permission denied"):
-        cluster(fleet).up()
 
 
 def test_ends_what_it_started_at_the_end_of_its_context(fleet):
