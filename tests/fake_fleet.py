@@ -1,4 +1,4 @@
-"""A runtime, its deployer and its master's API that live in memory, for tests of the client side."""
+"""A runtime, its deployer and its master's API in memory, for tests of the client side."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping

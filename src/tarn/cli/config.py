@@ -36,7 +36,9 @@ def explain(around: Surroundings, *, source: Source, form: str) -> None:
     ]
     for note in loaded.notes:
         click.echo(f"note: {note}", err=True)
-    emit(rows, form, lambda: columns(("KEY", "VALUE", "FROM"), (row.values() for row in rows)))
+    emit(
+        rows, form, lambda: columns(("KEY", "VALUE", "FROM"), (tuple(row.values()) for row in rows))
+    )
 
 
 def _origin(origins: Mapping[str, str], key: str) -> str:

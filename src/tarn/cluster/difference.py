@@ -19,7 +19,7 @@ def flat(plain: object, path: str = "") -> Iterator[tuple[str, object]]:
         yield path, plain
 
 
-def difference(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
+def difference(old: object, new: object) -> tuple[str, ...]:
     """Return a line ``path: old -> new`` for each leaf that is not the same, sorted by path."""
     before, after = dict(flat(old)), dict(flat(new))
     return tuple(

@@ -67,8 +67,7 @@ class Cluster:
             environ=around.environ,
             plugins=around.plugins(),
         )
-        self._begin(loaded.spec.name, loaded.spec, around)
-        self._notes = loaded.notes
+        self._begin(loaded.spec.name, loaded.spec, around, loaded.notes)
 
     @classmethod
     def named(cls, name: str, surroundings: Surroundings | None = None) -> Self:
@@ -77,11 +76,17 @@ class Cluster:
         cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
         return cluster
 
-    def _begin(self, name: str, spec: ClusterSpec | None, around: Surroundings) -> None:
+    def _begin(
+        self,
+        name: str,
+        spec: ClusterSpec | None,
+        around: Surroundings,
+        notes: tuple[str, ...] = (),
+    ) -> None:
         self._name = name
         self._spec = spec
         self._surroundings = around
-        self._notes: tuple[str, ...] = ()
+        self._notes = notes
         self._started = False
         self._ref: ClusterRef | None = None
         self._hear: Hear = _unheard

@@ -46,7 +46,10 @@ def test_a_fork_after_the_import_works():
 def test_runs_as_a_module(arguments):
     """``python -m tarn`` is ``tarn``."""
     done = subprocess.run(
-        [sys.executable, "-m", "tarn", *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "tarn", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
-    assert done.returncode == 0
     assert done.stdout.startswith(("Usage: tarn", "tarn, version"))
