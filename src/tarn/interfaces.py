@@ -147,6 +147,9 @@ class ClusterRef:
     """Base URL of the master's HTTP API; None until it listens."""
     proxy_url: str | None = None
     """The same through the RM proxy."""
+    orphans: tuple[tuple[str, str], ...] = ()
+    """(instance id, ``host:port`` of its HTTP service) of what serves while no master is at work;
+    only `Deployer.find` fills it, and then ``url`` is None."""
     application_id: str | None = None
     pid: int | None = None
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""

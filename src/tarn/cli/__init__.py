@@ -1,0 +1,50 @@
+"""The command line: one verb a file; each parses, calls `tarn.cluster`, and prints."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from tarn.cli.verbs import root
+from tarn.errors import ConfigErrors, TarnError
+
+__all__ = ["main", "run"]
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line of this process, and end it with the exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str], surroundings: object = None) -> int:
+    """Run one command line and return its exit code.
+
+    What TARN says on purpose is printed as one line without a traceback; anything else is a bug
+    and keeps it.
+
+    Args:
+        arguments: Without the program's name.
+        surroundings: A `tarn.cluster.Surroundings`; None: those of this process.
+    """
+    try:
+        code = root.main(list(arguments), prog_name="tarn", standalone_mode=False, obj=surroundings)
+    except TarnError as error:
+        _complain(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("tarn: interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stdout = sys.stderr
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _complain(error: TarnError) -> None:
+    for one in error.errors if isinstance(error, ConfigErrors) else (error,):
+        click.echo(f"tarn: [{one.code}] {one}", err=True)

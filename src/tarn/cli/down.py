@@ -1,0 +1,25 @@
+"""`tarn down`."""
+
+import click
+
+from tarn.cli.options import cluster_option, pass_around
+from tarn.cli.talk import Talk
+from tarn.cluster import Cluster, Surroundings, choose
+
+
+@click.command("down")
+@cluster_option
+@pass_around
+@click.option("--timeout", default="15m", show_default=True, help="How long to wait for the end.")
+def command(around: Surroundings, *, name: str | None, timeout: str) -> None:
+    """End a cluster: withdraw, drain, stop; nothing is left but logs.
+
+    A master that does not answer for 10 s is ended by force, and said so. Twice is no error.
+    """
+    talk = Talk()
+    cluster = Cluster.named(name or choose(around), around)
+    try:
+        done = cluster.down(timeout, talk)
+    finally:
+        talk.done()
+    click.echo(done)

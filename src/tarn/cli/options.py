@@ -1,0 +1,70 @@
+"""What several verbs take: which cluster, which form of output, and the surroundings."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here
+from tarn.errors import TarnError
+
+__all__ = ["cluster_option", "form_option", "pass_around", "pass_cluster"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of clusters; a shell in the middle of a line wants no error."""
+    try:
+        found = entries(ctx.obj or here())
+    except TarnError:
+        return []
+    return [one.name for one in found if one.name.startswith(incomplete)]
+
+
+cluster_option = click.option(
+    "-c",
+    "--cluster",
+    "name",
+    metavar="NAME",
+    shell_complete=_names,
+    help="Which cluster. [default: the name in ./tarn.yaml, else the only one]",
+)
+
+form_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the result.",
+)
+
+
+def pass_around(verb: F) -> F:
+    """Give the verb the surroundings as its first argument."""
+
+    @click.pass_obj
+    @functools.wraps(verb)
+    def with_surroundings(around: Surroundings | None, /, *args: Any, **kwargs: Any) -> Any:
+        return verb(around or here(), *args, **kwargs)
+
+    return with_surroundings  # type: ignore[return-value]  # click's decorator loses the type
+
+
+def pass_cluster(verb: F) -> F:
+    """Give the verb the cluster that ``-c`` names, or the one that is meant; close it after."""
+
+    @cluster_option
+    @pass_around
+    @functools.wraps(verb)
+    def with_cluster(around: Surroundings, /, *args: Any, name: str | None, **kwargs: Any) -> Any:
+        cluster: Cluster = connect(name or choose(around), surroundings=around)
+        try:
+            return verb(cluster, *args, **kwargs)
+        finally:
+            cluster.detach()
+
+    return with_cluster  # type: ignore[return-value]  # click's decorator loses the type

@@ -1,0 +1,125 @@
+"""From the command line to a spec: a file, ``--set``, and the options of the Java TARN."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import click
+import yaml
+
+from tarn.config import ALIASES, Alias
+from tarn.errors import ConfigError
+
+__all__ = ["Source", "overlay", "source_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PREFIX = "alias_"
+_OURS = frozenset({"-c", "-f", "-o", "-h"})
+"""Our own short options; they win over those of the Java TARN, whose long names all work."""
+
+
+@attrs.frozen
+class Source:
+    """What a command line says about the spec."""
+
+    path: Path | None
+    """None: only what the options and the environment say."""
+    arguments: Mapping[str, object]
+    """The overlay of ``--set``, in the shape of YAML."""
+    aliases: Mapping[str, object]
+    """Values of legacy options, by long name."""
+
+
+def source_options(verb: F) -> F:
+    """Give the verb one ``source`` made from ``-f``, ``--set`` and every legacy option."""
+
+    @functools.wraps(verb)
+    def with_source(
+        *args: Any, file: str | None, assignments: Sequence[str], name: str | None, **given: Any
+    ) -> Any:
+        legacy = {key: given.pop(key) for key in list(given) if key.startswith(_PREFIX)}
+        arguments = overlay(assignments)
+        if name is not None:
+            arguments["name"] = name
+        source = Source(_path(file), arguments, _aliases(legacy))
+        return verb(*args, source=source, **given)
+
+    wrapped: Any = with_source
+    for number, alias in reversed(tuple(enumerate(ALIASES))):
+        if alias.declarations:
+            wrapped = _option(number, alias)(wrapped)
+    assign = click.option(
+        "--set",
+        "assignments",
+        metavar="KEY.PATH=VALUE",
+        multiple=True,
+        help="Set one key of the spec, as YAML; may be given again.",
+    )
+    file = click.option(
+        "-f",
+        "--file",
+        metavar="FILE",
+        help="The spec. [default: ./tarn.yaml where there is one]",
+    )
+    name = click.option("-c", "--cluster", "name", metavar="NAME", help="Name of the cluster.")
+    made: F = file(name(assign(wrapped)))
+    return made
+
+
+def _option(number: int, alias: Alias) -> Callable[[F], F]:
+    """Return the option of one row of the table; values stay text, so config judges them all."""
+    written = (name for name in alias.declarations if name not in _OURS)
+    names = (f"{_PREFIX}{number}", *written)
+    if alias.is_flag:
+        return click.option(*names, is_flag=True, default=None, help=alias.help)
+    return click.option(
+        *names, metavar="VALUE", default=None, multiple=alias.multiple, help=alias.help
+    )
+
+
+def _aliases(legacy: Mapping[str, object]) -> Mapping[str, object]:
+    return {
+        ALIASES[int(key.removeprefix(_PREFIX))].key: value
+        for key, value in legacy.items()
+        if value is not None and value != ()
+    }
+
+
+def _path(file: str | None) -> Path | None:
+    if file is not None:
+        return Path(file)
+    return Path("tarn.yaml") if Path("tarn.yaml").is_file() else None
+
+
+def overlay(assignments: Sequence[str]) -> dict[str, object]:
+    """Return what ``key.path=value`` pairs mean, nested as in YAML; a later one wins.
+
+    Raises:
+        ConfigError: One has no ``=``, or its value is not YAML.
+    """
+    plain: dict[str, object] = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise ConfigError(
+                f"'{path}' has no value", where="--set", right="Right would be KEY.PATH=VALUE."
+            )
+        *parents, last = path.split(".")
+        level = plain
+        for key in parents:
+            below = level.setdefault(key, {})
+            if not isinstance(below, dict):
+                below = level[key] = {}
+            level = below
+        level[last] = _value(path, text)
+    return plain
+
+
+def _value(path: str, text: str) -> object:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError("its value is not YAML", where=f"--set {path}") from error

@@ -1,0 +1,41 @@
+"""Talk on stderr: progress by phase."""
+
+import shutil
+import sys
+
+import click
+
+from tarn.interfaces import Progress
+
+__all__ = ["Talk"]
+
+
+class Talk:
+    """Tells of progress: one line that is rewritten on a terminal, else a line for each phase."""
+
+    def __init__(self, *, terminal: bool | None = None) -> None:
+        self._terminal = sys.stderr.isatty() if terminal is None else terminal
+        self._phase = ""
+        self._said = ""
+
+    def __call__(self, progress: Progress) -> None:
+        """Hear of *progress*; what was said before is not said again."""
+        text = f"{progress.phase}: {progress.message}"
+        if text == self._said:
+            return
+        note = progress.message.startswith("note: ")
+        if self._terminal:
+            self._rewrite(text, keep=note)
+        elif note or progress.phase != self._phase:
+            click.echo(text, err=True)
+        self._phase, self._said = progress.phase, text
+
+    def _rewrite(self, text: str, *, keep: bool) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=keep, color=True)
+
+    def done(self) -> None:
+        """End the line that was being rewritten."""
+        if self._terminal and self._said:
+            click.echo("\r\x1b[K", err=True, nl=False, color=True)
+        self._said = self._phase = ""

@@ -1,0 +1,75 @@
+"""`tarn up`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import yaml
+
+from tarn import config
+from tarn.cli.options import form_option, pass_around
+from tarn.cli.show import columns, emit, moment
+from tarn.cli.source import Source, source_options
+from tarn.cli.talk import Talk
+from tarn.cluster import Cluster, Surroundings
+
+
+@click.command("up")
+@pass_around
+@source_options
+@form_option
+@click.option("--wait/--no-wait", default=True, help="Wait until it serves. [default: wait]")
+@click.option("--timeout", default="15m", show_default=True, help="How long to wait.")
+@click.option("--dry-run", is_flag=True, help="Print the whole spec, and start nothing.")
+def command(  # noqa: PLR0913 (one for each option)
+    around: Surroundings, *, source: Source, form: str, wait: bool, timeout: str, dry_run: bool
+) -> None:
+    """Start a cluster, or attach to it when it runs with an equal spec.
+
+    It outlives this command, also an interrupted one: `tarn down` ends it.
+    """
+    talk = Talk()
+    arguments: dict[str, Any] = dict(source.arguments)
+    cluster = Cluster(source.path, aliases=source.aliases, surroundings=around, **arguments)
+    for note in cluster.notes:
+        click.echo(f"note: {note}", err=True)
+    if dry_run:
+        plain = config.redact(config.dump(cluster.spec))
+        emit(plain, form, lambda: yaml.safe_dump(plain, sort_keys=False).rstrip())
+        return
+    try:
+        cluster.up(talk)
+        if not cluster.started_here:
+            since = moment(cluster.started_at)
+            click.echo(f"'{cluster.name}' is already running since {since}", err=True)
+        if wait:
+            cluster.wait(timeout=timeout, progress=talk)
+    except KeyboardInterrupt:
+        click.echo(f"\nit goes on: `tarn down -c {cluster.name}` ends it", err=True)
+        raise
+    finally:
+        talk.done()
+    with_master = cluster.status()
+    emit(with_master, form, lambda: _ending(with_master, cluster.url, str(around.paths.home)))
+    cluster.detach()
+
+
+def _ending(status: Mapping[str, Any], url: str | None, home: str) -> str:
+    """Return where it serves, and what to paste next."""
+    name = status["name"]
+    serving = [item for item in status["instances"] if item["state"] == "ready" and item["http"]]
+    lines = [f"{name} is {status['state']}: {status['ready']} of {status['desired']} ready"]
+    lines += [f"! {note}" for note in status.get("warnings", ())]
+    rows = [("serves", f"http://{item['http']}") for item in serving]
+    rows.append(("API", f"{url} (api token: {home}/clusters/{name}/api_token)"))
+    if serving:
+        rows.append(("try", f"curl -s http://{serving[0]['http']}{_path(serving[0])}"))
+    rows.append(("end it", f"tarn down -c {name}"))
+    table = columns(("", ""), rows).splitlines()
+    return "\n".join((*lines, *table[1:]))
+
+
+def _path(item: Mapping[str, Any]) -> str:
+    """Return a request that any served model answers."""
+    ready = [model["name"] for model in item.get("models", ()) if model["state"] == "READY"]
+    return f"/v2/models/{ready[0]}" if ready else "/v2"

@@ -1,0 +1,59 @@
+"""The table of verbs. `tarn --help` reads it, and imports no verb."""
+
+import importlib
+
+import click
+
+__all__ = ["VERBS", "LazyGroup", "root"]
+
+VERBS = {
+    "up": ("tarn.cli.up", "Start a cluster, or attach to it when it runs."),
+    "down": ("tarn.cli.down", "End a cluster: withdraw, drain, stop."),
+    "status": ("tarn.cli.status", "Show a cluster, or list all."),
+    "scale": ("tarn.cli.scale", "Set the number of replicas by hand."),
+    "adapt": ("tarn.cli.adapt", "Give the size to the policy, between limits."),
+    "wait": ("tarn.cli.wait", "Wait until a cluster serves."),
+    "events": ("tarn.cli.events", "Show what happened."),
+    "logs": ("tarn.cli.logs", "Show the log of an instance, or of the master."),
+    "why": ("tarn.cli.why", "Say why something is not as desired."),
+    "pause": ("tarn.cli.pause", "Stop scaling decisions for a while."),
+    "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
+    "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
+    "plugins": ("tarn.cli.plugins", "List what plugins offer."),
+    "config": ("tarn.cli.config", "Explain or describe the configuration."),
+    "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
+}
+"""Verb to (module, one line); the module's ``command`` is the click command."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a verb when it is used, and asks plugins only for verbs of theirs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the built-in verbs, in the order of the table."""
+        return [*VERBS, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb; one that is not built in may come from a plugin."""
+        if cmd_name in VERBS:
+            module, _ = VERBS[cmd_name]
+            command: click.Command = importlib.import_module(module).command
+            return command
+        if cmd_name not in self.commands:
+            importlib.import_module("tarn.cli.foreign").add(self, ctx.obj)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs with the table's one-liners."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`tarn VERB --help` says more of a verb; plugins may bring more verbs.",
+)
+@click.version_option(package_name="tarn")
+def root() -> None:
+    """Run fleets of NVIDIA Triton Inference Server."""

@@ -1,0 +1,7 @@
+"""`tarn.Cluster`: the user's object over one fleet, in a notebook and under the command line."""
+
+from tarn.cluster.entries import Entry, choose, entries
+from tarn.cluster.handle import Cluster, connect
+from tarn.cluster.surroundings import Surroundings, here
+
+__all__ = ["Cluster", "Entry", "Surroundings", "choose", "connect", "entries", "here"]

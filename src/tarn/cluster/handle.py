@@ -1,0 +1,344 @@
+"""`Cluster`: everything that can be asked of one fleet."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tarn import config
+from tarn.cluster.ending import bring_down
+from tarn.cluster.entries import reference
+from tarn.cluster.explain import explain
+from tarn.cluster.following import follow_events, follow_lines
+from tarn.cluster.launch import bring_up
+from tarn.cluster.link import Link
+from tarn.cluster.serving import masterless
+from tarn.cluster.span import seconds
+from tarn.cluster.surroundings import Surroundings, here
+from tarn.cluster.waiting import Goal, wait_until
+from tarn.domain import ClusterSpec, ClusterState
+from tarn.errors import NotFoundError, UnreachableError
+from tarn.follow import Message
+from tarn.interfaces import ClusterRef, Deployer, Progress
+
+__all__ = ["Cluster", "connect"]
+
+Hear = Callable[[Progress], None]
+
+
+def _unheard(_progress: Progress) -> None:
+    """Nobody listens."""
+
+
+class Cluster:
+    """One fleet of Triton instances, and its master.
+
+    A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
+    running, and `connect` finds it again. Only `down` ends it; as a context manager the object
+    ends what it started itself, and nothing else::
+
+        cluster = tarn.Cluster("tarn.yaml", replicas={"min": 2}).up()
+        cluster.wait(ready=2, timeout="5m")
+
+    Args:
+        source: Path of a ``tarn.yaml``, a mapping of the same shape, or None: only *overrides*.
+        aliases: Values of the options of the Java TARN, by long name (``min-instances``).
+        surroundings: Environment, clock and plugins; None: those of this process.
+        overrides: Keys of the spec; they win over *source* and the environment.
+
+    Raises:
+        ConfigErrors: What was written cannot be meant; every error at once.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | Mapping[str, object] | None = "tarn.yaml",
+        *,
+        aliases: Mapping[str, object] | None = None,
+        surroundings: Surroundings | None = None,
+        **overrides: object,
+    ) -> None:
+        around = surroundings or here()
+        loaded = config.load(
+            Path(source) if isinstance(source, str) else source,
+            arguments=overrides,
+            aliases=aliases or {},
+            environ=around.environ,
+            plugins=around.plugins(),
+        )
+        self._begin(loaded.spec.name, loaded.spec, around, loaded.notes)
+
+    @classmethod
+    def named(cls, name: str, surroundings: Surroundings | None = None) -> Self:
+        """Return the object of a cluster that was started before; asks nobody."""
+        cluster = cls.__new__(cls)
+        cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
+        return cluster
+
+    def _begin(
+        self,
+        name: str,
+        spec: ClusterSpec | None,
+        around: Surroundings,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self._name = name
+        self._spec = spec
+        self._surroundings = around
+        self._notes = notes
+        self._started = False
+        self._ref: ClusterRef | None = None
+        self._hear: Hear = _unheard
+        self._link = Link(name, around, self._deployer)
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self._name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the configuration was accepted with, a line each."""
+        return self._notes
+
+    @property
+    def spec(self) -> ClusterSpec:
+        """What was asked for; of a cluster found by name, what its master was started with."""
+        if self._spec is None:
+            path = self._directory / "spec.yaml"
+            if not path.is_file():
+                raise NotFoundError(
+                    f"nothing is known of a cluster '{self._name}'",
+                    next_step="`tarn status` lists what there is",
+                )
+            self._spec = config.load(path, environ={}).spec
+        return self._spec
+
+    @property
+    def url(self) -> str | None:
+        """Where the master's API was last found; None before anything was asked."""
+        return self._link.url or (self._ref.url if self._ref else None)
+
+    @property
+    def started_here(self) -> bool:
+        """Whether this object started the cluster (and so ends it, as a context manager)."""
+        return self._started
+
+    @property
+    def started_at(self) -> float | None:
+        """Wall time (Unix seconds) of the start; None before `up`."""
+        return self._ref.started_at if self._ref else None
+
+    @property
+    def _directory(self) -> Path:
+        return self._surroundings.paths.cluster(self._name)
+
+    def _deployer(self) -> Deployer:
+        offered = self._surroundings.plugins()
+        runtime = self.spec.runtime
+        factory = offered.choose("runtime", runtime.use, "runtime.use")
+        settings = offered.settings(factory, runtime.options, "runtime.options")
+        made: Deployer = factory.deployer(settings, self._surroundings.context(self._hear))
+        return made
+
+    # --- life ---
+
+    def up(self, progress: Hear | None = None) -> Self:
+        """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
+
+        Args:
+            progress: Hears of each phase; None: nobody.
+
+        Raises:
+            ConfigErrors: The spec or the model repository cannot work; nothing was started.
+            LaunchError: The surroundings lack something, or the master did not come up.
+            TarnError: It runs with another spec (code TARN-2102, with the difference).
+        """
+        self._hear = progress or _unheard
+        outcome = bring_up(self.spec, self._surroundings, self._link.deployer, self._hear)
+        self._started, self._ref = outcome.started, outcome.ref
+        return self
+
+    def wait(
+        self,
+        ready: int | None = None,
+        timeout: str | float = "5m",
+        progress: Hear | None = None,
+        *,
+        state: str | None = None,
+    ) -> Self:
+        """Return once *ready* instances serve (None: as many as desired), or *state* is reached.
+
+        Args:
+            ready: How many instances must be in the view.
+            timeout: A duration (``5m``), or seconds.
+            progress: Hears what is waited for.
+            state: A cluster state to wait for instead of a number.
+
+        Raises:
+            TimedOutError: It did not come to that in time; the message says why.
+            TarnError: The cluster failed; the message has Triton's own line.
+        """
+        goal = Goal(ready, None if state is None else ClusterState(state))
+        limit_s = seconds(timeout)
+        wait_until(goal, self._link, self._surroundings, limit_s, progress or _unheard)
+        return self
+
+    def down(self, timeout: str | float = "15m", progress: Hear | None = None) -> str:
+        """End the cluster: withdraw, drain, stop, leave nothing but logs. Idempotent.
+
+        Returns:
+            What was done, in words: ended, ended by force, or not running.
+
+        Raises:
+            TimedOutError: It still drains after *timeout*; it goes on ending by itself.
+        """
+        if self._spec is None and not (self._directory / "spec.yaml").is_file():
+            return f"cluster '{self._name}' is not running"
+        limit_s = seconds(timeout)
+        done = bring_down(self._link, self._surroundings, limit_s, progress or _unheard)
+        self._started = False
+        self._link.close()
+        return done
+
+    def detach(self) -> None:
+        """Let go: the fleet goes on, and `down` ends it. Idempotent."""
+        self._started = False
+        self._link.close()
+
+    close = detach
+
+    def __enter__(self) -> Self:
+        """Bring the cluster up, unless that was done."""
+        return self if self._ref is not None else self.up()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End what this object started; let go of what it only attached to."""
+        if self._started:
+            self.down()
+        else:
+            self.detach()
+
+    # --- size and upkeep ---
+
+    def scale(self, replicas: int | None) -> Mapping[str, Any]:
+        """Set the size by hand, over restarts, until `adapt`; None gives it back to the policy.
+
+        Raises:
+            RefusedError: It is outside the limits; the message gives them.
+        """
+        if replicas is None:
+            return self.adapt()
+        return self._link.ask(lambda api: api.scale(replicas))
+
+    def adapt(self, min: int | None = None, max: int | None = None) -> Mapping[str, Any]:  # noqa: A002
+        """Give the size to the policy, between *min* and *max* (None: as they are)."""
+        return self._link.ask(lambda api: api.adapt(min, max))
+
+    def pause(self, duration: str | float, reason: str = "") -> Mapping[str, Any]:
+        """Stop scaling decisions for *duration* (``30m``); dead instances are still replaced."""
+        for_s = seconds(duration, "duration")
+        return self._link.ask(lambda api: api.pause(for_s, reason))
+
+    def resume(self) -> Mapping[str, Any]:
+        """End a pause, thaw replacements, launch again after a halt."""
+        return self._link.ask(lambda api: api.resume())
+
+    def drain(self, instance: str) -> Mapping[str, Any]:
+        """Withdraw, drain and replace one instance."""
+        return self._link.ask(lambda api: api.drain(instance))
+
+    # --- what is the case ---
+
+    def status(self) -> Mapping[str, Any]:
+        """Return name, state, reason, epoch, desired, ready, instances and more.
+
+        When no master is at work but instances serve, the state is ``degraded`` and the reason
+        says so.
+
+        Raises:
+            NotFoundError: There is no such cluster.
+            UnreachableError: There is one, and it does not answer.
+        """
+        try:
+            return self._link.ask(lambda api: api.status())
+        except UnreachableError:
+            left = masterless(self._name, self._link.find())
+            if left is None:
+                raise
+            return left
+
+    def instances(self) -> tuple[Mapping[str, Any], ...]:
+        """Return what is known of each instance that is alive, by id."""
+        return tuple(self.status()["instances"])
+
+    def events(self) -> tuple[Mapping[str, Any], ...]:
+        """Return what happened, oldest first; equal things are counted, not repeated."""
+        return tuple(self._link.ask(lambda api: api.events()))
+
+    def decisions(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the last decisions about the size, oldest first, each with its reason."""
+        return tuple(self._link.ask(lambda api: api.decisions()))
+
+    def follow(self, stop: threading.Event) -> Iterator[Message]:
+        """Yield events as they happen, until *stop* is set; goes on when the master moved."""
+        yield from follow_events(self._link, self._surroundings, stop)
+
+    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last *tail* lines (None: all) of an instance's log; '' is the master's.
+
+        Raises:
+            NotFoundError: There is no such cluster, or no log of that instance.
+        """
+        ref = self._ref or self._link.find()
+        if ref is None:
+            raise NotFoundError(
+                f"cluster '{self._name}' does not run",
+                next_step=f"The logs of an ended one stay in {self._directory / 'logs'}",
+            )
+        return self._link.deployer.logs(ref, instance, tail)
+
+    def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last *tail* lines as `logs` does, then what is written, until interrupted."""
+        yield from follow_lines(lambda: self.logs(instance), tail, self._surroundings)
+
+    def why(self, instance: str | None = None) -> str:
+        """Return a sentence for each thing that is not as desired, a line each.
+
+        Raises:
+            NotFoundError: *instance* is unknown.
+        """
+        lines = explain(self.status(), instance)
+        if not lines:
+            raise NotFoundError(
+                f"cluster '{self._name}' has no instance '{instance}'",
+                next_step="`tarn status` lists them",
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Return name and address; never a secret."""
+        runtime = self._spec.runtime.use if self._spec else ""
+        parts = (f"runtime={runtime!r}" if runtime else "", f"url={self.url!r}" if self.url else "")
+        said = "".join(f", {part}" for part in parts if part)
+        return f"Cluster({self._name!r}{said})"
+
+
+def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
+    """Return a cluster that was started before, here or in another process, by its name.
+
+    Raises:
+        NotFoundError: This user has no cluster of that name.
+    """
+    around = surroundings or here()
+    if reference(around.paths.cluster(name)) is None:
+        raise NotFoundError(
+            f"cluster '{name}' does not run", next_step="`tarn status` lists what does."
+        )
+    return Cluster.named(name, around)

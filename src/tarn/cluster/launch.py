@@ -1,0 +1,172 @@
+"""What `up` does: find, check, stage, submit."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import yaml
+
+from tarn import config
+from tarn.cluster.difference import difference
+from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.token import api_token
+from tarn.domain import ClusterSpec
+from tarn.errors import ConfigError, ConfigErrors, LaunchError, RefusedError, TarnError
+from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
+from tarn.triton import repository
+
+__all__ = ["Outcome", "bring_up"]
+
+Hear = Callable[[Progress], None]
+
+OTHER_UP_S = 30.0
+"""How long another `up` of the same name may take to bring its master up."""
+
+
+@attrs.frozen
+class Outcome:
+    """Where the master is, and whether this call started it."""
+
+    ref: ClusterRef
+    started: bool
+
+
+def bring_up(
+    spec: ClusterSpec, surroundings: Surroundings, deployer: Deployer, hear: Hear
+) -> Outcome:
+    """Start the cluster of *spec*, or attach to the one that runs with an equal spec.
+
+    Nothing is started, and nothing written but a staged copy, before every check has passed.
+
+    Raises:
+        ConfigErrors: What was written cannot run: every finding at once.
+        LaunchError: The surroundings lack something, or the master did not come up.
+        TarnError: A cluster of this name runs with another spec (code TARN-2102).
+    """
+    running = deployer.find(spec.name)
+    if running is not None:
+        _compare(spec, surroundings)
+        if running.url is not None:
+            return Outcome(running, started=False)
+    hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
+    findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
+    _writable(surroundings.paths.home / "clusters")
+    _refuse((*findings, *_examined(spec.models.repository, spec)), spec, hear)
+    hear(Progress("staging", "making the model repository usable"))
+    staged = _staged(spec, surroundings, hear)
+    files = _files(spec, staged, surroundings)
+    hear(Progress("launching", f"starting the master of '{spec.name}'"))
+    try:
+        return Outcome(deployer.submit(spec, staged, files), started=True)
+    except RefusedError as refusal:  # somebody's `up` was faster
+        winner = _winner(spec.name, surroundings, deployer, refusal)
+        _compare(spec, surroundings)
+        return Outcome(winner, started=False)
+
+
+def _winner(
+    name: str, surroundings: Surroundings, deployer: Deployer, refusal: RefusedError
+) -> ClusterRef:
+    """Wait for the master that another `up` starts."""
+    until_s = surroundings.clock.now_s() + OTHER_UP_S
+    while surroundings.clock.now_s() < until_s:
+        running = deployer.find(name)
+        if running is not None and running.url is not None:
+            return running
+        surroundings.rest(0.25)
+    raise refusal
+
+
+def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
+    path = surroundings.paths.cluster(spec.name) / "spec.yaml"
+    old = config.dump(config.load(path, environ={}).spec)
+    new = config.dump(spec)
+    if old == new:
+        return
+    lines = difference(config.redact(old), config.redact(new)) or ("a secret value differs",)
+    raise TarnError(
+        "it runs with another spec:\n  " + "\n  ".join(lines) + "\n",
+        code="TARN-2102",
+        where=spec.name,
+        next_step="Change it with `tarn update`, or end it first with `tarn down`.",
+    )
+
+
+def _writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = directory / ".writable"
+        probe.touch()
+        probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise LaunchError(
+            "client",
+            f"cannot be written ({error.strerror})",
+            where=str(directory),
+            next_step="Set TARN_HOME to a directory that you may write.",
+        ) from error
+
+
+def _examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
+    """Look at a repository that lies on this machine; a URI is looked at once it is staged."""
+    if "://" not in location:
+        path = Path(location)
+        try:
+            files = repository.listing(path) if path.exists() else None
+        except OSError as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error.strerror})",
+                code="TARN-2200",
+                where="models.repository",
+                right="Right would be the directory that holds the model directories.",
+            ) from error
+        yield from repository.examine(files, spec.models.serve, location)
+
+
+def _refuse(findings: Iterable[Finding], spec: ClusterSpec, hear: Hear) -> None:
+    fatal = []
+    for finding in findings:
+        if finding.fatal:
+            fatal.append(finding)
+        else:
+            hear(Progress("preflight", f"note: {finding.where}: {finding.found}"))
+    if not fatal:
+        return
+    if any(finding.code.startswith("TARN-2") for finding in fatal):
+        raise ConfigErrors([ConfigError(**_parts(finding)) for finding in fatal])
+    first, *others = (LaunchError(spec.runtime.use, **_parts(finding)) for finding in fatal)
+    if not others:
+        raise first
+    raise LaunchError(
+        spec.runtime.use, "\n".join(str(error) for error in (first, *others)), code=first.code
+    )
+
+
+def _parts(finding: Finding) -> dict[str, Any]:
+    return {
+        "found": finding.found,
+        "code": finding.code,
+        "where": finding.where,
+        "next_step": finding.next_step,
+    }
+
+
+def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged:
+    storage = surroundings.plugins().storage_for(spec.models.repository).create()
+    staged = storage.resolve(spec.models.repository, surroundings.context(hear))
+    if "://" in spec.models.repository and staged.kind == "local":
+        _refuse(_examined(staged.location, spec), spec, hear)
+    return staged
+
+
+def _files(spec: ClusterSpec, staged: Staged, surroundings: Surroundings) -> Mapping[str, bytes]:
+    kept = surroundings.paths.cluster(spec.name) / "api_token"
+    token = api_token(spec.api.token, surroundings.environ, kept)
+    plain = yaml.safe_dump(config.dump(spec), sort_keys=False, allow_unicode=True)
+    files = {
+        "spec.yaml": plain.encode(),
+        "staged.json": json.dumps(attrs.asdict(staged)).encode(),
+    }
+    return files if token is None else {**files, "api_token": token.encode("ascii")}

@@ -1,0 +1,53 @@
+"""What a client process stands in: environment, clock, plugins, and how a master is reached."""
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tarn import config
+from tarn.clock import SystemClock
+from tarn.follow import Api
+from tarn.interfaces import ClientContext, Clock, Paths, Progress
+from tarn.plugins import Plugins, load
+
+__all__ = ["Surroundings", "here"]
+
+
+def _rest(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@attrs.frozen
+class Surroundings:
+    """Everything that a `Cluster` takes from outside, so that tests can bring their own."""
+
+    environ: Mapping[str, str] = attrs.field(repr=False)
+    plugins: Callable[[], Plugins] = load
+    """Loads the plugins; called as often as they are needed."""
+    api: Callable[[str, str | None], Api] = Api
+    """Makes a client of the API at a URL, with an api token."""
+    clock: Clock = attrs.field(factory=SystemClock)
+    rest: Callable[[float], None] = _rest
+    """Waits so many seconds between two looks; an interrupt ends it."""
+
+    @property
+    def paths(self) -> Paths:
+        """Where TARN keeps its files."""
+        return config.paths(self.environ)
+
+    def context(self, progress: Callable[[Progress], None] | None = None) -> ClientContext:
+        """Return what providers get."""
+        return ClientContext(self.clock, self.environ, self.paths, progress or _unheard)
+
+
+def _unheard(_progress: Progress) -> None:
+    """Nobody listens."""
+
+
+def here() -> Surroundings:
+    """Return the surroundings of this process."""
+    environ = config.environ()
+    disabled = environ.get("TARN_DISABLED_PLUGINS", "")
+    return Surroundings(environ, functools.cache(lambda: load(disabled=disabled)))

@@ -1,0 +1,288 @@
+"""A runtime, its deployer and its master's API in memory, for tests of the client side."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tarn import plugins
+from tarn.cluster import Surroundings
+from tarn.domain import ClusterSpec, Endpoint, Epoch
+from tarn.errors import RefusedError, TarnError, UnreachableError
+from tarn.follow import Message
+from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory, hookimpl
+from tarn.interfaces import ClientContext, ClusterRef, Finding, RuntimeCapabilities, Staged
+
+API_TOKEN = "s3cret-api-token-that-nobody-may-see"
+URL = "http://127.0.0.1:40001"
+
+
+@attrs.frozen
+class NoSettings:
+    """A fake needs none."""
+
+
+def instance(number: int, state: str = "ready", **more: Any) -> dict[str, Any]:
+    endpoint = Endpoint("127.0.0.1", 41000 + number, 42000 + number, 43000 + number)
+    return {
+        "id": f"demo-{number:04}",
+        "state": state,
+        "suspect": "",
+        "reason": "",
+        "node": None,
+        "container_id": str(number),
+        "spec_hash": "abc",
+        "age_s": 75.0,
+        "http": endpoint.http,
+        "grpc": endpoint.grpc,
+        "metrics": endpoint.metrics,
+        "models": [{"name": "echo", "state": "READY", "reason": ""}],
+        "busy": 0,
+        **more,
+    }
+
+
+def status(state: str = "ready", instances: tuple[dict[str, Any], ...] = (), **more: Any) -> Any:
+    shown = instances or (instance(1), instance(2))
+    return {
+        "name": "demo",
+        "runtime": "fake",
+        "state": state,
+        "reason": "",
+        "epoch": "1000-1",
+        "spec_revision": 1,
+        "view_revision": 3,
+        "desired": len(shown),
+        "ready": sum(item["state"] == "ready" for item in shown),
+        "manual": None,
+        "limits": {"min": 1, "max": 5, "ceiling": None, "ceiling_reason": ""},
+        "pause": None,
+        "at": 1_800_000_000.0,
+        "stale": False,
+        "instances": list(shown),
+        "ended": [],
+        "followers": [],
+        "warnings": [],
+        "faults": [],
+        **more,
+    }
+
+
+class FakeClock:
+    """Moves only when somebody rests."""
+
+    def __init__(self) -> None:
+        self.time_s = 100.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def at(self) -> float:
+        return 1_800_000_000.0 + self.time_s
+
+
+class FakeApi:
+    """Answers as the master of the fleet; every command is kept."""
+
+    def __init__(self, fleet: "FakeFleet", url: str, api_token: str | None) -> None:
+        self.fleet, self.url, self.api_token = fleet, url, api_token
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _ask(self) -> None:
+        error = self.fleet.answers.get(
+            self.url, UnreachableError("nothing listens", where=self.url)
+        )
+        if error is not None:
+            raise error
+
+    def status(self) -> Any:
+        self._ask()
+        if len(self.fleet.statuses) > 1:
+            return self.fleet.statuses.pop(0)
+        return copy.deepcopy(self.fleet.statuses[0])
+
+    def events(self) -> list[dict[str, Any]]:
+        self._ask()
+        return self.fleet.events
+
+    def decisions(self) -> list[dict[str, Any]]:
+        self._ask()
+        return []
+
+    def stream(
+        self, path: str, last_id: str | None, stop: Any, *, give_up_s: float
+    ) -> Iterator[Message]:
+        self._ask()
+        self.fleet.asked.append(("stream", path, last_id))
+        yield from self.fleet.stream
+        stop.set()
+
+    def _command(self, *command: object) -> dict[str, Any]:
+        self._ask()
+        if self.fleet.refusal is not None:
+            raise self.fleet.refusal
+        self.fleet.asked.append(command)
+        return {"spec_revision": 2, "message": f"{command[0]} is done"}
+
+    def scale(self, replicas: int | None) -> dict[str, Any]:
+        return self._command("scale", replicas)
+
+    def adapt(self, low: int | None, high: int | None) -> dict[str, Any]:
+        return self._command("adapt", low, high)
+
+    def pause(self, for_s: float, reason: str) -> dict[str, Any]:
+        return self._command("pause", for_s, reason)
+
+    def resume(self) -> dict[str, Any]:
+        return self._command("resume")
+
+    def drain(self, instance_id: str) -> dict[str, Any]:
+        return self._command("drain", instance_id)
+
+    def down(self) -> dict[str, Any]:
+        done = self._command("down")
+        self.fleet.gone_after = self.fleet.gone_after or 2
+        return done
+
+
+@attrs.define
+class FakeFleet:
+    """The world that deployer and API see, and what was asked of it."""
+
+    home: Path
+    environ: dict[str, str] = attrs.field(factory=dict)
+    findings: tuple[Finding, ...] = ()
+    statuses: list[Any] = attrs.field(factory=lambda: [status()])
+    events: list[dict[str, Any]] = attrs.field(factory=list)
+    stream: list[Message] = attrs.field(factory=list)
+    answers: dict[str, TarnError | None] = attrs.field(factory=lambda: {URL: None})
+    """URL to what it raises; None: it answers."""
+    ref: ClusterRef | None = None
+    refusal: TarnError | None = None
+    asked: list[tuple[object, ...]] = attrs.field(factory=list)
+    gone_after: int = 0
+    """After so many more looks nothing is found any more; 0: it stays."""
+    faster: Callable[[], None] | None = None
+    """What another `up` does between our look and our submit."""
+    lines: list[str] = attrs.field(factory=list)
+    clock: FakeClock = attrs.field(factory=FakeClock)
+    master_url: str | None = URL
+
+    @property
+    def surroundings(self) -> Surroundings:
+        def rest(seconds: float) -> None:
+            self.clock.time_s += seconds
+
+        return Surroundings(
+            {"TARN_HOME": str(self.home), "HOME": str(self.home), **self.environ},
+            lambda: plugins.load([FakePlugin(self)], points=()),
+            lambda url, api_token: FakeApi(self, url, api_token),  # type: ignore[arg-type, return-value]
+            self.clock,
+            rest,
+        )
+
+    @property
+    def directory(self) -> Path:
+        return self.home / "clusters" / "demo"
+
+    def run(self, files: Mapping[str, bytes]) -> ClusterRef:
+        """Do what a deployer does when a master comes up."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            (self.directory / name).write_bytes(data)
+        url = f'"{self.master_url}"' if self.master_url else "null"
+        (self.directory / "ref.json").write_text(
+            f'{{"name": "demo", "runtime": "fake", "url": {url}, "started_at": 1800000000.0}}'
+        )
+        self.ref = ClusterRef("demo", "fake", Epoch(1000, 1), self.master_url, started_at=1.8e9)
+        return self.ref
+
+    def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        self.asked.append(("check", spec.name))
+        return self.findings
+
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
+        if self.faster is not None:
+            self.faster()
+            raise RefusedError("one of this name runs")
+        self.asked.append(("submit", spec, staged, dict(files)))
+        return self.run(files)
+
+    def find(self, name: str) -> ClusterRef | None:
+        if self.gone_after:
+            self.gone_after -= 1
+            if not self.gone_after:
+                self.vanish()
+        return self.ref
+
+    def vanish(self) -> None:
+        self.ref = None
+        (self.directory / "ref.json").unlink(missing_ok=True)
+
+    def end(self, ref: ClusterRef) -> None:
+        self.asked.append(("end", ref.name))
+        self.vanish()
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        self.asked.append(("logs", instance_id, tail))
+        yield from self.lines if tail is None else self.lines[-tail:]
+
+    def verbs(self) -> list[object]:
+        """What was asked, by name."""
+        return [asked[0] for asked in self.asked]
+
+
+def never(*_arguments: object) -> Any:
+    raise AssertionError("only a master makes this")
+
+
+class FakeStorage:
+    """Leaves everything where it is."""
+
+    def resolve(self, uri: str, context: ClientContext) -> Staged:
+        return Staged(uri, "in_place")
+
+
+class FakePlugin:
+    """Offers the runtime ``fake`` and a storage for bare paths."""
+
+    def __init__(self, fleet: FakeFleet) -> None:
+        self.fleet = fleet
+
+    @hookimpl
+    def tarn_scaling_policies(self) -> Mapping[str, Factory[Any]]:
+        return {"fixed": Factory(NoSettings, never, "keeps the size")}
+
+    @hookimpl
+    def tarn_authorizers(self) -> Mapping[str, Factory[Any]]:
+        return {"none": Factory(NoSettings, never, "asks nobody")}
+
+    @hookimpl
+    def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
+        return {
+            "fake": RuntimeFactory(
+                NoSettings,
+                lambda _settings, _context: self.fleet,
+                never,
+                never,
+                never,
+                RuntimeCapabilities(),
+                "a runtime in memory",
+            )
+        }
+
+    @hookimpl
+    def tarn_storages(self) -> Mapping[str, StorageFactory]:
+        return {"fake": StorageFactory(frozenset({""}), FakeStorage, "leaves it in place")}
+
+
+def repository(folder: Path) -> Path:
+    """Make a model repository with one model."""
+    version = folder / "models" / "echo" / "1"
+    version.mkdir(parents=True, exist_ok=True)
+    (version / "model.py").write_text("")
+    return folder / "models"

@@ -1,0 +1,18 @@
+import pytest
+
+from tarn.cluster.span import seconds
+from tarn.errors import ConfigError
+
+
+@pytest.mark.parametrize(("given", "meant"), [("5m", 300), ("1.5s", 1.5), (2, 2), (0.5, 0.5)])
+def test_reads_a_duration_or_seconds(given, meant):
+    """A number means seconds, as everywhere in Python; text carries its unit."""
+    assert seconds(given) == meant
+
+
+@pytest.mark.parametrize("given", ["5", "soon", "", -1, float("nan")])
+def test_refuses_what_is_no_duration(given):
+    """The message names the argument."""
+    with pytest.raises(ConfigError) as caught:
+        seconds(given, "pause")
+    assert caught.value.where == "pause"
