@@ -1,0 +1,79 @@
+"""Contexts, specs and launches as a master would pass them, for tests."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from tarn.domain import ClusterSpec, Epoch, Launch
+from tarn.domain.spec import ModelsSpec
+from tarn.interfaces import ClientContext, Clock, MasterContext, Paths
+
+__all__ = [
+    "RealClock",
+    "attempt_after",
+    "client_context",
+    "cluster_spec",
+    "launch_of",
+    "master_context",
+]
+
+
+class RealClock:
+    """The machine's own time, for suites that run over real processes."""
+
+    def now_s(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def at(self) -> float:
+        """Return wall time, Unix seconds."""
+        return time.time()
+
+
+_ENVIRON = {"PATH": os.defpath}
+
+
+def cluster_spec(name: str = "fleet", repository: str = "/models") -> ClusterSpec:
+    """Return the smallest spec; change parts of it with `attrs.evolve`."""
+    return ClusterSpec(name, ModelsSpec(repository))
+
+
+def launch_of(spec: ClusterSpec, spec_hash: str = "aaaaaaaaaaaa") -> Launch:
+    """Return what an instance of *spec* runs, its repository in place."""
+    return Launch(spec.models, spec.triton, spec.instance, spec.models.repository, spec_hash)
+
+
+def client_context(directory: Path, clock: Clock | None = None) -> ClientContext:
+    """Return a client's context whose home and cache are below *directory*."""
+    paths = Paths(directory / "home", directory / "cache")
+    return ClientContext(clock or RealClock(), dict(_ENVIRON), paths)
+
+
+def master_context(
+    directory: Path,
+    *,
+    spec: ClusterSpec | None = None,
+    epoch: Epoch | None = None,
+    clock: Clock | None = None,
+    wake: Callable[[], None] = lambda: None,
+) -> MasterContext:
+    """Return a master's context in the cluster directory *directory*, which is made."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    client = client_context(directory.parent, clock)
+    return MasterContext(
+        client.clock,
+        client.environ,
+        client.paths,
+        spec or cluster_spec(),
+        epoch or Epoch(1, 1),
+        directory,
+        wake,
+    )
+
+
+def attempt_after(epoch: Epoch) -> Epoch:
+    """Return the epoch of the master that follows in the same incarnation."""
+    return attrs.evolve(epoch, attempt=epoch.attempt + 1)

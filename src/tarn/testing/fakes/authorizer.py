@@ -1,0 +1,48 @@
+"""An authorizer with its rules in memory."""
+
+import attrs
+
+from tarn.domain import Principal, Readiness, Verdict
+from tarn.hookspecs import Factory
+from tarn.interfaces import Authorizer, MasterContext
+
+__all__ = ["FakeAuthorizer", "FakeAuthorizerSettings", "fake_authorizer_factory"]
+
+
+@attrs.frozen
+class FakeAuthorizerSettings:
+    """Who may do what; whatever no rule allows is denied."""
+
+    allow: tuple[tuple[str, str], ...] = ()
+    """(user, action) pairs; ``*`` stands for any."""
+    unready: str = ""
+    """Why it cannot answer; empty when it can."""
+
+
+class FakeAuthorizer:
+    """Answers from its settings, and so from any number of threads."""
+
+    def __init__(self, settings: FakeAuthorizerSettings | None = None) -> None:
+        self.settings = settings or FakeAuthorizerSettings((("*", "*"),))
+
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
+        """Answer by the rules; while unready everything is denied."""
+        if self.settings.unready:
+            return Verdict(allowed=False, reason=self.settings.unready)
+        for user, what in self.settings.allow:
+            if user in ("*", principal.user) and what in ("*", action):
+                return Verdict(allowed=True, reason=f"the rule ({user}, {what}) allows it")
+        return Verdict(allowed=False, reason=f"no rule lets {principal.user!r} {action}")
+
+    def ready(self) -> Readiness:
+        """Say whether `unready` is empty."""
+        return Readiness(ready=not self.settings.unready, reason=self.settings.unready)
+
+
+def fake_authorizer_factory(kind: type[FakeAuthorizer] = FakeAuthorizer) -> Factory[Authorizer]:
+    """Return a factory of authorizers of *kind*."""
+
+    def create(settings: FakeAuthorizerSettings, _context: MasterContext) -> Authorizer:
+        return kind(settings)
+
+    return Factory(FakeAuthorizerSettings, create, "rules in memory, for tests")

@@ -1,0 +1,79 @@
+"""A deployer without processes."""
+
+import threading
+from collections.abc import Iterator
+
+import attrs
+
+from tarn.domain import ClusterSpec, Epoch
+from tarn.errors import LaunchError, NotFoundError, RefusedError
+from tarn.interfaces import ClusterRef, Finding, Staged
+
+__all__ = ["FakeDeployer", "FakeLand"]
+
+
+class FakeLand:
+    """What outlives a deployer: the clusters that run, and their logs."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: dict[str, ClusterRef] = {}
+        self.findings: dict[str, tuple[Finding, ...]] = {}
+        """Cluster name to what a check finds."""
+        self.doomed: dict[str, str] = {}
+        """Cluster name to why its master does not come up."""
+        self.log_lines: dict[tuple[str, str], list[str]] = {}
+        """(cluster name, instance id or '') to its log."""
+        self.incarnation = 0
+
+
+class FakeDeployer:
+    """Starts clusters by writing their names down."""
+
+    def __init__(self, land: FakeLand | None = None) -> None:
+        self.land = land or FakeLand()
+
+    def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        """Return what the land has against *spec*."""
+        return self.land.findings.get(spec.name, ())
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        """Write the cluster down as running."""
+        with self.land.lock:
+            if spec.name in self.land.running:
+                raise RefusedError(f"'{spec.name}' runs already", where=spec.name)
+            if spec.name in self.land.doomed:
+                raise LaunchError("fake", self.land.doomed[spec.name], where=spec.name)
+            self.land.incarnation += 1
+            epoch = Epoch(self.land.incarnation, 1)
+            ref = ClusterRef(spec.name, "fake", epoch, url="http://127.0.0.1:1")
+            self.land.running[spec.name] = ref
+            lines = [f"started from {staged.location}", "listens"]
+            self.land.log_lines[spec.name, ""] = lines
+        return ref
+
+    def find(self, name: str) -> ClusterRef | None:
+        """Return the cluster if it is written down."""
+        with self.land.lock:
+            return self.land.running.get(name)
+
+    def end(self, ref: ClusterRef) -> None:
+        """Strike it out, unless a later one of the same name runs."""
+        with self.land.lock:
+            present = self.land.running.get(ref.name)
+            if present is not None and present.epoch == ref.epoch:
+                del self.land.running[ref.name]
+
+    def move(self, ref: ClusterRef, url: str) -> ClusterRef:
+        """Let the master of *ref* listen at *url*, and return its new ref."""
+        moved = attrs.evolve(ref, url=url)
+        with self.land.lock:
+            self.land.running[ref.name] = moved
+        return moved
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        """Yield the lines that the land holds."""
+        lines = self.land.log_lines.get((ref.name, instance_id))
+        if lines is None:
+            raise NotFoundError(f"there is no log of '{instance_id}'", where=ref.name)
+        yield from lines if tail is None else lines[max(0, len(lines) - tail) :]

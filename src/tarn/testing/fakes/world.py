@@ -1,0 +1,225 @@
+"""What outlives a fake runtime, and everything that can go wrong in it."""
+
+import math
+import threading
+from collections.abc import Callable
+
+import attrs
+
+from tarn.domain import Asked, Ended, Endpoint, Epoch, ExitStatus, Fact, Running
+from tarn.domain.facts import RuntimeWish
+from tarn.errors import ProviderError, Superseded
+
+__all__ = ["FakeWorld"]
+
+
+def _endpoint(number: int) -> Endpoint:
+    first = 20_000 + 3 * number
+    return Endpoint("127.0.0.1", first, first + 1, first + 2)
+
+
+@attrs.frozen
+class _Held:
+    fact: Fact
+    asked_s: float
+    by: Epoch
+
+
+class FakeWorld:
+    """Instances without processes: they exist because the world says so; usable from any thread.
+
+    Misfortune is programmed before it strikes: `late_s`, `fail`, `reject`, `lose`, `vanish`,
+    `double`, `crash`, `fall_silent`. The records (`launched`, `stopped`, `given_back`) say what
+    runtimes really did, whatever the facts said.
+
+    Args:
+        endpoint_of: Where the n-th container (from 1) listens; default: made-up ports.
+    """
+
+    def __init__(self, endpoint_of: Callable[[int], Endpoint] = _endpoint) -> None:
+        self._lock = threading.RLock()
+        self._endpoint_of = endpoint_of
+        self._held: dict[str, _Held] = {}
+        self._failing: dict[str, ExitStatus] = {}
+        self._rejected: dict[str, str] = {}
+        self._lost: set[str] = set()
+        self._containers = 0
+        self.epoch = Epoch(0, 0)
+        """The highest epoch of any master that was here."""
+        self.late_s = 0.0
+        """Seconds between an ask and its grant; ``math.inf``: none until `grant`."""
+        self.silent_since_s: float | None = None
+        self.launched: list[str] = []
+        self.stopped: list[str] = []
+        self.given_back: list[str] = []
+        """Container ids that were granted beyond what was asked."""
+        self.finished = 0
+
+    # What a test programs.
+
+    def hold_grants(self) -> None:
+        """Grant nothing until `grant`."""
+        self.late_s = math.inf
+
+    def grant(self, instance_id: str) -> None:
+        """Grant one ask now."""
+        with self._lock:
+            held = self._held[instance_id]
+            if isinstance(held.fact, Asked):
+                self._start(held)
+
+    def fail(self, what: str, status: ExitStatus | None = None) -> None:
+        """Let each start of *what* (an instance id or a spec hash) end at once, until `mend`."""
+        with self._lock:
+            self._failing[what] = status or ExitStatus("exited with code 1 at start", 1)
+
+    def mend(self, what: str) -> None:
+        """Let *what* start again."""
+        with self._lock:
+            self._failing.pop(what, None)
+
+    def reject(self, instance_id: str, waits_for: str) -> None:
+        """Never grant this id until `accept`; the fact says what it waits for."""
+        with self._lock:
+            self._rejected[instance_id] = waits_for
+
+    def accept(self, instance_id: str) -> None:
+        """Grant a rejected id like any other."""
+        with self._lock:
+            self._rejected.pop(instance_id, None)
+
+    def lose(self, instance_id: str) -> None:
+        """Say nothing of this id, although it goes on, until `find`."""
+        with self._lock:
+            self._lost.add(instance_id)
+
+    def find(self, instance_id: str) -> None:
+        """Say again what is known of this id."""
+        with self._lock:
+            self._lost.discard(instance_id)
+
+    def vanish(self, instance_id: str) -> None:
+        """End it, and lose its completion: no fact will ever tell."""
+        with self._lock:
+            self._held.pop(instance_id, None)
+
+    def double(self, instance_id: str) -> None:
+        """Grant a second container for a running id; the first is the one beyond, given back."""
+        with self._lock:
+            held = self._held[instance_id]
+            if isinstance(held.fact, Running):
+                self.given_back.append(held.fact.container_id)
+                self._start(held)
+
+    def crash(self, instance_id: str, reason: str = "killed by signal 9", code: int = -9) -> None:
+        """End it without having been asked."""
+        with self._lock:
+            self._end(self._held[instance_id], ExitStatus(reason, code))
+
+    def fall_silent(self, now_s: float) -> None:
+        """Answer nobody from *now_s* on, until `answer`."""
+        self.silent_since_s = now_s
+
+    def answer(self) -> None:
+        """Answer again."""
+        self.silent_since_s = None
+
+    # What a runtime uses.
+
+    def claim(self, attempt: Epoch | None = None) -> Epoch:
+        """Return the epoch of a new master: *attempt*, or the next one."""
+        with self._lock:
+            following = Epoch(max(1, self.epoch.incarnation), self.epoch.attempt + 1)
+            self.epoch = max(self.epoch, attempt or following)
+            return attempt or following
+
+    def check_epoch(self, mine: Epoch) -> None:
+        """Raise ``Superseded`` when a master with a higher epoch was here."""
+        with self._lock:
+            if mine < self.epoch:
+                raise Superseded(str(mine), str(self.epoch))
+            self.epoch = mine
+
+    def obey(self, wish: RuntimeWish, now_s: float) -> None:
+        """Do what *wish* asks, once."""
+        with self._lock:
+            self.check_epoch(wish.epoch)
+            if self.silent_since_s is not None:
+                raise ProviderError("fake", "the world does not answer", retry_after_s=1.0)
+            named = {instance_id for instance_id, _ in wish.want} | wish.stop
+            for instance_id in [i for i, h in self._held.items() if _over(h) and i not in named]:
+                del self._held[instance_id]
+            for instance_id in sorted(wish.stop):
+                self._stop(instance_id)
+            for instance_id, spec_hash in sorted(wish.want):
+                if instance_id not in self._held and instance_id not in wish.stop:
+                    fact = Asked(instance_id, spec_hash)
+                    self._held[instance_id] = _Held(fact, now_s, wish.epoch)
+            self.settle(now_s)
+
+    def settle(self, now_s: float) -> None:
+        """Grant what is due."""
+        with self._lock:
+            for instance_id, held in list(self._held.items()):
+                due = isinstance(held.fact, Asked) and now_s - held.asked_s >= self.late_s
+                if due and instance_id not in self._rejected:
+                    self._start(held)
+
+    def facts(self, reader: Epoch) -> tuple[Fact, ...]:
+        """Return what is said to the runtime of *reader*, by instance id."""
+        with self._lock:
+            said = [h for i, h in sorted(self._held.items()) if i not in self._lost]
+            return tuple(self._said(held, reader) for held in said)
+
+    def clear(self) -> None:
+        """The cluster ended: nothing stays."""
+        with self._lock:
+            self._held.clear()
+            self.finished += 1
+
+    def _said(self, held: _Held, reader: Epoch) -> Fact:
+        fact = held.fact
+        if isinstance(fact, Running) and held.by < reader:
+            return attrs.evolve(fact, adopted=True)
+        if isinstance(fact, Asked):
+            waits_for = self._rejected.get(fact.instance_id, "")
+            return attrs.evolve(fact, waits_for=waits_for)
+        return fact
+
+    def _start(self, held: _Held) -> None:
+        instance_id, spec_hash = held.fact.instance_id, held.fact.spec_hash
+        self._containers += 1
+        self.launched.append(instance_id)
+        failure = self._failing.get(instance_id) or self._failing.get(spec_hash)
+        if failure is not None:
+            self._end(held, failure)
+            return
+        running = Running(
+            instance_id,
+            spec_hash,
+            container_id=f"fake-{self._containers}",
+            node="127.0.0.1",
+            endpoint=self._endpoint_of(self._containers),
+        )
+        self._held[instance_id] = attrs.evolve(held, fact=running)
+
+    def _stop(self, instance_id: str) -> None:
+        held = self._held.get(instance_id)
+        if held is not None and not _over(held):
+            self.stopped.append(instance_id)
+            self._end(held, ExitStatus("stopped as asked", 0, expected=True))
+
+    def _end(self, held: _Held, status: ExitStatus) -> None:
+        fact = held.fact
+        ended = Ended(
+            fact.instance_id,
+            fact.spec_hash,
+            status,
+            container_id=getattr(fact, "container_id", None),
+            node=getattr(fact, "node", None),
+        )
+        self._held[fact.instance_id] = attrs.evolve(held, fact=ended)
+
+
+def _over(held: _Held) -> bool:
+    return isinstance(held.fact, Ended)

@@ -1,0 +1,32 @@
+"""Checked by mypy, never run: each fake is what its Protocol asks for."""
+
+from tarn.interfaces import (
+    Authorizer,
+    CeilingSource,
+    Clock,
+    Deployer,
+    Discovery,
+    Runtime,
+    ScalingPolicy,
+    Secret,
+    SecretStore,
+    Signal,
+    StateStore,
+    Storage,
+)
+from tarn.testing import fakes
+from tarn.testing.context import RealClock
+
+real_clock: Clock = RealClock()
+clock: Clock = fakes.FakeClock()
+runtime: Runtime = fakes.FakeRuntime()
+deployer: Deployer = fakes.FakeDeployer()
+state_store: StateStore = fakes.FakeStateStore()
+storage: Storage = fakes.FakeStorage()
+discovery: Discovery = fakes.FakeDiscovery()
+authorizer: Authorizer = fakes.FakeAuthorizer()
+policy: ScalingPolicy = fakes.FakePolicy()
+secret: Secret = fakes.FakeSecret("value")
+secret_store: SecretStore = fakes.FakeSecretStore()
+signal: Signal = fakes.FakeSignal()
+ceiling_source: CeilingSource = fakes.FakeCeilingSource()
