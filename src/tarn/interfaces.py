@@ -177,8 +177,8 @@ class Runtime(Protocol):
     def start(self, api_url: str) -> Recovered:
         """Announce where the API listens, and adopt what an earlier master left running.
 
-        Called once, before anything else, by the master that starts. YARN registers the application here; locally the
-        address goes into ``ref.json``.
+        Called once, before anything else, by the master that starts. YARN registers the
+        application here; locally the address goes into ``ref.json``.
         """
         ...
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from tarn import config, plugins
@@ -104,8 +104,8 @@ def _spec(directory: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], 
     """Read what the deployer left; the environment's own settings were folded in by the client."""
     del environ
     loaded = config.load(directory / "spec.yaml", environ={})
-    plain: dict[str, Any] = config.redact(config.dump(loaded.spec))
-    return plain, loaded.spec
+    plain = config.redact(config.dump(loaded.spec))
+    return cast(dict[str, Any], plain), loaded.spec
 
 
 def _log(spec: ClusterSpec) -> None:

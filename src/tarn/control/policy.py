@@ -70,6 +70,6 @@ def _checked(wish: object) -> Sample[Wish]:
     replicas = wish.replicas
     if replicas is None:
         return Known(wish)
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
+    if type(replicas) is not int or replicas < 0:
         return Unknown(f"the policy wants {replicas!r} replicas; a whole number from 0 is right")
     return Known(attrs.evolve(wish, reason=wish.reason or "it gave no reason"))

@@ -182,8 +182,8 @@ def _after_reading(  # noqa: PLR0913 (one step of a loop, its parts by name)
     *,
     frozen: bool,
 ) -> Instance:
-    if instance.endpoint is None:
-        return instance
+    if instance.endpoint is None or instance.stop_posted:
+        return instance  # what was read last before the stop is what the receipt tells
     serves, why_not = serving(reading, rules.spec.models)
     models = instance.models
     if isinstance(reading.models, Known):

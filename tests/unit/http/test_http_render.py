@@ -137,11 +137,7 @@ def test_any_snapshot_is_metrics_that_prometheus_can_read(picture: Snapshot) -> 
     assert families["tarn_target_containers"].samples[0].value == picture.desired
     held = [i for i in picture.instances if i.container_id]
     depths = families.get("tarn_container_queue_depth")
-    known = [
-        i
-        for i in held
-        if isinstance(picture.readings[i.id].metrics.get("pending"), Known)
-    ]
+    known = [i for i in held if isinstance(picture.readings[i.id].metrics.get("pending"), Known)]
     got = {s.labels["container_id"] for s in depths.samples} if depths else set()
     assert got == {_sent(i.container_id or "") for i in known}
 

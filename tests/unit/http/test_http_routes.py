@@ -358,9 +358,7 @@ def test_a_put_becomes_a_command(
     assert master.commands[-1] == expected
 
 
-def test_a_followers_word_reaches_the_control_thread(
-    web: httpx.Client, master: FakeMaster
-) -> None:
+def test_a_followers_word_reaches_the_control_thread(web: httpx.Client, master: FakeMaster) -> None:
     """Epoch, revision, sessions and lease; its time, or ours when it says none."""
     body = {"epoch": "1764201600000-1", "revision": 4, "sessions": {"b": 2, "a": 1}, "lease": "9s"}
     assert web.put("/api/v1/followers/lb1", json=body).status_code == 200
