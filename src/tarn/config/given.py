@@ -66,7 +66,7 @@ def collect(
 
 def _unreadable(alias: Alias, value: object, origin: str, needed: str) -> ConfigError:
     secret = alias.key in {"token", "env"}
-    found = f"needs {needed}, not {shown(value, 'api.token' if secret else '')}"
+    found = f"needs {needed}" if secret else f"needs {needed}, not {shown(value, '')}"
     return ConfigError(found, code="TARN-2002", where=origin)
 
 

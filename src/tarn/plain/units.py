@@ -4,21 +4,21 @@ A field's name carries its unit (``_s``, ``_us``, ``_mib``); the text a person w
 too (``10m``, ``250ms``, ``4GiB``). A bare number is refused: nobody can tell what was meant.
 """
 
-import math
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 
 import attrs
 
 __all__ = ["DURATION_PATTERN", "MEMORY_PATTERN", "UNITS", "Unit", "key_of", "unit_of"]
 
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?"
 DURATION_PATTERN = rf"^(?:{_NUMBER} *(?:us|ms|s|m|h|d))+$"
 """What a duration looks like; also the pattern in the JSON Schema."""
 MEMORY_PATTERN = rf"^{_NUMBER} *(?:KiB|MiB|GiB|TiB)$"
 """What an amount of memory looks like."""
 
-# (multiply, divide): dividing by a whole number keeps 300ms at exactly 0.3 s
+# (multiply, divide): in fractions, so that 300ms is exactly 0.3 s
 _SECONDS = {"us": (1, 1_000_000), "ms": (1, 1000), "s": (1, 1), "m": (60, 1), "h": (3600, 1)}
 _SECONDS["d"] = (86_400, 1)
 _MIB = {"KiB": (1, 1024), "MiB": (1, 1), "GiB": (1024, 1), "TiB": (1024**2, 1)}
@@ -50,23 +50,24 @@ class Unit:
         if not re.fullmatch(self.pattern, compact):
             raise ValueError(f"'{text}' is not {self.noun}")
         part = _MEMORY if "MiB" in self.scale else _DURATION_PART
-        total = 0.0
-        for number, unit in part.findall(compact):
-            multiply, divide = self.scale[unit]
-            total += float(number) * multiply / divide
-        if not math.isfinite(total):
-            raise ValueError(f"'{text}' is too large")
-        return total
+        total = sum(
+            Fraction(number) * Fraction(*self.scale[unit]) for number, unit in part.findall(compact)
+        )
+        try:
+            return float(total)
+        except OverflowError as error:
+            raise ValueError(f"'{text}' is too large") from error
 
     def format(self, value: float) -> str:
         """Return text that `parse` reads back as exactly *value*."""
         if value == 0:
             return f"0{self.write[-1]}"
         for unit in self.write:
-            multiply, divide = self.scale[unit]
-            count = value * divide / multiply
-            if count == int(count) and self.parse(f"{int(count)}{unit}") == value:
-                return f"{int(count)}{unit}"
+            count = Fraction(value) / Fraction(*self.scale[unit])
+            if count.denominator == 1 or float(count) == int(count):
+                text = f"{int(count)}{unit}"
+                if self.parse(text) == value:
+                    return text
         return f"{value!r}{self.write[-1]}"
 
     def bare(self, value: float) -> str:
