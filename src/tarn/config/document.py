@@ -50,11 +50,9 @@ def read(path: Path) -> Document:
 
 def parse(text: str, name: str) -> Document:
     """Return the content of YAML *text*; *name* stands in messages and origins."""
-    loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
-        walk = _Walk(loader, name)
-        plain = {} if node is None else walk.value(node, "", ())
+        walk = _Walk(yaml.SafeLoader(text), name)
+        plain = walk.whole()
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         what = error.problem or error.context or "is no YAML"
@@ -62,8 +60,6 @@ def parse(text: str, name: str) -> Document:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise _error(name, f"is no YAML: {first}") from error
-    finally:
-        loader.dispose()
     if plain is None:
         plain = {}
     if not isinstance(plain, dict):
@@ -87,7 +83,22 @@ class _Walk:
         self.origins: dict[str, str] = {}
         self.errors: list[ConfigError] = []
 
-    def value(self, node: yaml.Node, path: str, above: tuple[yaml.Node, ...]) -> Any:
+    def whole(self) -> Any:
+        """Return the one document of the text; None where there is none."""
+        try:
+            node = self._loader.get_single_node()
+            return None if node is None else self._value(node, "", ())
+        finally:
+            self._loader.dispose()
+
+    def _construct(self, node: yaml.Node) -> Any:
+        try:
+            return self._loader.construct_object(node)
+        except (AttributeError, LookupError, TypeError) as error:  # YAML's own, on odd tags
+            line = node.start_mark.line + 1
+            raise ValueError(f"line {line} is not what its tag {node.tag} says") from error
+
+    def _value(self, node: yaml.Node, path: str, above: tuple[yaml.Node, ...]) -> Any:
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"more than {_MOST_VALUES} values")
@@ -98,10 +109,10 @@ class _Walk:
             return self._mapping(node, path, (*above, node))
         if isinstance(node, yaml.SequenceNode):
             return [
-                self.value(item, join(path, index), (*above, node))
+                self._value(item, join(path, index), (*above, node))
                 for index, item in enumerate(node.value)
             ]
-        return self._loader.construct_object(node)
+        return self._construct(node)
 
     def _at(self, node: yaml.Node) -> str:
         return f"{self._name}:{node.start_mark.line + 1}"
@@ -111,7 +122,7 @@ class _Walk:
         self._loader.flatten_mapping(node)
         result = {}
         for key_node, value_node in node.value:
-            key = self._loader.construct_object(key_node)
+            key = self._construct(key_node)
             if not isinstance(key, str):
                 self.errors.append(
                     ConfigError(
@@ -122,7 +133,7 @@ class _Walk:
                 continue
             at = join(path, key)
             self.origins[at] = self._at(key_node)
-            result[key] = self.value(value_node, at, above)
+            result[key] = self._value(value_node, at, above)
         return result
 
     def _refuse_doubles(self, node: yaml.MappingNode, path: str) -> None:

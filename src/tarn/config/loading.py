@@ -88,11 +88,14 @@ def load(
     errors = list(legacy.errors)
     home = environ.get("HOME", "")
     make_absolute(draft, folder, Path.cwd(), home)
-    errors += _name(draft, folder)
+    nameless = _name(draft, folder)
     found = list(examine(draft, plugins, folder, home)) if plugins is not None else []
     spec, wrong = structure(ClusterSpec, draft.plain)
     found = [*wrong, *_wrong_token(draft), *found]
     found += _contradictions(spec, draft, wrong)
+    if nameless:
+        errors += nameless
+        found = [problem for problem in found if problem.path != "name"]
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         raise _together(errors)
