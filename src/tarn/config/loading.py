@@ -85,23 +85,27 @@ def load(
     legacy.apply(aliases, environ)
     draft.merge(arguments, lambda path: f"{_OVERLAY}{path}")
     legacy.log_verbose(environ)
-    errors = list(legacy.errors)
     home = environ.get("HOME", "")
     make_absolute(draft, folder, Path.cwd(), home)
-    nameless = _name(draft, folder)
-    found = list(examine(draft, plugins, folder, home)) if plugins is not None else []
-    spec, wrong = structure(ClusterSpec, draft.plain)
-    found = [*wrong, *_wrong_token(draft), *found]
-    found += _contradictions(spec, draft, wrong)
-    if nameless:
-        errors += nameless
-        found = [problem for problem in found if problem.path != "name"]
+    errors = [*legacy.errors, *_name(draft, folder)]
+    lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
+    spec, found = _read(draft, tuple(lacking))
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         raise _together(errors)
     legacy.quiet_policy(spec.scaling.use, spec.replicas.min, spec.replicas.max)
-    token = ApiToken(legacy.api_token) if legacy.api_token and spec.api.token == "auto" else None  # noqa: S105
+    given = legacy.api_token if spec.api.token == "auto" else None  # noqa: S105 (a kind)
+    token = ApiToken(given) if given else None
     return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
+
+
+def _read(
+    draft: Draft, lacking: tuple[Problem, ...]
+) -> tuple[ClusterSpec | None, tuple[Problem, ...]]:
+    """Return the spec, and everything that is wrong with the draft."""
+    spec, wrong = structure(ClusterSpec, draft.plain)
+    contradictions = tuple(_contradictions(spec, draft, wrong))
+    return spec, (*wrong, *_wrong_token(draft), *lacking, *contradictions)
 
 
 def _first(source: Path | str | Mapping[str, Any] | None) -> tuple[Draft, Path]:
@@ -125,6 +129,7 @@ def _name(draft: Draft, folder: Path) -> list[ConfigError]:
     if not NAME.fullmatch(name):
         found = f"name is missing, and the folder's name '{folder.name}' cannot stand in"
         right = "A name has 1 to 40 of a-z, 0-9 and -"
+        draft.put(("name",), "any", "")  # said once is enough
         return [ConfigError(found, code="TARN-2002", right=right, next_step="Write 'name: …'")]
     draft.put(("name",), name, "the folder's name")
     return []

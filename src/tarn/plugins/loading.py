@@ -40,13 +40,25 @@ def load(
         if not _is_disabled(point, disabled):
             _register(manager, _imported(point), point.name)
     for number, plugin in enumerate(extra):
-        name = getattr(plugin, "__name__", None) or f"extra {number}: {type(plugin).__name__}"
+        name = getattr(plugin, "__name__", None) or f"{type(plugin).__name__} (extra {number})"
         _register(manager, plugin, name)
     try:
         manager.check_pending()
     except pluggy.PluginValidationError as error:
         raise _broken(manager, error.plugin, error) from error
+    _refuse_wrappers(manager)
     return Plugins(manager)
+
+
+def _refuse_wrappers(manager: pluggy.PluginManager) -> None:
+    for hook in vars(manager.hook).values():
+        for implementation in hook.get_hookimpls():
+            if implementation.wrapper or implementation.hookwrapper:
+                raise PluginError(
+                    implementation.plugin_name,
+                    f"{hook.name} is a wrapper",
+                    right="Each plugin is asked for itself, so there is nothing to wrap",
+                )
 
 
 def _is_disabled(point: EntryPoint, disabled: str) -> bool:

@@ -78,19 +78,25 @@ def test_all_errors_come_at_once_with_file_and_line(folder: Path) -> None:
     )
     assert sorted(messages(folder, text)) == [
         "tarn.yaml:2: replicas.max = 2 is below replicas.min = 3; raise the one or lower the other",
-        "tarn.yaml:4: drain.timeout = 30: a duration needs its unit. "
-        "Write 30s, or for example 10m, 1.5s or 250ms",
+        (
+            "tarn.yaml:4: drain.timeout = 30: a duration needs its unit. "
+            "Write 30s, or for example 10m, 1.5s or 250ms"
+        ),
         "tarn.yaml:5: replica: unknown key. Did you mean 'replicas'?",
         "tarn.yaml:6: min-instances: unknown key. Did you mean 'replicas.min'?",
-        "tarn.yaml:7: log.level = 'inf': must be 'debug' or 'info' or 'warning' or 'error'. "
-        "Did you mean 'info'?",
+        (
+            "tarn.yaml:7: log.level = 'inf': must be 'debug' or 'info' or 'warning' or 'error'. "
+            "Did you mean 'info'?"
+        ),
     ]
 
 
 def test_each_kind_of_error_has_its_code(folder: Path) -> None:
     """Unknown key, wrong value, contradiction."""
     with pytest.raises(ConfigErrors) as caught:
-        config.load(write(folder, "models: r\nx: 1\napi: {port: a}\nreplicas: {max: 0}"), environ={})
+        config.load(
+            write(folder, "models: r\nx: 1\napi: {port: a}\nreplicas: {max: 0}"), environ={}
+        )
     assert sorted(error.code for error in caught.value.errors) == [
         "TARN-2001",
         "TARN-2002",
@@ -120,8 +126,8 @@ def test_a_value_that_was_not_read_contradicts_nothing(folder: Path) -> None:
         ("models: a\n---\nmodels: b\n", "but found another document"),
         ("models: a\nname: Llama\n", "tarn.yaml:2: name = 'Llama': must be text like"),
         ("models: {repository: a, serve: llama}", "models.serve = 'llama': a list is needed"),
-        ("models: a\ntriton: {env: {N: 4}}", 'triton.env.N = 4: text is needed. Write it in '
-                                             'quotes: "4"'),
+        ("models: a\ntriton: {env: {N: 4}}", ('triton.env.N = 4: text is needed. Write it in '
+                                             'quotes: "4"')),
         ("models: a\nstart: 2026-01-01\n", "start: unknown key"),
         ("models: a\ntriton: {args: {x: 2026-01-01}}", "Write it in quotes"),
     ],
@@ -183,9 +189,7 @@ def test_relative_paths_of_an_argument_start_where_the_command_runs(
 ) -> None:
     """As for any command."""
     monkeypatch.chdir(tmp_path)
-    loaded = config.load(
-        write(folder, "models: a"), aliases={"model-repository": "b"}, environ={}
-    )
+    loaded = config.load(write(folder, "models: a"), aliases={"model-repository": "b"}, environ={})
     assert loaded.spec.models.repository == str(tmp_path / "b")
 
 

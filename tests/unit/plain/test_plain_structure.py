@@ -100,27 +100,27 @@ def test_what_was_read_is_written_as_it_was() -> None:
         ({"text": 5}, 'text = 5: text is needed. Write it in quotes: "5"'),
         (
             {"text": True},
-            "text = true: text is needed. YAML reads yes, no, on and off as true and false: "
-            "put the word in quotes",
+            ("text = true: text is needed. YAML reads yes, no, on and off as true and false: "
+            "put the word in quotes"),
         ),
         ({"on": "yes"}, "on = 'yes': true or false is needed"),
         ({"words": "a"}, "words = 'a': a list is needed. Write [a]"),
         ({"table": {"A": None}}, "table.A = null: text is needed"),
-        ({"inner": {"word": "alfa"}}, "inner.word = 'alfa': must be 'alpha' or 'beta' or 'a'. "
-                                      "Did you mean 'alpha'?"),
+        ({"inner": {"word": "alfa"}}, ("inner.word = 'alfa': must be 'alpha' or 'beta' or 'a'. "
+                                      "Did you mean 'alpha'?")),
         ({"inners": [{}, {"wrd": "a"}]}, "inners[1].wrd: unknown key. Did you mean 'word'?"),
         ({"inner": 3}, "inner = 3: a mapping is needed. Its keys are: word"),
         ({"colour": "bleu"}, "colour = 'bleu': 'red' or 'blue' is needed. Did you mean 'blue'?"),
         ({"side": "lft"}, "side = 'lft': 'left' or 'right' is needed. Did you mean 'left'?"),
         ({"either": 1.5}, "either = 1.5: a whole number or text is needed"),
-        ({"wait": 30}, "wait = 30: a duration needs its unit. Write 30s, or for example 10m, "
-                       "1.5s or 250ms"),
+        ({"wait": 30}, ("wait = 30: a duration needs its unit. Write 30s, or for example 10m, "
+                       "1.5s or 250ms")),
         ({"wait": "1ms"}, "wait = '1ms': must be at least 100ms"),
         ({"wait": "5 min"}, "wait = '5 min' is not a duration. Did you mean '5m'?"),
         ({"wait": "30"}, "wait = '30' is not a duration. Did you mean '30s'?"),
         ({"room": "4GB"}, "room = '4GB' is not an amount of memory. Did you mean '4GiB'?"),
-        ({"room": 4096}, "room = 4096: an amount of memory needs its unit. Write 4096MiB, or for "
-                         "example 512MiB, 4GiB or 1TiB"),
+        ({"room": 4096}, ("room = 4096: an amount of memory needs its unit. Write 4096MiB, or for "
+                         "example 512MiB, 4GiB or 1TiB")),
         ({"room": "1.5KiB"}, "room = '1.5KiB': a whole number of MiB is needed"),
         ({"share": float("nan")}, "share = nan: a number is needed"),
         ({"anything": {"a": {1: 2}}}, 'anything.a: the key 1 is not text. Write it in quotes: "1"'),

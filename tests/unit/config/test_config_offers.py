@@ -1,0 +1,225 @@
+"""The spec's choices held against what plugins offer; explaining, describing, masking."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+
+from tarn import config, plugins
+from tarn.domain import Choice
+from tarn.errors import ConfigErrors
+from tarn.hookspecs import Factory, hookimpl
+
+
+@attrs.frozen
+class Nothing:
+    """No settings."""
+
+
+@attrs.frozen
+class Ensemble:
+    """Settings of a discovery."""
+
+    ensemble: str
+    """host:port, separated by commas"""
+    session_s: float = 10.0
+    """How long the session lives without a word."""
+    keytab: Path | None = None
+
+
+class Offering:
+    """Offers one of each, under the names of the defaults."""
+
+    @hookimpl
+    def tarn_runtimes(self) -> Mapping[str, Any]:
+        return {"local": factory(Nothing)}
+
+    @hookimpl
+    def tarn_scaling_policies(self) -> Mapping[str, Any]:
+        return {"fixed": factory(Nothing)}
+
+    @hookimpl
+    def tarn_authorizers(self) -> Mapping[str, Any]:
+        return {"none": factory(Nothing)}
+
+    @hookimpl
+    def tarn_discoveries(self) -> Mapping[str, Any]:
+        return {"registry": factory(Ensemble), "none": factory(Nothing)}
+
+
+def factory(settings: type[Any]) -> Factory[Any]:
+    return Factory(settings, lambda made, _context: made, "x")
+
+
+@pytest.fixture(scope="module")
+def offered() -> plugins.Plugins:
+    """Return plugins as they are loaded for a command."""
+    return plugins.load([Offering()], points=())
+
+
+def messages(tmp_path: Path, text: str, offered: plugins.Plugins) -> list[str]:
+    (tmp_path / "tarn.yaml").write_text(f"name: a\nmodels: /m\n{text}")
+    with pytest.raises(ConfigErrors) as caught:
+        config.load(tmp_path, environ={}, plugins=offered)
+    return [str(error) for error in caught.value.errors]
+
+
+def test_a_spec_of_offered_providers_loads(offered: plugins.Plugins, tmp_path: Path) -> None:
+    """Options stay as they were written, but for the paths among them."""
+    (tmp_path / "tarn.yaml").write_text(
+        "name: a\nmodels: /m\ndiscovery:\n"
+        "  - {use: registry, options: {ensemble: 'z:1', session: 5s, keytab: svc.keytab}}\n"
+    )
+    spec = config.load(tmp_path, environ={}, plugins=offered).spec
+    assert spec.discovery[0].options == {
+        "ensemble": "z:1",
+        "session": "5s",
+        "keytab": str(tmp_path / "svc.keytab"),
+    }
+    assert spec.runtime == Choice("local")
+
+
+def test_a_misspelt_provider_gets_the_list_and_a_guess(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """The message of the house, with file and line."""
+    assert messages(tmp_path, "discovery:\n  - use: registri\n", offered) == [
+        (
+            "tarn.yaml:4: discovery[0].use = 'registri': no plugin offers it "
+            "(offered: none, registry). Did you mean 'registry'?"
+        )
+    ]
+
+
+def test_a_missing_provider_ends_with_its_own_exit_code(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """6 when it is all that is wrong, 2 when the configuration is wrong too."""
+    for text, code in (("runtime: nomad\n", 6), ("runtime: nomad\nx: 1\n", 2)):
+        (tmp_path / "tarn.yaml").write_text(f"name: a\nmodels: /m\n{text}")
+        with pytest.raises(ConfigErrors) as caught:
+            config.load(tmp_path, environ={}, plugins=offered)
+        assert caught.value.exit_code == code
+
+
+def test_options_are_checked_by_the_providers_settings(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """Together with everything else that is wrong, each with its line."""
+    text = (
+        "drain: {timeout: 5}\nruntime: {use: local, options: {queue: gpu}}\ndiscovery:\n"
+        "  - use: registry\n    options:\n      sesion: 3s\n"
+    )
+    assert sorted(messages(tmp_path, text, offered)) == [
+        (
+            "tarn.yaml:3: drain.timeout = 5: a duration needs its unit. "
+            "Write 5s, or for example 10m, 1.5s or 250ms"
+        ),
+        "tarn.yaml:4: runtime.options.queue: unknown key. Known here: nothing",
+        "tarn.yaml:7: discovery[0].options.ensemble is missing; it must be given",
+        "tarn.yaml:8: discovery[0].options.sesion: unknown key. Did you mean 'session'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("runtime: {use: yarn, options: {queue: gpu}}", "YARN"),
+        ("discovery: [{use: zookeeper}]", "DISCOVERY"),
+        ("scaling: {use: target}", "SCALING"),
+        ("authorizer: {use: ranger}", "SECURITY"),
+        ("secrets: [{use: jceks}]", "SECURITY"),
+        ("api: {tls: {cert: c, key: k}}", "SECURITY"),
+        ("api: {trusted_proxies: [{address: 10.0.0.0/8}]}", "SECURITY"),
+        ("farm: {name: alice}", "FARMS"),
+    ],
+)
+def test_what_nothing_here_obeys_names_its_part(
+    offered: plugins.Plugins, tmp_path: Path, text: str, part: str
+) -> None:
+    """A spec that is silently not obeyed would be a lie; https most of all."""
+    (message,) = messages(tmp_path, text, offered)
+    assert message.endswith(
+        (f"not in this version: comes with the part {part}",
+         f"not in this version: comes with the part {part}. Remove it")
+    )  # fmt: skip
+
+
+def test_explain_gives_value_and_origin_of_every_leaf(tmp_path: Path) -> None:
+    """As it would be written, with secrets masked."""
+    (tmp_path / "tarn.yaml").write_text(
+        "name: a\nmodels: 's3://user:pw@host/m'\ndrain: {timeout: 90s}\n"
+        "triton: {env: {HF_TOKEN: hunter2, N: '4'}}\n"
+    )
+    explained = config.explain(config.load(tmp_path, environ={"MIN_CONTAINERS": "2"}))
+    assert ("drain.timeout", "90s", "tarn.yaml:3") in explained
+    assert ("replicas.min", "2", "environment MIN_CONTAINERS") in explained
+    assert ("triton.binary", "null", "default") in explained
+    assert ("triton.env.HF_TOKEN", "***", "tarn.yaml:4") in explained
+    assert ("triton.env.N", "4", "tarn.yaml:4") in explained
+    assert ("models.repository", "s3://***@host/m", "tarn.yaml:2") in explained
+
+
+def test_redact_masks_secrets_wherever_users_name_them() -> None:
+    """The contract's words, in env and options; URLs and assignments everywhere."""
+    plain = {
+        "authorizer": {"use": "none", "options": {"password": "x", "deep": {"auth": ["y", 1]}}},
+        "triton": {
+            "env": {"MY_PASSPHRASE": "p", "Aws_Secret_X": "s", "CREDENTIALS": "c", "PLAIN": "v"},
+            "args": {"cache-config": "redis,host=h,password=pw"},
+        },
+        "api": {"token": "auto"},
+    }
+    assert config.redact(plain) == {
+        "authorizer": {
+            "use": "none",
+            "options": {"password": "***", "deep": {"auth": ["***", "***"]}},
+        },
+        "triton": {
+            "env": {
+                "MY_PASSPHRASE": "***", "Aws_Secret_X": "***", "CREDENTIALS": "***", "PLAIN": "v"
+            },
+            "args": {"cache-config": "redis,host=h,password=***"},
+        },
+        "api": {"token": "auto"},
+    }  # fmt: skip
+
+
+def test_dump_writes_units_and_everything() -> None:
+    """So that the file in a cluster's folder says all, and defaults may change later."""
+    plain = config.dump(config.load({"name": "a", "models": "/m"}, environ={}).spec)
+    assert plain["drain"] == {"timeout": "10m", "quiesce": "2s"}
+    assert plain["instance"]["resources"]["memory"] == "4GiB"
+    assert plain["farm"] is None
+    assert yaml.safe_load(yaml.safe_dump(plain)) == plain
+
+
+def test_the_schema_describes_keys_units_and_providers(offered: plugins.Plugins) -> None:
+    """For an editor: the docstrings of the fields, patterns of units, options by `use`."""
+    schema = config.schema(offered)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["required"] == ["models"]
+    drain = schema["properties"]["drain"]["properties"]["timeout"]
+    assert drain["description"].startswith("After this, what still runs is cut")
+    assert drain["default"] == "10m"
+    assert "ms|s|m|h" in drain["pattern"]
+    registry = schema["properties"]["discovery"]["items"]["anyOf"][1]
+    assert registry["properties"]["use"]["enum"] == ["none", "registry"]
+    (rule,) = [r for r in registry["allOf"] if r["if"]["properties"]["use"]["const"] == "registry"]
+    options = rule["then"]["properties"]["options"]
+    assert options["required"] == ["ensemble"]
+    assert options["properties"]["session"]["description"].startswith("How long the session")
+
+
+def test_every_field_of_the_spec_that_has_a_docstring_has_a_description() -> None:
+    """The schema is the reference: what the source says is what the editor shows."""
+    text = str(config.schema())
+    for words in (
+        "A bare path is mounted",
+        "computed from the python models",
+        "waits for its word",
+    ):
+        assert words in text
