@@ -289,6 +289,24 @@ def test_the_short_names_tp_and_pp_work_with_two_dashes(name: str) -> None:
     assert load({name: "2"}, {}).spec.instance.parallelism.ranks == 2
 
 
+def test_zookeeper_is_required_unless_the_environment_says_no() -> None:
+    """Whoever names an ensemble relies on it."""
+    assert load({"zk-ensemble": "a:1"}, {}).spec.discovery[0].required is True
+    loaded = load({"zk-ensemble": "a:1"}, {"ZK_REQUIRED": "false"})
+    assert loaded.spec.discovery[0].required is False
+
+
+def test_readiness_is_looked_at_as_often_as_either_option_asks() -> None:
+    """One interval serves both: the shorter one, and the longer one is told."""
+    both = {"monitor-interval-ms": "15000", "warmup-poll-interval-ms": "2000"}
+    loaded = load(both, {})
+    assert loaded.spec.scaling.interval_s == 2.0
+    assert "scaling.interval = 2s, not 15s" in loaded.notes[0]
+    both["monitor-interval-ms"] = "1000"
+    assert load(both, {}).spec.scaling.interval_s == 1.0
+    assert load(both, {}).notes == ()
+
+
 def test_ranks_times_ranks_gives_the_gpus() -> None:
     """max(1, tp*pp) accelerators are asked for, unless the file says how many."""
     assert load({"tp": "2", "pp": "3"}, {}).spec.instance.resources.gpus == 6

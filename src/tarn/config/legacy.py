@@ -133,8 +133,8 @@ class Legacy:
 
     def _zookeeper(self, given: Given) -> None:
         self._put(given)
-        if "zk-required" not in self._given:
-            self._draft.put((*given.alias.to[:2], "required"), True, given.origin)  # noqa: FBT003
+        # as with ZK_ENSEMBLE in the environment; zk-required has its say afterwards
+        self._draft.put((*given.alias.to[:2], "required"), True, given.origin)  # noqa: FBT003
 
     def _ranger(self, given: Given) -> None:
         self._draft.put(("authorizer", "use"), "ranger", given.origin)

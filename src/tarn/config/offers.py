@@ -16,7 +16,7 @@ __all__ = ["Offers", "choices", "examine"]
 _SINGLE = {"runtime": "local", "scaling": "fixed", "authorizer": "none"}
 _SEVERAL = ("discovery", "secrets")
 _COMING = {"api.tls": "SECURITY", "api.spnego": "SECURITY", "api.trusted_proxies": "SECURITY"}
-_COMING |= {"farm": "FARMS", "update.smoke": "YARN"}
+_COMING |= {"farm": "FARMS", "update.smoke": "MODELS"}
 """Keys of the spec that nothing in this version obeys: to ignore them would be a lie."""
 
 

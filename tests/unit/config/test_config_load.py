@@ -274,3 +274,20 @@ def test_tarn_home_and_xdg_cache_home_move_the_files(
     """And nothing else does."""
     paths = config.paths(environ)
     assert (str(paths.home), str(paths.cache)) == (home, cache)
+
+
+def test_the_manuals_example_with_every_key_loads(folder: Path) -> None:
+    """Every key of the design is known, and every unit is read."""
+    text = Path(__file__).with_name("whole.yaml").read_text(encoding="utf-8")
+    spec = config.load(write(folder, text), environ={}).spec
+    assert spec.instance.resources.memory_mib == 65536
+    assert spec.scaling.down.window_s == 300.0
+    assert spec.runtime.options["docker"]["delayed_removal"] is False  # type: ignore[index]
+    assert spec.api.trusted_proxies[0].authenticated_by == "mtls"
+    assert spec.farm is not None
+    assert spec.farm.scaledown_after_n_triggers == 5
+    assert spec.api.tls == {
+        "cert": str(folder / "cert.pem"),
+        "key": str(folder / "key.pem"),
+        "client_ca": str(folder / "ca.pem"),
+    }
