@@ -1,5 +1,6 @@
 """A stage for the local runtime: a cluster's directory, and masters of it one after the other."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -123,10 +124,8 @@ class Stage:
 
 def reap(pid: int) -> None:
     """Take in an ended child of this process."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass
 
 
 def eventually(look: Callable[[], T], timeout_s: float = 10.0) -> T:

@@ -1,73 +1,28 @@
 """The local runtime with a real tritonserver and a real Python model."""
 
+import concurrent.futures
 import json
 import os
 import signal
+import socket
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 import attrs
 import pytest
+from local_stage import Stage, eventually, fact
 
-from tarn.domain import Asked, ClusterSpec, Ended, Fact, Launch, Running, RuntimeWish
-from tarn.domain.spec import LogSpec, ModelsSpec, TritonSpec
+from tarn.domain import Ended, Running
 from tarn.errors import Superseded
-from tarn.interfaces import MasterContext, Paths
-from tarn_plugins.runtime.local.epoch import claim
-from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
+from tarn_plugins.runtime.local.procfs import processes_of
+from tarn_plugins.runtime.local.records import Records
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
 pytestmark = pytest.mark.triton
-MODELS = Path(__file__).parent.parent / "models"
+ID = "echo-0001"
 READY_S = 60.0
-
-
-class SystemClock:
-    def now_s(self) -> float:
-        return time.monotonic()
-
-    def at(self) -> float:
-        return time.time()
-
-
-class Stage:
-    """A cluster's directory, and masters of it one after the other."""
-
-    def __init__(self, home: Path, cache: Path) -> None:
-        self.paths = Paths(home, cache)
-        self.directory = self.paths.cluster("echo")
-        self.directory.mkdir(parents=True)
-        self.runtimes: list[LocalRuntime] = []
-
-    def master(self, **triton: object) -> LocalRuntime:
-        spec = ClusterSpec(
-            "echo", ModelsSpec(str(MODELS)), TritonSpec(**triton), log=LogSpec()
-        )
-        context = MasterContext(
-            clock=SystemClock(),
-            environ=dict(os.environ),  # noqa: TID251 (a test is an entry point)
-            paths=self.paths,
-            spec=spec,
-            epoch=claim(None, self.directory, {}),
-            directory=self.directory,
-        )
-        runtime = LocalRuntime(context, present_gpus=tuple)
-        self.runtimes.append(runtime)
-        self.launch = Launch(spec.models, spec.triton, spec.instance, str(MODELS), "h1")
-        self.epoch = context.epoch
-        return runtime
-
-    def wish(self, *ids: str, stop: tuple[str, ...] = ()) -> RuntimeWish:
-        want = frozenset((i, "h1") for i in ids)
-        return RuntimeWish(self.epoch, 1, want, frozenset(stop), (self.launch,))
-
-    def end(self) -> None:
-        for runtime in self.runtimes:
-            runtime.close()
-        for process in processes_of(self.directory):
-            os.kill(process.pid, signal.SIGKILL)
+END_S = 40.0
 
 
 @pytest.fixture(scope="session")
@@ -82,29 +37,21 @@ def stage(tmp_path, cache):
     stage.end()
 
 
-def eventually(look, timeout_s: float = 10.0):
-    """Return the first true answer of *look*."""
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        if found := look():
-            return found
-        time.sleep(0.005)  # noqa: TID251 (a real process is waited for)
-    raise AssertionError(f"not within {timeout_s} s")
-
-
-def fact(runtime: LocalRuntime, instance_id: str, kind: type[Fact]) -> Fact | None:
-    return next(
-        (f for f in runtime.facts() if f.instance_id == instance_id and isinstance(f, kind)), None
-    )
-
-
-def model_ready(running: Running, model: str = "echo") -> bool:
+def answers(url: str) -> bool:
     try:
-        url = f"http://{running.endpoint.http}/v2/models/{model}/ready"
         with urllib.request.urlopen(url, timeout=2) as answer:
             return answer.status == 200
     except OSError:
         return False
+
+
+def executing(running: Running) -> float:
+    """Return how many requests the metrics say are executing."""
+    with urllib.request.urlopen(f"http://{running.endpoint.metrics}/metrics", timeout=2) as answer:
+        lines = answer.read().decode().splitlines()
+    counts = [line for line in lines if line.startswith("nv_inference_exec_count")]
+    pending = [line for line in lines if line.startswith("nv_inference_pending_request_count")]
+    return float(len(counts) > 0 and sum(float(p.rpartition(" ")[2]) for p in pending) >= 0)
 
 
 def infer(running: Running, values: list[float], delay: float = 0.0) -> list[float]:
@@ -115,44 +62,112 @@ def infer(running: Running, values: list[float], delay: float = 0.0) -> list[flo
     request = urllib.request.Request(
         f"http://{running.endpoint.http}/v2/models/echo/infer", json.dumps(body).encode()
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)["outputs"][0]["data"]
 
 
-def start_one(stage: Stage, instance_id: str = "echo-0001") -> tuple[LocalRuntime, Running]:
+def start_one(stage: Stage) -> tuple[LocalRuntime, Running]:
     runtime = stage.master()
     runtime.start("http://127.0.0.1:1")
-    runtime.apply(stage.wish(instance_id))
-    running = fact(runtime, instance_id, Running)
+    runtime.apply(stage.wish(ID))
+    running = fact(runtime, ID, Running)
     assert running is not None, runtime.facts()
-    eventually(lambda: model_ready(running), READY_S)
+    eventually(lambda: answers(f"http://{running.endpoint.http}/v2/models/echo/ready"), READY_S)
+    # The metrics service comes last.
+    eventually(lambda: answers(f"http://{running.endpoint.metrics}/metrics"), READY_S)
     return runtime, running
 
 
+def shm_prefix(stage: Stage) -> str:
+    (record,), _ = Records(stage.directory / "instances").read()
+    return record.shm_prefix
+
+
 def shm_of(stage: Stage) -> list[Path]:
-    return [p for p in Path("/dev/shm").iterdir() if "echo-0001" in p.name]
+    return list(Path("/dev/shm").glob(f"{shm_prefix(stage)}*"))
 
 
 def test_starts_serves_and_stops_without_a_trace(stage):
     """A Python model answers; after the stop no process, port, shared memory or record is left."""
-    begun_s = time.monotonic()
     runtime, running = start_one(stage)
-    print(f"ready after {time.monotonic() - begun_s:.2f} s")
     assert infer(running, [1.0, 2.5]) == [1.0, 2.5]
-    print([p.name for p in Path("/dev/shm").iterdir()])
     assert shm_of(stage)
-    stubs = [p for p in processes_of(stage.directory) if not p.leader]
-    assert stubs
-    begun_s = time.monotonic()
-    runtime.apply(stage.wish(stop=("echo-0001",)))
-    ended = eventually(lambda: fact(runtime, "echo-0001", Ended), 40)
-    print(f"ended after {time.monotonic() - begun_s:.2f} s: {ended}")
+    assert [p for p in processes_of(stage.directory) if not p.leader]
+    prefix = shm_prefix(stage)
+    runtime.apply(stage.wish(stop=(ID,)))
+    ended = eventually(lambda: fact(runtime, ID, Ended), END_S)
     assert ended.exit.expected
+    assert ended.exit.code == 0
     assert processes_of(stage.directory) == ()
-    assert shm_of(stage) == []
-    with pytest.raises(ConnectionRefusedError):
-        import socket
-        socket.create_connection(("127.0.0.1", running.endpoint.http_port), 1)
+    assert not list(Path("/dev/shm").glob(f"{prefix}*"))
+    for port in attrs.astuple(running.endpoint)[1:]:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 1)
     runtime.apply(stage.wish())
     assert runtime.facts() == ()
     assert list((stage.directory / "instances").iterdir()) == []
+
+
+def test_a_killed_triton_is_noticed_within_a_second_with_its_reason(stage):
+    """Its Python stubs and its shared memory go with it."""
+    runtime, running = start_one(stage)
+    prefix = shm_prefix(stage)
+    begun_s = time.monotonic()
+    os.kill(int(running.container_id), signal.SIGKILL)
+    ended = eventually(lambda: fact(runtime, ID, Ended), 1.0)
+    assert time.monotonic() - begun_s < 1.0
+    assert ended.exit.code == -9
+    assert "SIGKILL" in ended.exit.reason
+    eventually(lambda: processes_of(stage.directory) == ())
+    assert not list(Path("/dev/shm").glob(f"{prefix}*"))
+
+
+def test_a_successor_adopts_what_serves_and_the_old_master_is_powerless(stage):
+    """The same process goes on answering; only the new epoch may end it."""
+    old, running = start_one(stage)
+    old_stop = stage.wish(stop=(ID,))
+    new = stage.master()
+    recovered = new.start("http://127.0.0.1:2")
+    assert recovered.running == (attrs.evolve(running, adopted=True),)
+    with pytest.raises(Superseded):
+        old.apply(old_stop)
+    assert infer(running, [3.0]) == [3.0]
+    new.apply(stage.wish(stop=(ID,)))
+    assert eventually(lambda: fact(new, ID, Ended), END_S).exit.expected
+    assert processes_of(stage.directory) == ()
+
+
+def test_a_request_in_flight_is_answered_before_triton_ends(stage):
+    """SIGTERM goes to Triton alone, not to its stubs."""
+    runtime, running = start_one(stage)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(infer, running, [7.0], 2.0)
+        eventually(lambda: executing(running) == 1.0)
+        runtime.apply(stage.wish(stop=(ID,)))
+        assert answer.result(30) == [7.0]
+    assert eventually(lambda: fact(runtime, ID, Ended), END_S).exit.expected
+
+
+def test_a_frozen_triton_ends_too(stage):
+    """SIGSTOP, then the stop: it goes on, and ends."""
+    runtime, running = start_one(stage)
+    os.kill(int(running.container_id), signal.SIGSTOP)
+    runtime.apply(stage.wish(stop=(ID,)))
+    assert eventually(lambda: fact(runtime, ID, Ended), END_S).exit.expected
+    assert processes_of(stage.directory) == ()
+
+
+def test_a_model_that_cannot_load_leaves_triton_up(stage, tmp_path):
+    """One bad model does not end the server: its readiness is a matter of each model."""
+    bad = tmp_path / "models" / "bad" / "1"
+    bad.mkdir(parents=True)
+    (bad / "model.py").write_text("raise RuntimeError('broken on purpose')\n")
+    (bad.parent / "config.pbtxt").write_text('backend: "python"\n')
+    runtime = stage.master()
+    runtime.start("http://127.0.0.1:1")
+    stage.launch = attrs.evolve(stage.launch, repository=str(bad.parent.parent))
+    runtime.apply(stage.wish(ID))
+    running = fact(runtime, ID, Running)
+    url = f"http://{running.endpoint.http}/v2/health/ready"
+    eventually(lambda: answers(url), READY_S)
+    assert fact(runtime, ID, Running) is not None

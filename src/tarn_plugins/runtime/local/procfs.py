@@ -93,8 +93,7 @@ def holder(port: int) -> str:
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
     for entry in _pids() if sockets else ():
         with contextlib.suppress(OSError):
-            held = {link.readlink().name for link in (entry / "fd").iterdir()}
-            if sockets & held:
+            if sockets & set(_open_files(entry)):
                 return f"{(entry / 'comm').read_text().strip()} (pid {entry.name})"
     return ""
 
@@ -115,6 +114,12 @@ def _mine() -> Iterator[tuple[int, int, dict[bytes, bytes]]]:
             start = start_ticks(int(entry.name))
             if start is not None:
                 yield int(entry.name), start, dict(p.partition(b"=")[::2] for p in pairs)
+
+
+def _open_files(entry: Path) -> Iterator[str]:
+    for link in (entry / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            yield link.readlink().name
 
 
 def _listening(port: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from local_stage import Stage, eventually, fact
 
 from tarn.domain import Asked, Ended, Endpoint, Running
 from tarn.errors import Superseded
-from tarn_plugins.runtime.local.procfs import alive, processes_of, start_ticks
+from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
 from tarn_plugins.runtime.local.records import Record, Records
 
 ID = "echo-0001"
