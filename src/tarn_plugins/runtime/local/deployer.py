@@ -21,16 +21,22 @@ from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import ClientContext, ClusterRef, Finding, Progress, Staged
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
-from tarn_plugins.runtime.local.leftovers import KeeperNote, clear, read_keeper, remove_files
-from tarn_plugins.runtime.local.procfs import alive, kill, processes_of
+from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
+from tarn_plugins.runtime.local.procfs import (
+    MASTER_VARIABLE,
+    alive,
+    kill,
+    masters_of,
+    processes_of,
+)
 from tarn_plugins.runtime.local.ref import read_ref
 
 __all__ = ["LocalDeployer"]
 
 MASTER_TIMEOUT_S = 20.0
 """From the keeper's start to a master that answers; it takes about one second."""
-END_TIMEOUT_S = 2.0
-"""How long Tritons may finish when a cluster is ended by force."""
+END_TIMEOUT_S = 5.0
+"""How long Tritons may finish when a cluster is ended by force; an idle one takes 2.5 s."""
 _POLL_S = 0.05
 _PRIVATE = 0o700
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -53,31 +59,31 @@ class LocalDeployer:
         directory = self._context.paths.cluster(spec.name)
         directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         with _alone(directory, spec.name):
-            self._refuse_running(spec.name)
+            if _keeper_alive(directory) or _master_alive(directory):
+                raise _running(spec.name, "runs already")
             for finding in checks.port(spec):
                 raise LaunchError("local", finding.found, code=finding.code, where=finding.where)
             _remove_stale(directory)
             try:
                 begun = self._prepare(directory, files)
-                process = self._start_keeper(directory)
-                return self._wait(directory, begun, process)
+                self._start_keeper(directory)
+                return self._wait(directory, begun)
             except (LaunchError, OSError):
-                self._undo(directory)
+                _undo(directory)
                 raise
 
     def find(self, name: str) -> ClusterRef | None:
         """Return the cluster of this name if its master, its keeper or an instance is alive."""
         directory = self._context.paths.cluster(name)
         ref = read_ref(directory)
-        if ref is not None and alive(ref.pid, ref.pid_started):
+        if ref is not None and _master_alive(directory):
             return ref
-        kept = read_keeper(directory)
-        serving = sum(process.leader for process in processes_of(directory))
         lost = attrs.evolve(
             ref or ClusterRef(name, "local", Epoch(0, 0)), url=None, pid=None, pid_started=None
         )
-        if kept is not None and alive(kept.pid, kept.start):
+        if _keeper_alive(directory):
             return attrs.evolve(lost, note="the master is being started")
+        serving = sum(process.leader for process in processes_of(directory))
         if serving:
             some = "1 instance serves" if serving == 1 else f"{serving} instances serve"
             return attrs.evolve(lost, note=f"no master; {some}")
@@ -105,54 +111,45 @@ class LocalDeployer:
         lines = _lines(paths)
         return lines if tail is None else iter(deque(lines, maxlen=tail))
 
-    def _refuse_running(self, name: str) -> None:
-        found = self.find(name)
-        if found is not None and (found.url is not None or "started" in found.note):
-            raise _running(name, "runs already")
-
     def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
         (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)
         for name, data in files.items():
             replace_file(directory / name, data)
         return epoch.begin(directory)
 
-    def _start_keeper(self, directory: Path) -> subprocess.Popen[bytes]:
+    def _start_keeper(self, directory: Path) -> None:
         self._context.progress(Progress("launching", "starting the master"))
         # By its path, not as a module: it then loads nothing but the standard library.
         command = [sys.executable, "-P", keeper.__file__, str(directory), *self._master]
         with (directory / "logs" / "master.log").open("ab") as log:
-            return subprocess.Popen(
+            begun = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=dict(self._context.environ),
+                env={**self._context.environ, MASTER_VARIABLE: str(directory)},
                 cwd=directory,
                 start_new_session=True,
+                timeout=MASTER_TIMEOUT_S,
+                check=False,
             )
+        if begun.returncode:
+            raise _died(directory, f"keeper ended with code {begun.returncode}")
 
-    def _wait(self, directory: Path, begun: Epoch, process: subprocess.Popen[bytes]) -> ClusterRef:
+    def _wait(self, directory: Path, begun: Epoch) -> ClusterRef:
         deadline_s = self._context.clock.now_s() + MASTER_TIMEOUT_S
         pause = threading.Event()
         while self._context.clock.now_s() < deadline_s:
             ref = read_ref(directory)
             if ref is not None and ref.epoch > begun and ref.url is not None:
-                # It outlives this process, whose business its end is not.
-                process.returncode = 0
                 return ref
             kept = read_keeper(directory)
-            if process.poll() is not None or (kept is not None and kept.exits):
-                raise _died(directory, kept)
+            if kept is None:
+                raise _died(directory, "keeper left")
+            if kept.exits:
+                raise _died(directory, f"master ended with code {kept.exits[-1]}")
             pause.wait(_POLL_S)
-        raise _died(directory, None)
-
-    def _undo(self, directory: Path) -> None:
-        """Leave nothing behind, but instances that were there before, and what they need."""
-        _kill_master(directory)
-        if processes_of(directory):
-            return
-        remove_files(directory)
-        _remove_stale(directory)
+        raise _died(directory, f"master did not answer within {MASTER_TIMEOUT_S:g} s")
 
 
 @contextlib.contextmanager
@@ -177,24 +174,39 @@ def _running(name: str, what: str) -> RefusedError:
     )
 
 
-def _died(directory: Path, kept: KeeperNote | None) -> LaunchError:
+def _died(directory: Path, what: str) -> LaunchError:
     log = directory / "logs" / "master.log"
-    how = f"ended with code {kept.exits[-1]}" if kept and kept.exits else "did not come up"
     with contextlib.suppress(OSError):
         lines = deque(_lines([log]), maxlen=15)
-        how = "\n  ".join([f"{how}; its last words:", *lines]) if lines else how
-    return LaunchError("local", f"the master {how}", next_step=f"Log: {log}")
+        what = "\n  ".join([f"{what}; its last words:", *lines]) if lines else what
+    return LaunchError("local", f"the {what}", next_step=f"Log: {log}")
+
+
+def _keeper_alive(directory: Path) -> bool:
+    kept = read_keeper(directory)
+    return kept is not None and alive(kept.pid, kept.start)
+
+
+def _master_alive(directory: Path) -> bool:
+    ref = read_ref(directory)
+    return ref is not None and alive(ref.pid, ref.pid_started)
+
+
+def _undo(directory: Path) -> None:
+    """Leave nothing behind, but instances that were there before, and what they need."""
+    _kill_master(directory)
+    if processes_of(directory):
+        return
+    remove_files(directory)
+    _remove_stale(directory)
 
 
 def _kill_master(directory: Path) -> None:
-    """End keeper and master, the keeper first, so that it starts no other."""
-    kept = read_keeper(directory)
-    if kept is not None:
-        kill(kept.pid, kept.start)
+    """End keeper and master; twice, since a keeper may start one while we look."""
     ref = read_ref(directory)
-    kept = read_keeper(directory) or kept
-    if kept is not None and kept.master is not None and kept.master_start is not None:
-        kill(kept.master, kept.master_start)
+    for _ in range(2):
+        for pid, start in masters_of(directory):
+            kill(pid, start)
     if ref is not None and ref.pid is not None and ref.pid_started is not None:
         kill(ref.pid, ref.pid_started)
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import attrs
 
 from tarn.domain import ExitStatus
+from tarn.errors import LaunchError
 
-__all__ = ["Exit", "explain", "last_error"]
+__all__ = ["Exit", "could_not_start", "explain", "last_error"]
 
 _LOGGED = re.compile(r'^E\d{4} [\d:.]+ \d+ [\w./-]+:\d+\] "?(?P<text>.*?)"?$')
 """A line of Triton's log: ``E1127 23:52:36.259414 2510 server.cc:241] "…"``."""
@@ -51,6 +52,14 @@ def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
     error = last_error(lines)
     reason = f"{_ended(end.code)}: {error}" if error else _ended(end.code)
     return ExitStatus(reason, end.code, permanent=_LOADER.search(error) is not None)
+
+
+def could_not_start(error: LaunchError | OSError) -> ExitStatus:
+    """Return the exit status of an instance whose process never came to be."""
+    if isinstance(error, LaunchError):
+        return ExitStatus(str(error), permanent=error.retry_after_s is None)
+    what = f" ({error.filename})" if error.filename else ""
+    return ExitStatus(f"could not be started: {error.strerror}{what}")
 
 
 def _stopped(end: Exit) -> str:

@@ -65,7 +65,7 @@ class Keeper:
                 self._leave()
                 return 0
             self._exits = [*self._exits[-9:], {"code": code, "at": time.time()}]
-            self._write(None)
+            self.write()
             if time.monotonic() - started_s >= STEADY_AFTER_S:
                 pause_s = FIRST_PAUSE_S
             self._wait(lambda: self._told_to_leave, pause_s)
@@ -90,7 +90,6 @@ class Keeper:
                 cwd=self._directory,
                 start_new_session=True,
             )
-        self._write(master.pid)
         self._wait(lambda: self._told_to_leave or self._reaped(master), None)
         if master.returncode is None:
             master.terminate()
@@ -133,14 +132,10 @@ class Keeper:
             if ready:
                 os.read(self._reading, 4096)
 
-    def _write(self, master: int | None) -> None:
-        document = {
-            "pid": os.getpid(),
-            "start": start_ticks(os.getpid()),
-            "master": master,
-            "master_start": start_ticks(master) if master else None,
-            "exits": self._exits,
-        }
+    def write(self) -> None:
+        """Say in ``keeper.json`` who keeps this cluster, and how its masters ended."""
+        pid = os.getpid()
+        document = {"pid": pid, "start": start_ticks(pid), "exits": self._exits}
         beside = self._directory / ".keeper.json.new"
         # A full disk must not end the keeper: the master matters more than this note.
         with contextlib.suppress(OSError):
@@ -154,10 +149,23 @@ class Keeper:
 
 
 def main(arguments: list[str]) -> int:
-    """Keep the master of the cluster in the directory named by the one argument."""
+    """Keep the master of the cluster in the directory named by the first argument.
+
+    Returns to the caller once a process of its own, nobody's child, keeps it and has said so in
+    ``keeper.json``. More arguments replace the command that is kept.
+    """
     directory = Path(arguments[0]).absolute()
     command = [sys.executable, "-P", "-m", "tarn.master", str(directory)]
-    return Keeper(directory, arguments[1:] or command).run()
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    if os.fork():
+        os.close(writing)
+        return 0 if os.read(reading, 1) else 1
+    os.setsid()
+    keeper = Keeper(directory, arguments[1:] or command)
+    keeper.write()
+    os.write(writing, b"1")
+    os.close(writing)
+    return keeper.run()
 
 
 if __name__ == "__main__":

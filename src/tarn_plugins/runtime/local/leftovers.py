@@ -1,4 +1,4 @@
-"""What an instance or a cluster leaves behind, and how exactly that, and nothing else, is removed."""
+"""What an instance or a cluster leaves behind; exactly that, and nothing else, is removed."""
 
 import contextlib
 import json
@@ -23,8 +23,6 @@ class KeeperNote:
 
     pid: int
     start: int
-    master: int | None
-    master_start: int | None
     exits: tuple[int, ...]
     """Exit codes of the masters that it restarted, the last ten."""
 
@@ -34,7 +32,7 @@ def read_keeper(directory: Path) -> KeeperNote | None:
     try:
         note = json.loads((directory / "keeper.json").read_bytes())
         codes = tuple(int(end["code"]) for end in note["exits"])
-        return KeeperNote(note["pid"], note["start"], note["master"], note["master_start"], codes)
+        return KeeperNote(note["pid"], note["start"], codes)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -58,6 +56,7 @@ def clear(directory: Path, record: Record | None = None) -> None:
 def remove_files(directory: Path) -> None:
     """Remove what a cluster keeps in *directory*, but for its logs. Idempotent."""
     shutil.rmtree(directory / "instances", ignore_errors=True)
-    for path in (*(directory / name for name in _FILES), *directory.glob("state-*.json")):
+    named = (directory / name for name in _FILES)
+    for path in (*named, *directory.glob("state-*.json"), *directory.glob(".*.new")):
         path.unlink(missing_ok=True)
     epoch.forget(directory)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from tarn.errors import LaunchError
 
-__all__ = ["Ports", "is_free"]
+__all__ = ["Ports", "is_free", "outward"]
 
+LOOPBACK = "127.0.0.1"
+_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, never bound here)
 FIRST_FREE = 20_000
 """Below it live the services that people know by number."""
 LAST = 65_535
@@ -60,6 +62,23 @@ def is_free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def outward(bind: str) -> str:
+    """Return the address under which others reach what listens on *bind*.
+
+    For a wildcard that is this machine's own address, or loopback without a network.
+    """
+    if bind not in _WILDCARDS:
+        return bind
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            # Nothing is sent: the kernel only picks the source address.
+            probe.connect(("192.0.2.1" if family == socket.AF_INET else "2001:db8::1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return LOOPBACK
 
 
 def _upwards(first: int) -> Iterator[int]:

@@ -13,10 +13,12 @@ from tarn_plugins.runtime.local.keeper import start_ticks
 __all__ = [
     "DIRECTORY_VARIABLE",
     "INSTANCE_VARIABLE",
+    "MASTER_VARIABLE",
     "Process",
     "alive",
     "holder",
     "kill",
+    "masters_of",
     "memory_mib",
     "processes_of",
     "start_ticks",
@@ -25,6 +27,8 @@ __all__ = [
 INSTANCE_VARIABLE = "TARN_INSTANCE"
 DIRECTORY_VARIABLE = "TARN_CLUSTER_DIR"
 """Every process of an instance carries both, so that it is found even without a record."""
+MASTER_VARIABLE = "TARN_MASTER_DIR"
+"""A keeper and its masters carry it."""
 _PROC = Path("/proc")
 _LISTEN = "0A"
 
@@ -48,7 +52,24 @@ def alive(pid: int | None, start: int | None) -> bool:
 
 def processes_of(directory: Path) -> tuple[Process, ...]:
     """Return every process of this user that was started for the cluster in *directory*."""
-    return tuple(_scan(os.fsencode(directory), os.getuid()))
+    wanted = os.fsencode(directory)
+    found = []
+    for pid, start, environ in _mine():
+        instance_id = environ.get(INSTANCE_VARIABLE.encode(), b"").decode(errors="replace")
+        if instance_id and environ.get(DIRECTORY_VARIABLE.encode()) == wanted:
+            with contextlib.suppress(ProcessLookupError):
+                found.append(Process(pid, start, instance_id, os.getsid(pid) == pid))
+    return tuple(found)
+
+
+def masters_of(directory: Path) -> tuple[tuple[int, int], ...]:
+    """Return (pid, start) of every keeper and master that serves the cluster in *directory*."""
+    wanted = os.fsencode(directory)
+    return tuple(
+        (pid, start)
+        for pid, start, environ in _mine()
+        if environ.get(MASTER_VARIABLE.encode()) == wanted
+    )
 
 
 def kill(pid: int, start: int) -> None:
@@ -72,8 +93,7 @@ def holder(port: int) -> str:
     sockets = {f"socket:[{inode}]" for inode in _listening(port)}
     for entry in _pids() if sockets else ():
         with contextlib.suppress(OSError):
-            held = {link.readlink().name for link in (entry / "fd").iterdir()}
-            if sockets & held:
+            if sockets & set(_open_files(entry)):
                 return f"{(entry / 'comm').read_text().strip()} (pid {entry.name})"
     return ""
 
@@ -82,20 +102,24 @@ def _pids() -> Iterator[Path]:
     return (entry for entry in _PROC.iterdir() if entry.name.isdigit())
 
 
-def _scan(directory: bytes, user: int) -> Iterator[Process]:
+def _mine() -> Iterator[tuple[int, int, dict[bytes, bytes]]]:
+    """Yield (pid, start, environment) of this user's processes."""
+    user = os.getuid()
     for entry in _pids():
-        pid = int(entry.name)
         # Processes of others, and those that end while we look, cannot be read.
         with contextlib.suppress(OSError):
             if entry.stat().st_uid != user:
                 continue
-            environ = dict(
-                item.partition(b"=")[::2] for item in (entry / "environ").read_bytes().split(b"\0")
-            )
-            instance_id = environ.get(INSTANCE_VARIABLE.encode(), b"").decode(errors="replace")
-            start = start_ticks(pid)
-            if instance_id and environ.get(DIRECTORY_VARIABLE.encode()) == directory and start:
-                yield Process(pid, start, instance_id, os.getsid(pid) == pid)
+            pairs = (entry / "environ").read_bytes().split(b"\0")
+            start = start_ticks(int(entry.name))
+            if start is not None:
+                yield int(entry.name), start, dict(p.partition(b"=")[::2] for p in pairs)
+
+
+def _open_files(entry: Path) -> Iterator[str]:
+    for link in (entry / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            yield link.readlink().name
 
 
 def _listening(port: int) -> Iterator[str]:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,7 @@ import attrs
 
 from tarn.domain import (
     Asked,
-    Ended,
     Endpoint,
-    ExitStatus,
     Fact,
     Launch,
     Recovered,
@@ -26,13 +23,14 @@ from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, MasterContext
 from tarn.triton.command import argv
 from tarn_plugins.runtime.local import binary, epoch, gpus
-from tarn_plugins.runtime.local.exits import Exit, explain
+from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
-from tarn_plugins.runtime.local.ports import Ports
-from tarn_plugins.runtime.local.processes import Handle, Watcher, rotate, spawn, tail
+from tarn_plugins.runtime.local.ports import Ports, outward
+from tarn_plugins.runtime.local.processes import Watcher, rotate, spawn, tail
 from tarn_plugins.runtime.local.procfs import (
     DIRECTORY_VARIABLE,
     INSTANCE_VARIABLE,
+    MASTER_VARIABLE,
     alive,
     kill,
     processes_of,
@@ -40,6 +38,7 @@ from tarn_plugins.runtime.local.procfs import (
 )
 from tarn_plugins.runtime.local.records import Record, Records
 from tarn_plugins.runtime.local.ref import write_ref
+from tarn_plugins.runtime.local.slots import Slot, fact, never_started, ports
 
 __all__ = ["LocalRuntime"]
 
@@ -47,18 +46,6 @@ KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
 LOOPBACK = "127.0.0.1"
-_WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, never bound here)
-
-
-@attrs.define(eq=False)
-class _Slot:
-    """What the runtime holds for one instance."""
-
-    record: Record
-    handle: Handle | None = None
-    adopted: bool = False
-    forced: bool = False
-    ended: ExitStatus | None = None
 
 
 class LocalRuntime:
@@ -72,10 +59,10 @@ class LocalRuntime:
         self._records = Records(context.directory / "instances")
         bind = context.spec.triton.bind or LOOPBACK
         self._ports = Ports(bind)
-        self._host = _outward(bind) if bind in _WILDCARDS else bind
+        self._host = outward(bind)
         self._gpus = present_gpus
         self._lock = threading.Lock()
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
         self._asked: dict[str, Asked] = {}
         self._facts: tuple[Fact, ...] = ()
         self._keeper_gone = True
@@ -152,9 +139,9 @@ class LocalRuntime:
         mine = self._allocate(count)
         if mine is None:
             waits_for = f"{count} free GPUs of {len(self._gpus())}"
-            self._asked[instance_id] = Asked(instance_id, launch.spec_hash, waits_for)
+            with self._lock:
+                self._asked[instance_id] = Asked(instance_id, launch.spec_hash, waits_for)
             return
-        self._asked.pop(instance_id, None)
         record = Record(
             instance_id=instance_id,
             spec_hash=launch.spec_hash,
@@ -164,16 +151,17 @@ class LocalRuntime:
             started_at=self._context.clock.at(),
             gpus=mine,
         )
-        slot = self._slots[instance_id] = _Slot(record)
+        slot = self._put(Slot(record))
         try:
             slot.record = record = attrs.evolve(record, endpoint=self._reserve(launch))
             self._spawn(slot, launch)
         except (LaunchError, OSError) as error:
-            slot.ended = _could_not_start(error)
-            self._ports.release(_ports(slot.record))
+            slot.ended = could_not_start(error)
+            self._ports.release(ports(slot.record))
         except (Superseded, TimedOutError):
-            del self._slots[instance_id]
-            self._ports.release(_ports(slot.record))
+            with self._lock:
+                del self._slots[instance_id]
+            self._ports.release(ports(slot.record))
             raise
 
     def _allocate(self, count: int) -> tuple[str, ...] | None:
@@ -187,7 +175,7 @@ class LocalRuntime:
         http, grpc, metrics = (self._ports.reserve(port or 0) for port in wanted)
         return Endpoint(self._host, http, grpc, metrics)
 
-    def _spawn(self, slot: _Slot, launch: Launch) -> None:
+    def _spawn(self, slot: Slot, launch: Launch) -> None:
         context, record = self._context, slot.record
         if self._program is None:
             setting = context.spec.triton.binary
@@ -216,6 +204,7 @@ class LocalRuntime:
             inherited = environ.get("LD_LIBRARY_PATH", "")
             environ["LD_LIBRARY_PATH"] = ":".join([*libraries, *filter(None, [inherited])])
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
+        environ.pop(MASTER_VARIABLE, None)
         environ.update(launch.triton.env)
         environ[INSTANCE_VARIABLE] = record.instance_id
         environ[DIRECTORY_VARIABLE] = str(self._context.directory)
@@ -235,10 +224,9 @@ class LocalRuntime:
         """Ask Triton to end; the watcher's timer kills it when it does not."""
         slot = self._slots.get(instance_id)
         if slot is None:
-            waiting = self._asked.pop(instance_id, None)
+            waiting = self._asked.get(instance_id)
             spec_hash = waiting.spec_hash if waiting else ""
-            slot = self._slots[instance_id] = _Slot(_nothing(instance_id, spec_hash))
-            slot.ended = ExitStatus("cancelled before it started", expected=True)
+            slot = self._put(never_started(instance_id, spec_hash))
         if slot.ended is not None or slot.handle is None or slot.record.stop_at is not None:
             return
         with self._fence.held():
@@ -250,11 +238,11 @@ class LocalRuntime:
             slot.handle.send(signal.SIGTERM, signal.SIGCONT)
         self._kill_after(slot, slot.record.exit_timeout_s + KILL_AFTER_S)
 
-    def _kill_after(self, slot: _Slot, delay_s: float) -> None:
+    def _kill_after(self, slot: Slot, delay_s: float) -> None:
         assert self._watcher is not None
         self._watcher.at(self._context.clock.now_s() + delay_s, lambda: self._kill(slot))
 
-    def _kill(self, slot: _Slot) -> None:
+    def _kill(self, slot: Slot) -> None:
         if slot.ended is not None or slot.handle is None:
             return
         try:
@@ -266,7 +254,7 @@ class LocalRuntime:
         except TimedOutError:
             self._kill_after(slot, 1.0)
 
-    def _has_ended(self, slot: _Slot, code: int | None) -> None:
+    def _has_ended(self, slot: Slot, code: int | None) -> None:
         """Say why, after whatever it left behind is gone. On the watcher's thread."""
         record = slot.record
         # What an old master leaves to clear, the newer one clears.
@@ -276,7 +264,7 @@ class LocalRuntime:
         status = explain(end, tail(self._logs(record.instance_id)))
         with self._lock:
             slot.ended = status
-        self._ports.release(_ports(record))
+        self._ports.release(ports(record))
         self._publish()
         self._context.wake()
 
@@ -285,10 +273,10 @@ class LocalRuntime:
             gone = [i for i, s in self._slots.items() if s.ended is not None and i not in named]
             for instance_id in gone:
                 del self._slots[instance_id]
+            for instance_id in [i for i in self._asked if i not in named]:
+                del self._asked[instance_id]
         for instance_id in gone:
             self._records.remove(instance_id)
-        for instance_id in [i for i in self._asked if i not in named]:
-            del self._asked[instance_id]
 
     # -- recovery ----------------------------------------------------------------------------
 
@@ -312,8 +300,8 @@ class LocalRuntime:
         return tuple(notes)
 
     def _adopt(self, record: Record) -> None:
-        slot = self._slots[record.instance_id] = _Slot(record, adopted=True)
-        self._ports.keep(_ports(record))
+        slot = self._put(Slot(record, adopted=True))
+        self._ports.keep(ports(record))
         if not alive(record.pid, record.start):
             self._has_ended(slot, None)
             return
@@ -324,7 +312,7 @@ class LocalRuntime:
             since_s = max(0.0, self._context.clock.at() - record.stop_at)
             self._kill_after(slot, max(0.0, record.exit_timeout_s + KILL_AFTER_S - since_s))
 
-    def _watch(self, slot: _Slot, *, just_started: bool) -> None:
+    def _watch(self, slot: Slot, *, just_started: bool) -> None:
         assert self._watcher is not None
         assert slot.record.pid is not None
         slot.handle = self._watcher.watch(
@@ -335,9 +323,15 @@ class LocalRuntime:
 
     # -- the rest ----------------------------------------------------------------------------
 
+    def _put(self, slot: Slot) -> Slot:
+        with self._lock:
+            self._slots[slot.record.instance_id] = slot
+            self._asked.pop(slot.record.instance_id, None)
+        return slot
+
     def _publish(self) -> None:
         with self._lock:
-            slots = [_fact(slot) for slot in self._slots.values()]
+            slots = [fact(slot) for slot in self._slots.values()]
             self._facts = (*slots, *self._asked.values())
 
     def _ref(self, api_url: str) -> ClusterRef:
@@ -373,50 +367,3 @@ class LocalRuntime:
 
     def _logs(self, instance_id: str) -> Path:
         return self._context.directory / "logs" / instance_id
-
-
-def _fact(slot: _Slot) -> Fact:
-    record = slot.record
-    container_id = None if record.pid is None else str(record.pid)
-    node = record.endpoint.host
-    if slot.ended is not None:
-        return Ended(record.instance_id, record.spec_hash, slot.ended, container_id, node)
-    if container_id is None:
-        return Asked(record.instance_id, record.spec_hash)
-    return Running(
-        record.instance_id,
-        record.spec_hash,
-        container_id,
-        node,
-        record.endpoint,
-        started_at=record.started_at,
-        adopted=slot.adopted,
-    )
-
-
-def _ports(record: Record) -> tuple[int, int, int]:
-    endpoint = record.endpoint
-    return endpoint.http_port, endpoint.grpc_port, endpoint.metrics_port
-
-
-def _nothing(instance_id: str, spec_hash: str) -> Record:
-    return Record(instance_id, spec_hash, Endpoint(LOOPBACK, 0, 0, 0), "", 0.0, 0.0)
-
-
-def _could_not_start(error: LaunchError | OSError) -> ExitStatus:
-    if isinstance(error, LaunchError):
-        return ExitStatus(str(error), permanent=error.retry_after_s is None)
-    what = f" ({error.filename})" if error.filename else ""
-    return ExitStatus(f"could not be started: {error.strerror}{what}")
-
-
-def _outward(bind: str) -> str:
-    """Return the address under which others reach this machine; loopback without a network."""
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            # Nothing is sent: the kernel only picks the source address.
-            probe.connect(("192.0.2.1" if family == socket.AF_INET else "2001:db8::1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return LOOPBACK

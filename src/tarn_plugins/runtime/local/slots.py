@@ -1,0 +1,52 @@
+"""What the runtime holds for one instance, and the fact it makes of it."""
+
+import attrs
+
+from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running
+from tarn_plugins.runtime.local.processes import Handle
+from tarn_plugins.runtime.local.records import Record
+
+__all__ = ["Slot", "fact", "never_started", "ports"]
+
+
+@attrs.define(eq=False)
+class Slot:
+    """What the runtime holds for one instance."""
+
+    record: Record
+    handle: Handle | None = None
+    adopted: bool = False
+    forced: bool = False
+    ended: ExitStatus | None = None
+
+
+def fact(slot: Slot) -> Fact:
+    """Return what is so of one instance."""
+    record = slot.record
+    container_id = None if record.pid is None else str(record.pid)
+    node = record.endpoint.host or None
+    if slot.ended is not None:
+        return Ended(record.instance_id, record.spec_hash, slot.ended, container_id, node)
+    if container_id is None:
+        return Asked(record.instance_id, record.spec_hash)
+    return Running(
+        record.instance_id,
+        record.spec_hash,
+        container_id,
+        record.endpoint.host,
+        record.endpoint,
+        started_at=record.started_at,
+        adopted=slot.adopted,
+    )
+
+
+def ports(record: Record) -> tuple[int, int, int]:
+    """Return the three ports that an instance holds."""
+    endpoint = record.endpoint
+    return endpoint.http_port, endpoint.grpc_port, endpoint.metrics_port
+
+
+def never_started(instance_id: str, spec_hash: str) -> Slot:
+    """Return the slot of an instance whose stop came before its start."""
+    nothing = Record(instance_id, spec_hash, Endpoint("", 0, 0, 0), "", 0.0, 0.0)
+    return Slot(nothing, ended=ExitStatus("cancelled before it started", expected=True))

@@ -1,0 +1,201 @@
+"""The small pure parts: reasons, ports, GPUs, checks, logs."""
+
+import socket
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tarn.domain import ClusterSpec
+from tarn.domain.spec import (
+    ApiSpec,
+    InstanceSpec,
+    ModelsSpec,
+    ParallelismSpec,
+    ReplicasSpec,
+    ResourcesSpec,
+    TritonSpec,
+)
+from tarn.errors import LaunchError
+from tarn_plugins.runtime.local import ports
+from tarn_plugins.runtime.local.checks import findings
+from tarn_plugins.runtime.local.exits import Exit, explain, last_error
+from tarn_plugins.runtime.local.gpus import allocate
+from tarn_plugins.runtime.local.ports import Ports, is_free, outward
+from tarn_plugins.runtime.local.processes import rotate, tail
+from tarn_plugins.runtime.local.procfs import holder
+
+LOOPBACK = "127.0.0.1"
+CUDA = 'E1127 23:52:36.2 2510 server.cc:241] "CudaDriverHelper has not been initialized."'
+BIND = (
+    'E1127 23:52:37.259414 2510 main.cc:345] "failed to start HTTP service: Unavailable - '
+    'Socket \\"127.0.0.1:8000\\" already in use"'
+)
+
+
+def test_the_last_error_of_tritons_log_is_found_unquoted():
+    """Later lines of other kinds do not hide it."""
+    lines = [CUDA, BIND, 'I1127 23:52:38.1 2510 server.cc:1] "bye"']
+    expected = 'failed to start HTTP service: Unavailable - Socket "127.0.0.1:8000" already in use'
+    assert last_error(lines) == expected
+
+
+def test_the_error_every_machine_without_gpu_logs_is_no_reason():
+    """It is there when all is well."""
+    assert last_error([CUDA]) == ""
+
+
+def test_a_plain_error_line_counts_too():
+    """Triton's own start-up and the loader write without a prefix."""
+    assert last_error([plain := "error: creating server: Internal - x"]) == plain
+    assert last_error(["I am fine", "no error here"]) == ""
+
+
+def test_a_long_error_is_cut():
+    """A reason stays readable."""
+    assert len(last_error(["error: " + "x" * 5000])) < 600
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (Exit(0), "exited with code 0"),
+        (Exit(-11), "killed by signal 11 (SIGSEGV)"),
+        (Exit(-9), "killed by signal 9 (SIGKILL), not by TARN (out of memory?)"),
+        (Exit(None), "ended; exit status not seen, it was started by an earlier master"),
+        (Exit(0, asked=True), "stopped as asked"),
+        (Exit(1, asked=True), "stopped as asked (exited with code 1)"),
+        (Exit(-9, asked=True, forced=True), "stopped: it did not end in time and was killed"),
+    ],
+)
+def test_each_end_has_its_words(end, reason):
+    """Exit codes, signals, and our own stops."""
+    status = explain(end, [])
+    assert status.reason == reason
+    assert status.expected is end.asked
+
+
+def test_a_command_that_can_never_start_is_permanent():
+    """The loader's word is final; a taken port is not."""
+    loader = "/x/tritonserver: error while loading shared libraries: libb64.so.0d: cannot open"
+    assert explain(Exit(127), [loader]).permanent
+    assert not explain(Exit(1), [BIND]).permanent
+
+
+def test_a_taken_port_gives_the_next_one():
+    """Preferred, else upwards."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        taken = server.getsockname()[1]
+        assert not is_free(LOOPBACK, taken)
+        assert Ports(LOOPBACK).reserve(taken) > taken
+
+
+def test_a_reserved_port_is_not_given_again_until_released():
+    """Although nobody listens on it yet."""
+    mine = Ports(LOOPBACK)
+    first = mine.reserve(0)
+    assert mine.reserve(first) != first
+    mine.release([first])
+    assert mine.reserve(first) == first
+
+
+def test_free_ports_lie_below_those_of_outgoing_connections():
+    """So no client's socket can slip onto one before Triton binds it."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    mine = Ports(LOOPBACK)
+    assert all(20_000 <= mine.reserve(0) < max(first, 21_000) for _ in range(20))
+
+
+def test_no_port_left_is_an_error_with_its_code(monkeypatch):
+    """And not an endless loop."""
+    monkeypatch.setattr(ports, "is_free", lambda _address, _port: False)
+    with pytest.raises(LaunchError) as raised:
+        Ports(LOOPBACK).reserve(65_000)
+    assert raised.value.code == "TARN-3103"
+
+
+def test_a_wildcard_is_reached_by_an_address():
+    """Nobody can connect to 0.0.0.0 from elsewhere."""
+    assert outward("0.0.0.0") != "0.0.0.0"
+    assert outward("10.1.2.3") == "10.1.2.3"
+
+
+def test_gpus_are_given_in_order_and_never_twice():
+    """None when there are not enough free ones; a lost GPU counts for nothing."""
+    present = ("a", "b", "c")
+    assert allocate(present, (), 2) == ("a", "b")
+    assert allocate(present, ("a", "gone"), 2) == ("b", "c")
+    assert allocate(present, ("a", "b"), 2) is None
+    assert allocate((), (), 0) == ()
+
+
+def test_a_port_s_holder_is_named():
+    """With its pid, as seen in /proc."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        assert "(pid " in holder(server.getsockname()[1])
+
+
+def test_a_log_over_its_limit_is_moved_aside_once(tmp_path):
+    """Two are kept, and the tail reads on."""
+    log = tmp_path / "triton.stderr"
+    log.write_text("old\n" * 10)
+    rotate(tmp_path, 10)
+    assert log.stat().st_size == 0
+    assert (tmp_path / "triton.stderr.1").read_text() == "old\n" * 10
+    log.write_text("new\n")
+    rotate(tmp_path, 10)
+    assert tail(tmp_path) == ["new"]
+
+
+def spec(tmp_path: Path, **parts: object) -> ClusterSpec:
+    server = tmp_path / "tritonserver"
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o700)
+    triton = parts.pop("triton", TritonSpec())
+    return ClusterSpec("echo", ModelsSpec("/m"), attrs.evolve(triton, binary=str(server)), **parts)
+
+
+def codes(spec: ClusterSpec, memory: int = 10**6, gpus: tuple[str, ...] = ()) -> dict[str, bool]:
+    found = findings(spec, {}, present_gpus=lambda: gpus, memory=lambda: memory)
+    return {f.code: f.fatal for f in found}
+
+
+def test_a_sound_spec_has_no_finding(tmp_path):
+    """Nothing to say, nothing said."""
+    assert codes(spec(tmp_path)) == {}
+
+
+def test_several_ranks_are_refused_with_the_part_that_brings_them(tmp_path):
+    """Before anything starts."""
+    several = InstanceSpec(parallelism=ParallelismSpec(tensor=2))
+    assert codes(spec(tmp_path, instance=several)) == {"TARN-2004": True}
+
+
+def test_an_argument_that_has_a_key_of_its_own_is_refused(tmp_path):
+    """Else the endpoint would not be where the master looks."""
+    assert codes(spec(tmp_path, triton=TritonSpec(args={"http-port": 1}))) == {"TARN-2003": True}
+
+
+def test_missing_gpus_are_fatal_and_missing_memory_is_a_warning(tmp_path):
+    """Locally nothing enforces memory."""
+    needy = InstanceSpec(ResourcesSpec(gpus=2, memory_mib=4096))
+    two = ReplicasSpec(min=2)
+    found = codes(spec(tmp_path, instance=needy, replicas=two), memory=8000, gpus=("a", "b"))
+    assert found == {"TARN-3105": True, "TARN-3106": False}
+    enough = ("a", "b", "c", "d")
+    assert codes(spec(tmp_path, instance=needy, replicas=two), gpus=enough) == {}
+
+
+def test_a_taken_api_port_is_found_with_its_holder(tmp_path):
+    """Before anything starts."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        taken = spec(tmp_path, api=ApiSpec(port=server.getsockname()[1]))
+        (finding,) = findings(taken, {}, present_gpus=tuple, memory=lambda: 10**6)
+    assert finding.code == "TARN-3103"
+    assert "pid" in finding.found
+
+
+def test_no_tritonserver_at_all_is_found(tmp_path):
+    """With what to install."""
+    wrong = attrs.evolve(spec(tmp_path), triton=TritonSpec(binary="/nowhere/tritonserver"))
+    assert codes(wrong) == {"TARN-3101": True}
