@@ -1,0 +1,420 @@
+"""Looking at instances, against fakes on real sockets."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tarn.control.scrape import Scraper, Target, WarmupRequest
+from tarn.domain import Endpoint, Known, ModelState, Reading, Unknown
+from tarn.testing.fake_triton import FakeModel, FakeTriton
+
+DEADLINE_S = 10.0
+ECHO = WarmupRequest("/v2/models/echo/infer", b'{"inputs": []}')
+
+
+class SystemClock:
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def at(self) -> float:
+        return time.time()
+
+
+class Watcher:
+    """A scraper, and a way to wait for what it sees."""
+
+    def __init__(self, interval_s: float, timeout_s: float) -> None:
+        self.woken = threading.Event()
+        self.scraper = Scraper(
+            SystemClock(), interval_s, timeout_s, self.woken.set, families=("nv_extra",)
+        )
+
+    def until(self, holds: Callable[[Reading], bool], of: str = "a") -> Reading:
+        """Return the first reading for which *holds* is true."""
+        end_s = time.monotonic() + DEADLINE_S
+        pause = threading.Event()
+        while time.monotonic() < end_s:
+            reading = self.scraper.readings().get(of)
+            if reading is not None and holds(reading):
+                return reading
+            pause.wait(0.002)
+        raise AssertionError(f"not seen: {self.scraper.readings()}")
+
+
+@contextmanager
+def watching(
+    *, interval_s: float = 0.05, timeout_s: float = 2.0, **targets: Target
+) -> Iterator[Watcher]:
+    watcher = Watcher(interval_s, timeout_s)
+    watcher.scraper.start()
+    try:
+        watcher.scraper.watch(targets)
+        yield watcher
+    finally:
+        watcher.scraper.close()
+    assert watcher.scraper.crashes == 0
+
+
+def is_live(reading: Reading) -> bool:
+    return reading.live == Known(True, getattr(reading.live, "age_s", 0.0))
+
+
+def is_gone(reading: Reading) -> bool:
+    return bool(reading.gone)
+
+
+def reason(sample: object) -> str:
+    assert isinstance(sample, Unknown)
+    return sample.reason
+
+
+@contextmanager
+def server(serve: Callable[[socket.socket], None]) -> Iterator[Endpoint]:
+    """A port on which *serve* gets each connection, one after the other."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    serve(connection)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        port = listener.getsockname()[1]
+        try:
+            yield Endpoint("127.0.0.1", port, 1, port)
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(DEADLINE_S)
+
+
+def test_reads_health_models_and_signals() -> None:
+    """One look brings everything a decision needs."""
+    with FakeTriton("b", "a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        triton.model("a").extra_pending = 3
+        reading = watcher.until(lambda r: r.metrics.get("pending") == Known(3.0, r_age(r)))
+        assert is_live(watcher.until(is_live))
+        assert reading.warm
+    models = reading.models
+    assert isinstance(models, Known)
+    assert models.value == (ModelState("a", "READY"), ModelState("b", "READY"))
+    assert "no nv_extra" in reason(reading.metrics["nv_extra"])
+
+
+def r_age(reading: Reading) -> float:
+    pending = reading.metrics.get("pending")
+    return pending.age_s if isinstance(pending, Known) else 0.0
+
+
+def test_an_idle_instance_becomes_quiet() -> None:
+    """Busy is Known and 0 after some scrapes without movement."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        reading = watcher.until(lambda r: isinstance(r.busy, Known) and r.busy.value == 0)
+        assert reading.instance_id == "a"
+
+
+def test_nothing_is_known_before_the_first_look() -> None:
+    """An entry is there at once, and says that nobody looked yet."""
+    watcher = Watcher(1.0, 1.0)
+    assert watcher.scraper.readings() == {}
+    with server(lambda connection: None) as endpoint:
+        watcher.scraper.watch({"a": Target(endpoint)})
+        watcher.scraper.start()
+        first = watcher.until(lambda r: True)
+        assert isinstance(first.live, Unknown)
+        watcher.scraper.close()
+
+
+def test_a_death_between_two_looks_is_noticed_at_once() -> None:
+    """The kept connection ends: known gone within 300 ms, though the next look is 30 s away."""
+    with (
+        FakeTriton() as triton,
+        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+    ):
+        watcher.until(is_live)
+        watcher.woken.clear()
+        began_s = time.monotonic()
+        triton.crash()
+        assert watcher.woken.wait(DEADLINE_S)
+        took_s = time.monotonic() - began_s
+        reading = watcher.until(is_gone)
+        assert "connection refused" in reading.gone
+        assert "connection refused" in reason(reading.live)
+        assert took_s < 0.3
+
+
+def test_dropped_connections_alone_are_no_death() -> None:
+    """Something between closed them: looked again at once, and all is well."""
+    with (
+        FakeTriton() as triton,
+        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+    ):
+        watcher.until(is_live)
+        looks = triton.looks
+        triton.drop_connections()
+        watcher.until(lambda r: triton.looks >= looks + 3)
+        assert is_live(watcher.until(is_live))
+        assert not watcher.until(lambda r: True).gone
+
+
+def test_a_server_that_closes_after_each_answer_is_not_asked_in_a_hurry() -> None:
+    """One hurried look an interval, no hot loop."""
+    count = 0
+    pause = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        nonlocal count
+        count += 1
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with (
+        server(serve) as endpoint,
+        watching(interval_s=0.2, a=Target(endpoint)) as watcher,
+    ):
+        watcher.until(lambda r: count > 0)
+        pause.wait(1.0)
+        assert count < 60  # 5 intervals, 3 questions each, at most each look doubled
+
+
+def test_refused_is_gone_and_wakes_the_control_thread() -> None:
+    """Nothing listens: certain, and said at once."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with watching(interval_s=30.0, a=Target(Endpoint("127.0.0.1", port, 1, port))) as watcher:
+        assert watcher.woken.wait(DEADLINE_S)
+        reading = watcher.until(is_gone)
+        assert reading.gone == f"connection refused by 127.0.0.1:{port}"
+        assert "connection refused" in reason(reading.metrics["executing"])
+
+
+def test_a_name_that_refuses_at_each_of_its_addresses_is_gone() -> None:
+    """``localhost`` may be two addresses."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with watching(a=Target(Endpoint("localhost", port, 1, port))) as watcher:
+        assert "connection refused" in watcher.until(is_gone).gone
+
+
+def test_one_that_hangs_is_unknown_and_not_gone_and_delays_nobody() -> None:
+    """A time-out says nothing about death; the neighbour is read all the while."""
+    with FakeTriton() as stuck, FakeTriton() as well:
+        stuck.hang()
+        targets = {"a": Target(stuck.endpoint), "b": Target(well.endpoint)}
+        with watching(timeout_s=0.3, **targets) as watcher:
+            looks = well.looks
+            reading = watcher.until(lambda r: isinstance(r.live, Unknown) and "0.3" in r.live.reason)
+            assert "no answer for 0.3 s" in reason(reading.live)
+            assert not reading.gone
+            assert well.looks - looks >= 6
+            assert is_live(watcher.until(is_live, of="b"))
+            stuck.thaw()
+            watcher.until(is_live)
+
+
+def test_hanging_metrics_delay_no_health() -> None:
+    """The two ports stand for themselves."""
+    with FakeTriton() as triton, FakeTriton() as stuck:
+        stuck.hang()
+        mixed = Endpoint("127.0.0.1", triton.endpoint.http_port, 1, stuck.endpoint.metrics_port)
+        with watching(timeout_s=0.3, a=Target(mixed)) as watcher:
+            reading = watcher.until(lambda r: "pending" in r.metrics)
+            assert is_live(reading)
+            assert "no answer" in reason(reading.metrics["pending"])
+            assert "no answer" in reason(reading.busy)
+
+
+def test_an_answer_that_is_slow_but_in_time_counts() -> None:
+    """Slow is not silent."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        triton.state.delay_s = 0.1
+        watcher.until(is_live)
+
+
+def test_chunked_answers_are_understood() -> None:
+    """A proxy in between may re-frame what Triton sends."""
+    with FakeTriton() as triton:
+        triton.state.chunked = True
+        with watching(a=Target(triton.endpoint)) as watcher:
+            reading = watcher.until(lambda r: is_live(r) and "pending" in r.metrics)
+            assert isinstance(reading.models, Known)
+            assert isinstance(reading.metrics["pending"], Known)
+
+
+def test_garbage_is_unknown_with_what_came() -> None:
+    """Something else listens there."""
+    with FakeTriton() as triton:
+        triton.state.garbage = b"SSH-2.0-OpenSSH_9.6\r\n"
+        with watching(a=Target(triton.endpoint)) as watcher:
+            reading = watcher.until(lambda r: "HTTP" in getattr(r.live, "reason", ""))
+            assert "does not speak HTTP: not HTTP: b'SSH-2.0" in reason(reading.live)
+            assert not reading.gone
+
+
+def test_metrics_that_are_no_metrics_are_unknown() -> None:
+    """HTTP 200 with something else as body."""
+    with FakeTriton() as triton:
+        triton.state.metrics = b"<html>hello</html>"
+        with watching(a=Target(triton.endpoint)) as watcher:
+            reading = watcher.until(lambda r: "pending" in r.metrics)
+            assert isinstance(reading.metrics["pending"], Unknown)
+
+
+def test_a_server_that_is_not_live_is_known_to_be_not_live() -> None:
+    """400 is an answer."""
+    with FakeTriton() as triton:
+        triton.state.live = False
+        with watching(a=Target(triton.endpoint)) as watcher:
+            watcher.until(lambda r: isinstance(r.live, Known) and not r.live.value)
+
+
+def test_a_connection_taken_and_closed_without_answer_is_gone() -> None:
+    """So does a Triton that ends: new connections are reset while old ones are served."""
+    with server(lambda connection: None) as endpoint, watching(a=Target(endpoint)) as watcher:
+        assert "closed the connection" in watcher.until(is_gone).gone
+
+
+def test_loading_is_seen_and_a_change_wakes() -> None:
+    """READY is told when it happens, not at the next tick."""
+    with FakeTriton(FakeModel("slow", load_s=0.3)) as triton:
+        with watching(a=Target(triton.endpoint)) as watcher:
+            watcher.until(lambda r: "LOADING" in str(r.models))
+            watcher.woken.clear()
+            assert watcher.woken.wait(DEADLINE_S)
+            watcher.until(lambda r: "READY" in str(r.models))
+
+
+def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
+    """Not while one is LOADING; then each request once, and warm."""
+    with FakeTriton("echo", FakeModel("slow", load_s=0.3)) as triton:
+        target = Target(triton.endpoint, warmup=(ECHO, ECHO))
+        with watching(a=target) as watcher:
+            assert not watcher.until(lambda r: "LOADING" in str(r.models)).warm
+            assert triton.requests == []
+            watcher.until(lambda r: r.warm)
+            looks = triton.looks
+            watcher.until(lambda r: triton.looks > looks + 6)
+    assert [path for _, path, _ in triton.requests] == [ECHO.path, ECHO.path]
+
+
+def test_a_warm_up_that_fails_leaves_it_cold_with_the_reason() -> None:
+    """The answer of Triton is shown."""
+    wrong = WarmupRequest("/v2/models/nothing/infer")
+    with FakeTriton() as triton:
+        with watching(a=Target(triton.endpoint, warmup=(wrong,))) as watcher:
+            reading = watcher.until(lambda r: r.cold != "")
+            assert not reading.warm
+            assert "POST /v2/models/nothing/infer: 404" in reading.cold
+            assert "unknown model" in reading.cold
+
+
+def test_a_leaving_instance_is_let_go_on_http_and_still_watched() -> None:
+    """Its exit waits for no connection of ours, and its end is told by the metrics port."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(lambda r: is_live(r) and "pending" in r.metrics)
+        assert triton.http_connections == 1
+        watcher.scraper.watch({"a": Target(triton.endpoint, leaving=True)})
+        watcher.until(lambda r: triton.http_connections == 0)
+        watcher.until(lambda r: "leaves" in str(r.live))
+        assert triton.exit(timeout_s=5.0)
+        assert "connection refused" in watcher.until(is_gone).gone
+
+
+def test_a_held_connection_delays_the_exit_of_one_that_does_not_leave() -> None:
+    """Why ``leaving`` exists: this is what Triton 2.51 does."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        assert not triton.exit(timeout_s=0.2)
+
+
+def test_leaving_can_be_taken_back() -> None:
+    """A drain that is cancelled: health is asked again."""
+    with FakeTriton() as triton:
+        with watching(a=Target(triton.endpoint, leaving=True)) as watcher:
+            watcher.until(lambda r: "pending" in r.metrics)
+            watcher.scraper.watch({"a": Target(triton.endpoint)})
+            watcher.until(is_live)
+
+
+def test_what_is_not_watched_any_more_is_let_go() -> None:
+    """Its reading vanishes and its connections end."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        watcher.scraper.watch({"b": Target(triton.endpoint)})
+        watcher.until(is_live, of="b")
+        assert set(watcher.scraper.readings()) == {"b"}
+        watcher.until(lambda r: triton.http_connections == 1, of="b")
+
+
+def test_a_moved_endpoint_is_looked_at_anew() -> None:
+    """Nothing of the old place is kept."""
+    with FakeTriton("old") as old, FakeTriton("new") as new:
+        with watching(a=Target(old.endpoint)) as watcher:
+            watcher.until(lambda r: "old" in str(r.models))
+            watcher.scraper.watch({"a": Target(new.endpoint)})
+            watcher.until(lambda r: "new" in str(r.models))
+
+
+def test_a_picture_of_readings_never_changes() -> None:
+    """Readers may keep it; writing to it is an error."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        picture = watcher.scraper.readings()
+        before = dict(picture)
+        looks = triton.looks
+        watcher.until(lambda r: triton.looks > looks + 6)
+        assert picture == before
+        with pytest.raises(TypeError):
+            picture["a"] = before["a"]  # type: ignore[index]
+
+
+def test_an_error_of_ours_is_counted_and_shown_and_does_not_end_the_others() -> None:
+    """A host that is no host at all breaks its own lines only."""
+    broken = Target(Endpoint("a" * 70 + ".x", 1, 1, 1))
+    watcher = Watcher(0.05, 1.0)
+    watcher.scraper.start()
+    try:
+        with FakeTriton() as triton:
+            watcher.scraper.watch({"a": broken, "b": Target(triton.endpoint)})
+            reading = watcher.until(lambda r: "error in the scraper" in str(r.live))
+            assert "UnicodeError" in reason(reading.live)
+            watcher.until(lambda r: watcher.scraper.crashes >= 4)
+            watcher.until(is_live, of="b")
+    finally:
+        watcher.scraper.close()
+
+
+def test_close_ends_the_thread_within_a_second_whatever_hangs() -> None:
+    """Twice, and before the start, too."""
+    with FakeTriton() as triton:
+        triton.hang()
+        watcher = Watcher(0.05, 30.0)
+        watcher.scraper.start()
+        watcher.scraper.watch({"a": Target(triton.endpoint, warmup=(ECHO,))})
+        watcher.until(lambda r: True)
+        began_s = time.monotonic()
+        watcher.scraper.close()
+        watcher.scraper.close()
+        watcher.scraper.watch({})
+        assert time.monotonic() - began_s < 1.0
+        assert "scraper" not in {thread.name for thread in threading.enumerate()}
+    Watcher(1.0, 1.0).scraper.close()
+
+
+def test_a_large_text_does_not_hold_up_the_others() -> None:
+    """Five megabytes are read in pieces."""
+    with FakeTriton() as large, FakeTriton() as small:
+        line = 'nv_inference_count{model="m%d",version="1"} 1\n'
+        large.state.metrics = "".join(line % n for n in range(100_000)).encode()
+        targets = {"a": Target(large.endpoint), "b": Target(small.endpoint)}
+        with watching(**targets) as watcher:
+            watcher.until(lambda r: "pending" in r.metrics)
+            watcher.until(is_live, of="b")
