@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
-from fake_master import EPOCH, TOKEN, FakeMaster, event, instance, snapshot
+from fake_master import EPOCH, TOKEN, FakeAuthorizer, FakeMaster, event, instance, snapshot
 
 from tarn.domain import Acknowledge, Adapt, Applied, Drain, PauseScaling, Scale, Verdict
 from tarn.errors import (
@@ -24,7 +24,6 @@ from tarn.follow import Api, Message, reach
 from tarn.http.gate import DirectGate
 from tarn.http.server import Server
 from tarn.interfaces import ClusterRef
-from fake_master import FakeAuthorizer
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
 
 def test_refusals_and_conflicts_are_our_own_errors(api: Api, master: FakeMaster) -> None:
     """Class, code and attributes survive the wire."""
-    with pytest.raises(RefusedError, match="above replicas.max = 8"):
+    with pytest.raises(RefusedError, match=r"above replicas\.max = 8"):
         api.scale(9)
     with pytest.raises(ConflictError) as conflict:
         api.scale(3, if_match=1)

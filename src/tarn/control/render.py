@@ -20,8 +20,16 @@ QUEUE_CAPACITY = 16
 
 _PROCESS = frozenset({State.STARTING, State.READY, State.DRAINING})
 _GPU_SIGNAL = re.compile(
-    r'gpu_(?P<what>utilization|memory_used|memory_total)\{gpu(?:_uuid)?="(?P<gpu>[^"]*)"\}'
+    r'(?P<what>gpu_(?:utilization|memory_used_bytes|memory_total_bytes))(?:\{gpu="(?P<gpu>[^"]*)"\})?'
 )
+_GPU_FAMILIES = (
+    ("gpu_utilization", "tarn_gpu_utilization", "GPU utilization, 0 to 1."),
+    ("gpu_memory_used_bytes", "tarn_gpu_memory_used", "GPU memory in use, bytes."),
+    ("gpu_memory_used_bytes", "tarn_gpu_memory_used_bytes", "GPU memory in use, bytes."),
+    ("gpu_memory_total_bytes", "tarn_gpu_memory_total_bytes", "GPU memory, bytes."),
+)
+_ALL_GPUS = "all"
+"""The label where only one number for all GPUs of an instance is known."""
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 Labels = tuple[tuple[str, str], ...]
@@ -185,22 +193,21 @@ def _gpus(held: Held) -> Iterator[_Family]:
         for what, gpu, value in _gpu_samples(reading.metrics if reading else {}):
             labels = (*_place(instance), ("gpu", gpu))
             found.setdefault(what, []).append((labels, value))
-    helps = {
-        "utilization": ("GPU utilization, 0 to 1.", ("tarn_gpu_utilization",)),
-        "memory_used": (
-            "GPU memory in use, bytes.",
-            ("tarn_gpu_memory_used", "tarn_gpu_memory_used_bytes"),
-        ),
-        "memory_total": ("GPU memory, bytes.", ("tarn_gpu_memory_total_bytes",)),
-    }
-    for what, (text, names) in helps.items():
-        for name in names:
-            yield _Family(name, "gauge", text, tuple(found.get(what, ())))
+    for what, name, text in _GPU_FAMILIES:
+        yield _Family(name, "gauge", text, tuple(found.get(what, ())))
 
 
 def _gpu_samples(metrics: Mapping[str, object]) -> Iterable[tuple[str, str, float]]:
-    """Yield (what, gpu, value) of signals named ``gpu_<what>{gpu="<uuid>"}``."""
+    """Yield (what, gpu, value) of signals named ``gpu_<what>{gpu="<uuid>"}``.
+
+    A signal without the label is the number for all GPUs, and counts where no GPU has its own.
+    """
+    found: dict[tuple[str, str], float] = {}
     for signal, sample in metrics.items():
         match = _GPU_SIGNAL.fullmatch(signal)
         if match and isinstance(sample, Known):
-            yield match["what"], match["gpu"], sample.value
+            found[match["what"], match["gpu"] or _ALL_GPUS] = sample.value
+    single = {what for what, gpu in found if gpu != _ALL_GPUS}
+    for (what, gpu), value in found.items():
+        if gpu != _ALL_GPUS or what not in single:
+            yield what, gpu, value

@@ -24,7 +24,7 @@ VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
 Body = Mapping[str, object]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LONGEST_S = 366 * 86400.0
 _MOST = 2**31
@@ -107,7 +107,8 @@ def _only(body: Body, *fields: str) -> None:
     for key in body:
         if key not in fields:
             right = f"one of: {', '.join(fields)}" if fields else "an empty object"
-            raise _wrong(_shown(key).strip("'"), "is not a field of this request", right)
+            where = key if key.isidentifier() else _shown(key)
+            raise _wrong(where, "is not a field of this request", right)
 
 
 def _whole(body: Body, field: str) -> int | None:
@@ -140,4 +141,8 @@ def _sessions(body: Body) -> tuple[tuple[str, int], ...]:
     value = body.get("sessions", {})
     if not isinstance(value, Mapping):
         raise _wrong("sessions", f"= {_shown(value)}", "an object: instance id to open sessions")
-    return tuple(sorted((key, _whole(value, key) or 0) for key in value))
+    return tuple(sorted((key, _open_sessions(key, count)) for key, count in value.items()))
+
+
+def _open_sessions(instance_id: str, count: object) -> int:
+    return _whole({f"sessions.{instance_id}": count}, f"sessions.{instance_id}") or 0

@@ -24,7 +24,7 @@ def _three() -> Snapshot:
     gpu = {
         'gpu_utilization{gpu="GPU-1"}': 0.95,
         'gpu_utilization{gpu="GPU-2"}': 0.05,
-        'gpu_memory_used{gpu="GPU-1"}': 8e9,
+        'gpu_memory_used_bytes{gpu="GPU-1"}': 8e9,
         "gpu_utilization": 0.5,
     }
     return attrs.evolve(
@@ -62,8 +62,20 @@ def test_the_seed_names_are_there_with_their_labels() -> None:
     ]
 
 
+def test_one_number_for_all_gpus_is_labelled_so() -> None:
+    """Where a scrape tells no GPUs apart, ``gpu`` is ``all``; else the sum is left out."""
+    picture = attrs.evolve(
+        snapshot(instance(1)),
+        readings={"llama-0001": reading(1, gpu_utilization=0.5, gpu_memory_used_bytes=8e9)},
+    )
+    labels = {"container_id": "40001", "host": "127.0.0.1", "gpu": "all"}
+    assert _samples(picture)["tarn_gpu_utilization"] == [(labels, 0.5)]
+    assert _samples(picture)["tarn_gpu_memory_used"] == [(labels, 8e9)]
+    assert len(_samples(_three())["tarn_gpu_utilization"]) == 2
+
+
 def test_each_family_is_declared_once() -> None:
-    """promtool refuses a second HELP or TYPE, and a TYPE after its samples."""
+    """Promtool refuses a second HELP or TYPE, and a TYPE after its samples."""
     lines = render_metrics(_three()).decode().splitlines()
     declared = Counter(line.split()[2] for line in lines if line.startswith("# TYPE"))
     assert set(declared.values()) == {1}

@@ -52,7 +52,13 @@ instances = st.builds(
     suspect=names,
 )
 signals = st.sampled_from(
-    ["pending", "gpu_utilization", 'gpu_utilization{gpu="GPU-1"}', 'gpu_memory_used{gpu="é"}', "x"]
+    [
+        "pending",
+        "gpu_utilization",
+        'gpu_utilization{gpu="GPU-1"}',
+        'gpu_memory_used_bytes{gpu="é"}',
+        "x",
+    ]
 )
 readings = st.builds(
     Reading,

@@ -1,0 +1,149 @@
+"""How fast ``/instances`` is answered while the control thread is busy."""
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import attrs
+from bench.row import Row
+from fake_master import TOKEN, FakeMaster, instance, reading, snapshot
+
+from tarn.control.render import render_metrics
+
+ROUNDS = 5
+INSTANCES = 100
+RATE = 200
+JAVA = "Java TARN"
+JAVA_P50_MS, JAVA_RATE = 44.0, 179.0
+
+
+class BusyControl:
+    """A control thread that burns 20 ms of each 100 ms, and publishes as a real one does."""
+
+    def __init__(self, master: FakeMaster) -> None:
+        self._master = master
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="busy-control")
+        self._interval_s = sys.getswitchinterval()
+
+    def __enter__(self) -> Self:
+        sys.setswitchinterval(0.0005)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._end.set()
+        self._thread.join(timeout=5)
+        sys.setswitchinterval(self._interval_s)
+
+    def _run(self) -> None:
+        while not self._end.wait(0.08):
+            start_s = time.perf_counter()
+            self._master.publish(at=time.time())
+            while time.perf_counter() - start_s < 0.02:
+                pass
+
+
+def instances_rows() -> list[Row]:
+    """Measure ``/instances`` at one and eight connections, closed loop and 200 a second."""
+    fleet = tuple(instance(number) for number in range(INSTANCES))
+    readings = {i.id: reading(1, pending=1.0) for i in fleet}
+    rows = []
+    with (
+        FakeMaster(attrs.evolve(snapshot(*fleet), readings=readings)) as master,
+        BusyControl(master),
+    ):
+        for connections in (1, 8):
+            rows += _closed(master, connections)
+            rows += _opened(master, connections)
+    return rows
+
+
+def render_rows() -> list[Row]:
+    """Measure ``/metrics`` of a hundred instances, made once per tick on the control thread."""
+    fleet = tuple(instance(number) for number in range(INSTANCES))
+    readings = {i.id: reading(1, pending=1.0, gpu_utilization=0.5) for i in fleet}
+    picture = attrs.evolve(snapshot(*fleet), readings=readings)
+    took_s = []
+    for _ in range(ROUNDS):
+        start_s = time.perf_counter()
+        render_metrics(picture)
+        took_s.append(time.perf_counter() - start_s)
+    return [Row(f"/metrics of {INSTANCES} instances made", _ms(took_s), "ms", aim=10.0)]
+
+
+def _closed(master: FakeMaster, connections: int) -> list[Row]:
+    seconds = 1.0
+    rounds = [_round(master, connections, seconds)["took_s"] for _ in range(ROUNDS)]
+    name = f"/instances, {connections} connection(s), closed loop"
+    rate = statistics.median(len(took_s) / seconds for took_s in rounds)
+    # Eight connections in a closed loop keep the server saturated: watched, without an aim.
+    aims = (5.0, 20.0) if connections == 1 else (None, None)
+    return [
+        *_percentiles(name, rounds, aims),
+        Row(f"{name}, rate", rate, "requests/s", None, JAVA, JAVA_RATE),
+    ]
+
+
+def _opened(master: FakeMaster, connections: int) -> list[Row]:
+    rounds = [_round(master, connections, 2.0, RATE) for _ in range(ROUNDS)]
+    name = f"/instances, {connections} connection(s), {RATE}/s"
+    late_s = [_quantile(one["late_s"], 0.99) for one in rounds]
+    return [
+        *_percentiles(name, [one["took_s"] for one in rounds], (5.0, 20.0)),
+        Row(f"{name}, lateness of the generator p99", _ms(late_s), "ms"),
+    ]
+
+
+def _percentiles(
+    name: str, rounds: list[list[float]], aims: tuple[float | None, float | None]
+) -> list[Row]:
+    p50_s = [_quantile(took_s, 0.5) for took_s in rounds]
+    p99_s = [_quantile(took_s, 0.99) for took_s in rounds]
+    return [
+        Row(f"{name}, p50", _ms(p50_s), "ms", aims[0], JAVA, JAVA_P50_MS),
+        Row(f"{name}, p99", _ms(p99_s), "ms", aims[1]),
+    ]
+
+
+def _round(
+    master: FakeMaster, connections: int, seconds: float, rate: int | None = None
+) -> Mapping[str, list[float]]:
+    order = {
+        "path": "/instances",
+        "port": master.server.port,
+        "api_token": TOKEN.decode(),
+        "connections": connections,
+        "seconds": seconds,
+        "rate": rate,
+    }
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("load_http.py"))],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        timeout=seconds + 30,
+        check=True,
+    )
+    answer: Mapping[str, list[float]] = json.loads(done.stdout)
+    return answer
+
+
+def _quantile(values: list[float], part: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def _ms(seconds: list[float]) -> float:
+    return statistics.median(seconds) * 1e3
+
+
+if __name__ == "__main__":
+    for row in (*instances_rows(), *render_rows()):
+        sys.stdout.write(f"{row.name}: {row.value:.2f} {row.unit} (aim {row.aim})\n")
