@@ -5,6 +5,7 @@ import click
 from tarn.cli.options import cluster_option, pass_around
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster, Surroundings, choose
+from tarn.errors import NotFoundError
 
 
 @click.command("down")
@@ -16,8 +17,13 @@ def command(around: Surroundings, *, name: str | None, timeout: str) -> None:
 
     A master that does not answer for 10 s is ended by force, and said so. Twice is no error.
     """
+    try:
+        meant = name or choose(around)
+    except NotFoundError:
+        click.echo("no cluster is running")
+        return
     talk = Talk()
-    cluster = Cluster.named(name or choose(around), around)
+    cluster = Cluster.named(meant, around)
     try:
         done = cluster.down(timeout, talk)
     finally:

@@ -39,7 +39,7 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
             last = link.ask(lambda api: api.status())
             heard_s = clock.now_s()
             hear(Progress("draining", f"{len(last.get('instances', ()))} instances left"))
-        except (NotFoundError, UnreachableError):
+        except (NotFoundError, UnreachableError, TimedOutError):
             hear(Progress("draining", "waiting for the master to end"))
             if clock.now_s() - heard_s >= SILENT_AFTER_S:
                 return _by_force(link, ref)

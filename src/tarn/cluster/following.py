@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
-from tarn.errors import UnreachableError
+from tarn.errors import TimedOutError, UnreachableError
 from tarn.follow import Api, Message
 
 __all__ = ["follow_events", "follow_lines"]
@@ -30,7 +30,7 @@ def follow_events(
             for message in _stream(link, last, stop):
                 last, lost_s = message.id or last, surroundings.clock.now_s()
                 yield message
-        except UnreachableError:
+        except (UnreachableError, TimedOutError):
             if surroundings.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
                 raise
             link.close()  # so that the next question looks for the master again

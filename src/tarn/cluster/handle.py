@@ -18,7 +18,7 @@ from tarn.cluster.span import seconds
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
-from tarn.errors import NotFoundError, UnreachableError
+from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
 
@@ -268,8 +268,14 @@ class Cluster:
         """
         try:
             return self._link.ask(lambda api: api.status())
-        except UnreachableError:
-            left = masterless(self._name, self._link.find())
+        except (UnreachableError, TimedOutError) as error:
+            ref = self._link.find()
+            if ref is None:
+                raise NotFoundError(
+                    f"cluster '{self._name}' does not run any more: no master, and no instance",
+                    next_step=f"`tarn up` starts it again; its logs are in {self._directory}/logs.",
+                ) from error
+            left = masterless(self._name, ref)
             if left is None:
                 raise
             return left

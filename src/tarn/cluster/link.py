@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from tarn.cluster.entries import reference
 from tarn.cluster.surroundings import Surroundings
-from tarn.errors import NotFoundError, TarnError, UnreachableError
+from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.follow import Api
 from tarn.interfaces import ClusterRef, Deployer
 
@@ -59,11 +59,12 @@ class Link:
         Raises:
             NotFoundError: There is no such cluster.
             UnreachableError: There is one, and its master does not answer.
+        TimedOutError: Its master took the question, and does not answer it.
         """
         if self._api is not None:
             try:
                 return question(self._api)
-            except UnreachableError:
+            except (UnreachableError, TimedOutError):
                 before = self._url
                 if self._address() == before:
                     raise

@@ -10,8 +10,8 @@ __all__ = ["masterless"]
 
 
 def masterless(name: str, ref: ClusterRef | None) -> Mapping[str, Any] | None:
-    """Return a status made from *ref* alone; None when it says nothing of the instances."""
-    if ref is None or ref.url is not None or not (ref.orphans or ref.note):
+    """Return a status made from *ref* alone; None when it does not say that instances serve."""
+    if ref is None or not ref.orphans:
         return None
     count = len(ref.orphans)
     serve, them = (
@@ -22,7 +22,7 @@ def masterless(name: str, ref: ClusterRef | None) -> Mapping[str, Any] | None:
         "name": name,
         "runtime": ref.runtime,
         "state": str(ClusterState.DEGRADED),
-        "reason": f"no master; {serve}; `tarn up` takes {them} over" if count else ref.note,
+        "reason": f"no master; {serve}; `tarn up` takes {them} over",
         "code": "TARN-4003",
         "epoch": str(ref.epoch),
         "desired": count,

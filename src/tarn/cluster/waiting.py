@@ -35,7 +35,7 @@ class Goal:
         if self.ready is not None:
             return bool(status["ready"] >= self.ready)
         serves = status["state"] in (ClusterState.READY, ClusterState.DEGRADED)
-        return bool(serves and status["ready"] >= status["desired"])
+        return bool(serves and status["ready"] >= status["desired"] >= _least(status))
 
     def hopeless(self, status: Mapping[str, Any]) -> bool:
         """Say whether *status* will not become the goal by waiting."""
@@ -71,7 +71,7 @@ def wait_until(
     while True:
         try:
             status = link.ask(lambda api: api.status())
-        except UnreachableError as error:
+        except (UnreachableError, TimedOutError) as error:
             why = (str(error),)
             hear(Progress("launching", "waiting for the master to answer"))
         except NotFoundError:
@@ -87,6 +87,13 @@ def wait_until(
         if clock.now_s() >= until_s:
             raise _too_late(goal, link.name, timeout_s, why)
         surroundings.rest(LOOK_EVERY_S)
+
+
+def _least(status: Mapping[str, Any]) -> int:
+    """Return the smallest size that can be meant: a master that has not decided yet says 0."""
+    limits = status.get("limits") or {}
+    least, ceiling = limits.get("min", 0), limits.get("ceiling")
+    return int(least if ceiling is None else min(least, ceiling))
 
 
 def _too_late(goal: Goal, name: str, timeout_s: float, why: tuple[str, ...]) -> TimedOutError:

@@ -276,6 +276,8 @@ def test_down_twice_is_no_error(tarn, running):
     assert tarn("down")[:2] == (0, "cluster 'demo' ended\n")
     assert tarn("down")[:2] == (0, "cluster 'demo' is not running\n")
     assert tarn("status")[0] == 3
+    Path("tarn.yaml").unlink()
+    assert tarn("down")[:2] == (0, "no cluster is running\n")
 
 
 def test_down_says_that_it_used_force(tarn, running):

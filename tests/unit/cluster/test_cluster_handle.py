@@ -151,6 +151,16 @@ def test_counts_a_degraded_cluster_that_serves_as_reached(running):
         found(running).wait(timeout=0, state="ready")
 
 
+def test_does_not_take_an_undecided_master_for_a_served_fleet(running):
+    """Nothing of nothing is ready only where the limits allow nothing."""
+    nothing = {**status("ready"), "desired": 0, "ready": 0, "instances": []}
+    running.statuses = [nothing, status("ready", (instance(1),))]
+    found(running).wait()
+    assert running.clock.now_s() > 100.0
+    running.statuses = [{**nothing, "limits": {"min": 0, "max": 5, "ceiling": None}}]
+    found(running).wait(timeout=0)
+
+
 def test_gives_up_waiting_with_the_reason(running):
     """The deadline is sharp, and the message says what is missing."""
     running.statuses = [status("starting", (instance(1, "starting", reason="loads"),))]
@@ -207,6 +217,20 @@ def test_ends_by_force_what_does_not_answer(running):
     assert "by force" in found(running).down()
     assert 10 <= running.clock.now_s() - began_s < 11
     assert running.verbs() == ["end"]
+
+
+def test_ends_by_force_a_master_that_hangs(running):
+    """A stopped master takes the connection and never answers: that is silence too."""
+    running.answers = {URL: TimedOutError("no answer within the time limit", where=URL)}
+    assert "by force" in found(running).down()
+
+
+def test_says_that_a_cluster_is_gone(running):
+    """The reference of a fleet that died with its machine names nothing that runs."""
+    running.answers = {}
+    running.ref = None
+    with pytest.raises(NotFoundError, match="no instance"):
+        found(running).status()
 
 
 def test_does_not_use_force_on_what_still_drains(running):
