@@ -30,11 +30,11 @@ def is_junk(name: str) -> bool:
     return name.startswith(".") or name in _JUNK or name.endswith(_JUNK_SUFFIXES)
 
 
-def listing(path: Path) -> tuple[str, ...]:
+def listing(path: Path, most: int = MOST_ENTRIES) -> tuple[str, ...]:
     """Return the files below *path* as relative POSIX paths, sorted, without junk.
 
     A directory without files appears with a trailing slash. Links are followed, but no directory
-    is entered twice on one way down, so that links in a circle end. Ends after ``MOST_ENTRIES``.
+    is entered twice on one way down, so that links in a circle end. Ends after *most*.
 
     Raises:
         OSError: A directory cannot be read.
@@ -42,7 +42,7 @@ def listing(path: Path) -> tuple[str, ...]:
     found: list[str] = []
     for entry in _walk(path):
         found.append(entry)
-        if len(found) >= MOST_ENTRIES:
+        if len(found) >= most:
             break
     return tuple(sorted(found))
 

@@ -1,0 +1,10 @@
+"""Sphinx: `nox -s documentation`; warnings are errors."""
+
+project = "TARN"
+copyright = "TARN contributors"  # noqa: A001 (Sphinx's name)
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "TARN"
