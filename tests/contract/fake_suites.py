@@ -21,8 +21,10 @@ __all__ = [
     "FakeStorageSuite",
 ]
 
-_QUICK_S = 0.5
-"""A fake answers at once, and so must not be waited for long."""
+_QUICK_S = 0.05
+"""A fake has done it before the first look, so a second look is one too many."""
+_ANSWER_S = 0.5
+"""The mutants that block do so for longer than this."""
 
 
 class FakeClockSuite(contracts.ClockContract):
@@ -40,6 +42,7 @@ class FakeRuntimeSuite(contracts.RuntimeContract):
     kind = fakes.FakeRuntime
     settings = {"broken": ("bbbbbbbbbbbb",)}
     within_s = _QUICK_S
+    answer_within_s = _ANSWER_S
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_runtime_factory(runtime=self.kind)
@@ -92,6 +95,7 @@ class FakeStorageSuite(contracts.StorageContract):
 
 class FakeDiscoverySuite(contracts.DiscoveryContract):
     kind = fakes.FakeDiscovery
+    answer_within_s = _ANSWER_S
 
     def setup_method(self) -> None:
         self.registry = fakes.FakeRegistry()
@@ -107,6 +111,7 @@ class FakeDiscoverySuite(contracts.DiscoveryContract):
 
 class FakeAuthorizerSuite(contracts.AuthorizerContract):
     kind = fakes.FakeAuthorizer
+    answer_within_s = _ANSWER_S
     settings = {"allow": (("ops", "*"), ("alice", "infer"), ("*", "status"))}
 
     def setup_method(self) -> None:
@@ -115,6 +120,7 @@ class FakeAuthorizerSuite(contracts.AuthorizerContract):
 
 class FakePolicySuite(contracts.ScalingPolicyContract):
     kind = fakes.FakePolicy
+    answers_within_s = _ANSWER_S
     signals = ("load",)
 
     def setup_method(self) -> None:
@@ -136,6 +142,7 @@ class FakeSecretStoreSuite(contracts.SecretStoreContract):
 
 class FakeSignalSuite(contracts.SignalContract):
     kind = fakes.FakeSignal
+    answers_within_s = _ANSWER_S
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_signal_factory(self.kind)
@@ -143,6 +150,7 @@ class FakeSignalSuite(contracts.SignalContract):
 
 class FakeCeilingSourceSuite(contracts.CeilingSourceContract):
     kind = fakes.FakeCeilingSource
+    answer_within_s = _ANSWER_S
     within_s = _QUICK_S
 
     def setup_method(self) -> None:

@@ -3,7 +3,7 @@
 import inspect
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,14 @@ def promises(suite: type) -> tuple[str, ...]:
     return tuple(names)
 
 
-def broken_promises(suite: type) -> Iterator[tuple[str, BaseException]]:
-    """Yield the name and the error of each test of *suite* that fails; lazily."""
-    for name in promises(suite):
+def broken_promises(
+    suite: type, only: Iterable[str] | None = None
+) -> Iterator[tuple[str, BaseException]]:
+    """Yield the name and the error of each test of *suite* that fails; lazily.
+
+    *only* names the tests to run; None: all of them.
+    """
+    for name in promises(suite) if only is None else only:
         error = _run(suite, name)
         if error is not None:
             yield name, error

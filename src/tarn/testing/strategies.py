@@ -124,7 +124,7 @@ def samples(values: st.SearchStrategy[T]) -> st.SearchStrategy[Sample[T]]:
     return st.builds(Known, values, _seconds) | st.builds(Unknown, _words)
 
 
-numbers = st.floats(0.0, 1e6, allow_nan=False)
+numbers = st.just(0.0) | st.floats(0.0, 1e6, allow_nan=False)
 _causes = st.sampled_from(("policy fake", "scale", "start"))
 decisions = st.builds(
     Decision,

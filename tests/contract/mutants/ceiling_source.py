@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Mapping
 
-import attrs
-
 from tarn.domain import Known, Sample, Unknown
 from tarn.errors import UnreachableError
 from tarn.testing.fakes import FakeCeilingSource
@@ -72,9 +70,7 @@ class GrantsFractions(FakeCeilingSource):
 
     def ceiling(self) -> Sample[int]:
         answer = super().ceiling()
-        return (
-            attrs.evolve(answer, value=float(answer.value)) if isinstance(answer, Known) else answer
-        )
+        return Known(float(answer.value)) if isinstance(answer, Known) else answer  # type: ignore[arg-type]
 
 
 class GrantsLessEachTime(FakeCeilingSource):
@@ -103,11 +99,11 @@ class AnswersANumber(FakeCeilingSource):
 
 
 class WaitsForTheFarm(FakeCeilingSource):
-    """Waits for minutes when the farm is away."""
+    """Waits longer than it may when the farm is away."""
 
     def ceiling(self) -> Sample[int]:
         if self.farm.away:
-            threading.Event().wait(6.0)
+            threading.Event().wait(0.8)
         return super().ceiling()
 
 

@@ -1,6 +1,7 @@
 """Clocks with one fault each."""
 
 import math
+import threading
 
 from tarn.testing.fakes import FakeClock
 
@@ -60,3 +61,22 @@ class StopsAtNothing(FakeClock):
 
     def at(self) -> float:
         return 1_700_000_000.0
+
+
+class HasNoWallTime(FakeClock):
+    """Has one time only."""
+
+    at = None  # type: ignore[assignment]
+
+
+class BelongsToOneThread(FakeClock):
+    """Answers only the thread that made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owner = threading.get_ident()
+
+    def now_s(self) -> float:
+        if threading.get_ident() != self.owner:
+            raise RuntimeError("another thread")
+        return super().now_s()

@@ -94,7 +94,7 @@ class BlocksReaders(FakeDiscovery):
     """Waits for the outside world when asked what it did."""
 
     def applied(self) -> Applied | None:
-        threading.Event().wait(1.5)
+        threading.Event().wait(0.8)
         return super().applied()
 
 
@@ -123,10 +123,10 @@ class ClosesOnce(FakeDiscovery):
 
 
 class ClosesSlowly(FakeDiscovery):
-    """Takes longer than a second to leave."""
+    """Takes longer to leave than it may."""
 
     def close(self, *, withdraw: bool) -> None:
-        threading.Event().wait(1.5)
+        threading.Event().wait(0.8)
         super().close(withdraw=withdraw)
 
 

@@ -44,7 +44,7 @@ class BlocksReaders(FakeRuntime):
     """Waits for the world when facts are read."""
 
     def facts(self) -> tuple[Fact, ...]:
-        threading.Event().wait(1.5)
+        threading.Event().wait(0.8)
         return super().facts()
 
 
@@ -144,10 +144,10 @@ class ClosesOnce(FakeRuntime):
 
 
 class ClosesSlowly(FakeRuntime):
-    """Takes longer than a second to leave."""
+    """Takes longer to leave than it may."""
 
     def close(self) -> None:
-        threading.Event().wait(1.5)
+        threading.Event().wait(0.8)
         super().close()
 
 

@@ -104,7 +104,7 @@ class Thinks(FakePolicy):
 
     def wanted(self, fleet: FleetView) -> Wish:
         if fleet.now_s == 100.0:
-            threading.Event().wait(0.03)
+            threading.Event().wait(0.01)
         return super().wanted(fleet)
 
 

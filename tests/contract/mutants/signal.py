@@ -104,5 +104,5 @@ class Thinks(FakeSignal):
 
     def read(self, samples: Mapping[str, History], window_s: float) -> Sample[float]:
         if any(len(history) == 10 for history in samples.values()):
-            threading.Event().wait(0.03)
+            threading.Event().wait(0.01)
         return super().read(samples, window_s)

@@ -131,3 +131,17 @@ class InventsAKind(FakeStorage):
 
     def resolve(self, uri: str, context: ClientContext) -> Staged:
         return attrs.evolve(super().resolve(uri, context), kind="copied")
+
+
+class RaisesOnNothing(FakeStorage):
+    """Lets a ValueError out when there is nothing to copy."""
+
+    def copy(self, files: dict[str, bytes], place: Path, uri: str) -> None:
+        max(len(text) for text in files.values())
+        super().copy(files, place, uri)
+
+
+class ClaimsAUri(FakeStorage):
+    """Claims what no scheme looks like."""
+
+    schemes = frozenset({"fake://"})

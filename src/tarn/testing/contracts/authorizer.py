@@ -15,7 +15,7 @@ from tarn.testing.wait import within
 __all__ = ["AuthorizerContract"]
 
 _THREADS = 8
-_ANSWER_WITHIN_S = 5.0
+_ALL_WITHIN_S = 60.0
 
 
 class AuthorizerContract:
@@ -23,6 +23,8 @@ class AuthorizerContract:
 
     factory: Factory[Authorizer]
     settings: Mapping[str, Any] = {}
+    answer_within_s: float = 5.0
+    """A caller's deadline."""
     askers: tuple[Principal, ...] = (
         ANONYMOUS,
         Principal("ops", frozenset({"ml-admins"}), "token"),
@@ -34,6 +36,11 @@ class AuthorizerContract:
         """Return the authorizer under test, made by its factory."""
         made = self.factory.settings(**self.settings)
         return self.factory.create(made, master_context(tmp_path / "cluster"))
+
+    def test_answers_in_time(self, tmp_path: Path) -> None:
+        """A caller's deadline is seconds, and a late answer is a no."""
+        authorizer = self.make(tmp_path)
+        _check(within(self.answer_within_s, lambda: authorizer.check(ANONYMOUS, "infer", "ocr")))
 
     def test_answers_every_action_with_a_verdict(self, tmp_path: Path) -> None:
         """Each principal gets an answer with a reason, for unknown actions too."""
@@ -63,17 +70,12 @@ class AuthorizerContract:
         with ThreadPoolExecutor(_THREADS) as pool:
             asked = [pool.submit(self._answers, authorizer) for _ in range(_THREADS * 4)]
             for answers in asked:
-                assert answers.result(_ANSWER_WITHIN_S) == expected
-
-    def test_answers_in_time(self, tmp_path: Path) -> None:
-        """A caller's deadline is seconds, and a late answer is a no."""
-        authorizer = self.make(tmp_path)
-        _check(within(_ANSWER_WITHIN_S, lambda: authorizer.check(ANONYMOUS, "infer", "ocr")))
+                assert answers.result(_ALL_WITHIN_S) == expected
 
     def test_says_whether_it_is_ready(self, tmp_path: Path) -> None:
         """Not being ready has a reason."""
         authorizer = self.make(tmp_path)
-        readiness = within(_ANSWER_WITHIN_S, authorizer.ready)
+        readiness = within(self.answer_within_s, authorizer.ready)
         assert isinstance(readiness, Readiness)
         assert isinstance(readiness.ready, bool)
         assert readiness.ready or readiness.reason.strip()

@@ -1,6 +1,5 @@
 """What a farm's ceiling promises: a number, or the word that the farm does not answer."""
 
-import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ from tarn.testing.wait import until, within
 
 __all__ = ["CeilingSourceContract"]
 
-_ANSWER_WITHIN_S = 5.0
-
 
 class CeilingSourceContract:
     """Set `factory` and `settings`; write `grant` and `go_away` for the farm behind the source."""
@@ -23,12 +20,17 @@ class CeilingSourceContract:
     settings: Mapping[str, Any] = {}
     within_s: float = 10.0
     """How long a change at the farm may take to arrive."""
-    status: Mapping[str, object] = {"name": "alice", "desired": 2, "min": 1, "max": 8}
+    answer_within_s: float = 5.0
+    """How long a call may take, the farm there or away."""
 
     def make(self, tmp_path: Path) -> CeilingSource:
         """Return the source under test, made by its factory."""
         made = self.factory.settings(**self.settings)
         return self.factory.create(made, master_context(tmp_path / "cluster"))
+
+    def status(self) -> dict[str, object]:
+        """Return what the cluster tells the farm."""
+        return {"name": "alice", "desired": 2, "min": 1, "max": 8, "instances": ["fleet-0001"]}
 
     def grant(self, replicas: int) -> None:
         """Let the farm grant *replicas* from now on."""
@@ -58,7 +60,7 @@ class CeilingSourceContract:
         source = self._registered(tmp_path, 3)
         self._becomes(source, 3)
         self.go_away()
-        source.register(self.status)
+        source.register(self.status())
         until(lambda: isinstance(self._ask(source), Unknown), self.within_s, "an unknown ceiling")
         _check(self._ask(source))
 
@@ -66,14 +68,13 @@ class CeilingSourceContract:
         """It is told every few seconds, the same as often as not."""
         source = self._registered(tmp_path, 4)
         for _ in range(5):
-            source.register(self.status)
+            source.register(self.status())
         self._becomes(source, 4)
 
     def test_the_status_is_left_as_it_was(self, tmp_path: Path) -> None:
         """What is registered belongs to the caller."""
         self.grant(2)
-        status = {**copy.deepcopy(dict(self.status)), "instances": ["fleet-0001"]}
-        kept = copy.deepcopy(status)
+        status, kept = self.status(), self.status()
         self.make(tmp_path).register(status)
         assert status == kept
 
@@ -81,17 +82,17 @@ class CeilingSourceContract:
         """Neither call waits longer than a few seconds, the farm there or away."""
         source = self._registered(tmp_path, 3)
         self.go_away()
-        within(_ANSWER_WITHIN_S, lambda: source.register(self.status), "register")
+        within(self.answer_within_s, lambda: source.register(self.status()), "register")
         _check(self._ask(source))
 
     def _registered(self, tmp_path: Path, granted: int) -> CeilingSource:
         self.grant(granted)
         source = self.make(tmp_path)
-        source.register(self.status)
+        source.register(self.status())
         return source
 
     def _ask(self, source: CeilingSource) -> Sample[int]:
-        return within(_ANSWER_WITHIN_S, source.ceiling, "ceiling")
+        return within(self.answer_within_s, source.ceiling, "ceiling")
 
     def _becomes(self, source: CeilingSource, replicas: int) -> None:
         def granted() -> bool:

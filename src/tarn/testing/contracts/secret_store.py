@@ -14,7 +14,7 @@ from tarn.testing.strategies import for_any, texts
 
 __all__ = ["SecretStoreContract"]
 
-_VALUE = "hunter2-ä-\N{SNOWMAN}"
+_VALUE = " hunter2-\u00e4-\N{SNOWMAN} "
 
 
 class SecretStoreContract:

@@ -17,6 +17,7 @@ __all__ = ["SignalContract"]
 
 _METRICS = ("pending", "executing", "requests_total", "queue_us_total")
 _History = tuple[tuple[float, Mapping[str, Sample[float]]], ...]
+_QUESTIONS = 100
 
 
 class SignalContract:
@@ -24,6 +25,8 @@ class SignalContract:
 
     factory: Factory[Signal]
     settings: Mapping[str, Any] = {}
+    answers_within_s: float = 2.0
+    """How long a hundred answers may take."""
     metrics: tuple[str, ...] = ("pending",)
 
     def make(self, tmp_path: Path) -> Signal:
@@ -96,6 +99,11 @@ class SignalContract:
         assert samples == kept
 
     def test_answers_at_once(self, tmp_path: Path) -> None:
-        """A hundred questions take no two seconds."""
+        """A hundred questions are answered in two seconds."""
         signal, samples = self.make(tmp_path), {"fleet-0001": self.history()}
-        within(2.0, lambda: [signal.read(samples, 30.0) for _ in range(100)], "a hundred answers")
+
+        def ask() -> None:
+            for _ in range(_QUESTIONS):
+                signal.read(samples, 30.0)
+
+        within(self.answers_within_s, ask, "a hundred answers")

@@ -139,11 +139,13 @@ class StorageContract:
     def test_two_at_once_both_get_all_of_it(self, tmp_path: Path) -> None:
         """Two starts on one machine share a cache: nobody sees half a copy."""
         uri = self.place(tmp_path, REPOSITORY)
+
+        def resolve() -> None:
+            self._holds(self._resolve(tmp_path, uri), REPOSITORY)
+
         with ThreadPoolExecutor(4) as pool:
-            asked = [pool.submit(self._resolve, tmp_path, uri) for _ in range(4)]
-            staged = [each.result(_RESOLVE_WITHIN_S) for each in asked]
-        for each in staged:
-            self._holds(each, REPOSITORY)
+            for asked in [pool.submit(resolve) for _ in range(4)]:
+                asked.result(_RESOLVE_WITHIN_S)
 
     def test_tells_progress_in_its_own_words(self, tmp_path: Path) -> None:
         """What is told is `Progress`, and no part is done beyond the whole."""
