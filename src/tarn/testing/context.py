@@ -5,15 +5,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import attrs
-
 from tarn.domain import ClusterSpec, Epoch, Launch
 from tarn.domain.spec import ModelsSpec
 from tarn.interfaces import ClientContext, Clock, MasterContext, Paths
 
 __all__ = [
     "RealClock",
-    "attempt_after",
     "client_context",
     "cluster_spec",
     "launch_of",
@@ -72,8 +69,3 @@ def master_context(
         directory,
         wake,
     )
-
-
-def attempt_after(epoch: Epoch) -> Epoch:
-    """Return the epoch of the master that follows in the same incarnation."""
-    return attrs.evolve(epoch, attempt=epoch.attempt + 1)

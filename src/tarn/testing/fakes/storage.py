@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 from tarn.errors import StorageError
 from tarn.hookspecs import StorageFactory
@@ -14,6 +15,8 @@ __all__ = ["FakeStorage", "fake_storage_factory"]
 
 class FakeStorage:
     """Repositories as dictionaries of relative path to content, by URI."""
+
+    schemes: ClassVar[frozenset[str]] = frozenset({"fake"})
 
     def __init__(self, repositories: dict[str, dict[str, bytes]] | None = None) -> None:
         self.repositories = {} if repositories is None else repositories
@@ -62,5 +65,5 @@ def fake_storage_factory(
 ) -> StorageFactory:
     """Return a factory of storages over *repositories*, for URIs ``fake://…``."""
     return StorageFactory(
-        frozenset({"fake"}), lambda: kind(repositories), "repositories in memory, for tests"
+        kind.schemes, lambda: kind(repositories), "repositories in memory, for tests"
     )

@@ -1,0 +1,158 @@
+"""What a deployer promises: one master for a name, found again, ended for good."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tarn.domain import ClusterSpec
+from tarn.errors import LaunchError, RefusedError
+from tarn.hookspecs import RuntimeFactory
+from tarn.interfaces import ClusterRef, Deployer, Finding, Staged
+from tarn.testing.context import client_context, cluster_spec
+from tarn.testing.wait import until, within
+
+__all__ = ["DeployerContract"]
+
+
+class DeployerContract:
+    """Set `factory` and `settings`; write `spec` and `doomed_spec` for real masters."""
+
+    factory: RuntimeFactory
+    settings: Mapping[str, Any] = {}
+    within_s: float = 60.0
+    """How long a master may take to come up, and to end."""
+
+    def make(self, tmp_path: Path) -> Deployer:
+        """Return a deployer, made by its factory; each one over the same machine."""
+        made = self.factory.settings(**self.settings)
+        return self.factory.deployer(made, client_context(tmp_path))
+
+    def spec(self, tmp_path: Path) -> ClusterSpec:
+        """Return a spec whose master comes up."""
+        return cluster_spec(repository=str(tmp_path))
+
+    def doomed_spec(self, tmp_path: Path) -> ClusterSpec:
+        """Return a spec, of another name, whose master cannot come up."""
+        return attrs.evolve(self.spec(tmp_path), name="doomed")
+
+    def staged(self, tmp_path: Path) -> Staged:
+        """Return where the models of `spec` are."""
+        return Staged(str(tmp_path), "in_place")
+
+    def test_checking_changes_nothing(self, tmp_path: Path) -> None:
+        """Findings, if any, name what to do; nothing runs afterwards."""
+        deployer, spec = self.make(tmp_path), self.spec(tmp_path)
+        findings = deployer.check(spec)
+        assert isinstance(findings, tuple)
+        for finding in findings:
+            assert isinstance(finding, Finding)
+            assert finding.found.strip()
+            assert finding.code.startswith("TARN-")
+        assert deployer.check(spec) == findings
+        assert deployer.find(spec.name) is None
+
+    def test_finds_nothing_where_nothing_runs(self, tmp_path: Path) -> None:
+        """An unknown name is None, not an error."""
+        assert self.make(tmp_path).find("never-started") is None
+
+    def test_what_was_submitted_is_found(self, tmp_path: Path) -> None:
+        """By another client process too, with the same epoch."""
+        ref = self._submit(tmp_path)
+        try:
+            assert ref.name == self.spec(tmp_path).name
+            assert ref.runtime
+            found = self.make(tmp_path).find(ref.name)
+            assert found is not None
+            assert (found.name, found.runtime, found.epoch) == (ref.name, ref.runtime, ref.epoch)
+            assert self.make(tmp_path).find("never-started") is None
+        finally:
+            self._end(tmp_path, ref)
+
+    def test_a_second_of_the_same_name_is_refused(self, tmp_path: Path) -> None:
+        """`RefusedError`, and the first goes on."""
+        ref = self._submit(tmp_path)
+        try:
+            with pytest.raises(RefusedError):
+                self._submit(tmp_path)
+            found = self.make(tmp_path).find(ref.name)
+            assert found is not None
+            assert found.epoch == ref.epoch
+        finally:
+            self._end(tmp_path, ref)
+
+    def test_of_two_at_once_one_wins(self, tmp_path: Path) -> None:
+        """The other is refused; there is one cluster."""
+
+        def submit(_number: int) -> ClusterRef | None:
+            try:
+                return self._submit(tmp_path)
+            except RefusedError:
+                return None
+
+        with ThreadPoolExecutor(2) as pool:
+            refs = [ref for ref in pool.map(submit, range(2)) if ref is not None]
+        for ref in refs:
+            self._end(tmp_path, ref)
+        assert len(refs) == 1
+
+    def test_ending_ends_it_and_twice_is_once(self, tmp_path: Path) -> None:
+        """Nothing is found afterwards, and ending what is over is no error."""
+        ref = self._submit(tmp_path)
+        for _ in range(2):
+            self._end(tmp_path, ref)
+        assert self.make(tmp_path).find(ref.name) is None
+
+    def test_a_later_cluster_has_a_higher_epoch(self, tmp_path: Path) -> None:
+        """Followers that knew the old one follow the new one; the old ref ends nothing of it."""
+        old = self._submit(tmp_path)
+        self._end(tmp_path, old)
+        new = self._submit(tmp_path)
+        try:
+            assert new.epoch > old.epoch
+            within(self.within_s, lambda: self.make(tmp_path).end(old), "end")
+            found = self.make(tmp_path).find(new.name)
+            assert found is not None
+            assert found.epoch == new.epoch
+        finally:
+            self._end(tmp_path, new)
+
+    def test_a_master_that_does_not_come_up_leaves_nothing(self, tmp_path: Path) -> None:
+        """`LaunchError` says why, and the name is free again."""
+        deployer, spec = self.make(tmp_path), self.doomed_spec(tmp_path)
+        for _ in range(2):
+            with pytest.raises(LaunchError) as caught:
+                deployer.submit(spec, self.staged(tmp_path))
+            assert caught.value.found.strip()
+            assert deployer.find(spec.name) is None
+
+    def test_shows_the_masters_log(self, tmp_path: Path) -> None:
+        """Lines without their ends; a tail is the end of all."""
+        ref = self._submit(tmp_path)
+        try:
+            until(lambda: self._log(tmp_path, ref, None), self.within_s, "a line in the log")
+            whole, last = self._log(tmp_path, ref, None), self._log(tmp_path, ref, 1)
+            assert len(last) == 1
+            assert all(not line.endswith("\n") for line in whole)
+            assert last[0] in self._log(tmp_path, ref, None)
+            assert self._log(tmp_path, ref, 0) == []
+        finally:
+            self._end(tmp_path, ref)
+
+    def _submit(self, tmp_path: Path) -> ClusterRef:
+        deployer = self.make(tmp_path)
+        spec, staged = self.spec(tmp_path), self.staged(tmp_path)
+        ref = within(self.within_s, lambda: deployer.submit(spec, staged), "submit")
+        assert isinstance(ref, ClusterRef)
+        return ref
+
+    def _end(self, tmp_path: Path, ref: ClusterRef) -> None:
+        deployer = self.make(tmp_path)
+        within(self.within_s, lambda: deployer.end(ref), "end")
+        until(lambda: deployer.find(ref.name) is None, self.within_s, f"the end of {ref.name}")
+
+    def _log(self, tmp_path: Path, ref: ClusterRef, tail: int | None) -> list[str]:
+        return list(self.make(tmp_path).logs(ref, "", tail))

@@ -1,0 +1,363 @@
+"""What a runtime promises: a wish is the whole truth, and so are the facts."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tarn.domain import Asked, Ended, Epoch, Fact, Launch, Recovered, Running, RuntimeWish
+from tarn.errors import Superseded
+from tarn.hookspecs import RuntimeFactory
+from tarn.interfaces import Runtime
+from tarn.testing.context import cluster_spec, launch_of, master_context
+from tarn.testing.wait import until, within
+
+__all__ = ["RuntimeContract"]
+
+_WORK_WITHIN_S = 60.0
+_API_URL = "http://127.0.0.1:1"
+_GOOD, _BROKEN = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
+_A, _B, _C = "fleet-0001", "fleet-0002", "fleet-0003"
+
+
+class RuntimeContract:
+    """Set `factory`, `settings`, and how long a start may take; write `launch` for real servers.
+
+    A launch with the spec hash ``bbbbbbbbbbbb`` must fail to start.
+    """
+
+    factory: RuntimeFactory
+    settings: Mapping[str, Any] = {}
+    within_s: float = 30.0
+    """How long the runtime may take to bring a wish about."""
+    answer_within_s: float = 1.0
+    """How long what never blocks may take on a busy machine, and `close` on any."""
+
+    def launch(self, tmp_path: Path, spec_hash: str) -> Launch:
+        """Return what runs under *spec_hash*; ``bbbbbbbbbbbb`` must end at its start."""
+        return launch_of(cluster_spec(repository=str(tmp_path)), spec_hash)
+
+    def make(self, tmp_path: Path) -> tuple[Runtime, Epoch]:
+        """Return the runtime of a new master of the cluster, and the epoch that it claimed."""
+        made = self.factory.settings(**self.settings)
+        context = master_context(tmp_path / "cluster")
+        epoch = self.factory.epoch(made, context.directory, context.environ)
+        return self.factory.runtime(made, attrs.evolve(context, epoch=epoch)), epoch
+
+    def test_starts_with_nothing(self, tmp_path: Path) -> None:
+        """A new cluster recovers nothing and has no facts."""
+        with self._session(tmp_path) as session:
+            assert session.recovered == Recovered((), session.recovered.notes)
+            assert session.runtime.facts() == ()
+
+    def test_brings_about_what_is_wanted(self, tmp_path: Path) -> None:
+        """Each wanted id becomes one running instance, with a place of its own."""
+        with self._session(tmp_path) as session:
+            session.want(_A, _B)
+            first, second = session.running(_A), session.running(_B)
+            assert first.spec_hash == second.spec_hash == _GOOD
+            assert first.container_id
+            assert first.node
+            assert first.container_id != second.container_id
+            assert first.endpoint != second.endpoint
+            assert not first.adopted
+
+    def test_a_wish_twice_is_a_wish_once(self, tmp_path: Path) -> None:
+        """Nothing is started again that exists or is being started."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            session.want(_A)
+            before = session.running(_A)
+            session.want(_A)
+            session.want(_A, _B)
+            session.running(_B)
+            assert _without_adopted(session.running(_A)) == _without_adopted(before)
+
+    def test_an_id_in_neither_set_is_left_alone(self, tmp_path: Path) -> None:
+        """Only `stop` stops."""
+        with self._session(tmp_path) as session:
+            session.want(_A, _B)
+            before = session.running(_A)
+            session.running(_B)
+            session.want(_B)
+            session.want()
+            session.want(_C)
+            session.running(_C)
+            assert session.running(_A) == before
+
+    def test_stops_what_is_to_be_stopped_and_nothing_else(self, tmp_path: Path) -> None:
+        """Its end is told as asked for; the others go on."""
+        with self._session(tmp_path) as session:
+            session.want(_A, _B)
+            session.running(_A)
+            kept = session.running(_B)
+            session.want(_B, stop={_A})
+            ended = session.ended(_A, stop={_A}, want=(_B,))
+            assert ended.exit.expected
+            assert ended.exit.reason.strip()
+            assert session.running(_B) == kept
+
+    def test_stopping_an_unknown_id_is_no_error(self, tmp_path: Path) -> None:
+        """It is as stopped as it can be."""
+        with self._session(tmp_path) as session:
+            session.want(_A, stop={"fleet-0099"})
+            session.running(_A)
+            assert not isinstance(session.fact("fleet-0099"), Asked | Running)
+
+    def test_stop_wins_over_an_ask_that_was_not_granted(self, tmp_path: Path) -> None:
+        """What is stopped right after it was asked for does not stay."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            session.want(stop={_A})
+            until(lambda: session.settled(_A, stop={_A}), self.within_s, f"the end of {_A} by stop")
+
+    def test_a_start_that_fails_is_a_fact_and_not_an_exception(self, tmp_path: Path) -> None:
+        """The reason is in words, the end was not asked for, and the others start."""
+        with self._session(tmp_path) as session:
+            session.want(_A, broken=(_B,))
+            ended = session.ended(_B, want=(_A,), broken=(_B,))
+            assert not ended.exit.expected
+            assert ended.exit.reason.strip()
+            assert ended.spec_hash == _BROKEN
+            session.running(_A)
+
+    def test_an_end_is_told_until_no_wish_names_the_id(self, tmp_path: Path) -> None:
+        """A master that was busy still learns of it, and then it is forgotten."""
+        with self._session(tmp_path) as session:
+            session.want(broken=(_A,))
+            first = session.ended(_A, broken=(_A,))
+            for _ in range(3):
+                session.want(broken=(_A,))
+                assert session.fact(_A) == first
+            session.want()
+            until(lambda: session.unnamed(_A), self.within_s, f"silence about {_A}, named no more")
+
+    def test_an_older_master_is_superseded_and_does_nothing(self, tmp_path: Path) -> None:
+        """After a newer master started, the old one neither starts nor stops anything."""
+        with self._session(tmp_path) as old:
+            old.want(_A)
+            before = old.running(_A)
+            with self._session(tmp_path, within=old) as new:
+                new.running(_A)
+                for want, stop in (((_A, _B), set()), ((), {_A})):
+                    with pytest.raises(Superseded):
+                        old.want(*want, stop=stop)
+                new.want(_A)
+                assert new.fact(_B) is None
+                assert new.running(_A).container_id == before.container_id
+
+    def test_a_new_master_adopts_what_runs(self, tmp_path: Path) -> None:
+        """The same containers at the same addresses, marked as adopted, nothing restarted."""
+        with self._session(tmp_path) as old:
+            old.want(_A, _B)
+            before = {fact.instance_id: fact for fact in (old.running(_A), old.running(_B))}
+            old.close()
+            with self._session(tmp_path, within=old) as new:
+                found = {fact.instance_id: fact for fact in new.recovered.running}
+                assert found.keys() == before.keys()
+                for instance_id, fact in found.items():
+                    assert fact.adopted
+                    assert _without_adopted(fact) == _without_adopted(before[instance_id])
+                new.want(_A, _B)
+                assert new.running(_A).container_id == before[_A].container_id
+
+    def test_a_new_master_stops_what_it_adopted(self, tmp_path: Path) -> None:
+        """Adopted instances obey like its own."""
+        with self._session(tmp_path) as old:
+            old.want(_A)
+            old.running(_A)
+            old.close()
+            with self._session(tmp_path, within=old) as new:
+                new.want(_A)
+                new.want(stop={_A})
+                assert new.ended(_A, stop={_A}).exit.expected
+
+    def test_closing_leaves_the_instances(self, tmp_path: Path) -> None:
+        """A master that leaves ends nobody, closing twice is closing once, and is quick."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            before = session.running(_A)
+            session.close()
+            session.close()
+            with self._session(tmp_path, within=session) as successor:
+                found = [fact.container_id for fact in successor.recovered.running]
+                assert found == [before.container_id]
+
+    def test_facts_never_block(self, tmp_path: Path) -> None:
+        """The control thread reads while the worker works; at most one fact for an id."""
+        with self._session(tmp_path) as session:
+            worker = threading.Thread(target=lambda: session.want(_A, _B, broken=(_C,)))
+            worker.start()
+            for _ in range(50):
+                session.all_facts()
+            worker.join(_WORK_WITHIN_S)
+            assert not worker.is_alive()
+            session.running(_A)
+            session.all_facts()
+
+    def test_hears_from_whoever_grants(self, tmp_path: Path) -> None:
+        """The second of the last good word goes on, and is never in the future."""
+        with self._session(tmp_path) as session:
+            clock = master_context(tmp_path / "cluster").clock
+            session.want(_A)
+            first_s = session.runtime.heard_s()
+            assert first_s <= clock.now_s()
+            until(
+                lambda: session.heard_after(first_s), self.within_s, "a later word from the runtime"
+            )
+            assert session.runtime.heard_s() <= clock.now_s()
+
+    def test_warns_in_lines(self, tmp_path: Path) -> None:
+        """Warnings are for people: one line each, none of them empty."""
+        with self._session(tmp_path) as session:
+            warnings = within(self.answer_within_s, session.runtime.warnings, "warnings")
+            assert isinstance(warnings, tuple)
+            assert all(line.strip() and "\n" not in line for line in warnings)
+
+    def test_finishing_leaves_nothing_to_recover(self, tmp_path: Path) -> None:
+        """After `down` the next cluster of this name begins anew."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            session.running(_A)
+            session.want(stop={_A})
+            session.ended(_A, stop={_A})
+            session.want()
+            session.runtime.finish()
+            session.close()
+            with self._session(tmp_path, within=session) as successor:
+                assert successor.recovered.running == ()
+                assert successor.runtime.facts() == ()
+
+    @contextmanager
+    def _session(self, tmp_path: Path, within: "_Session | None" = None) -> Iterator["_Session"]:
+        """Start a runtime; at the end stop everything it knows, unless *within* another session."""
+        runtime, epoch = self.make(tmp_path)
+        launches = tuple(self.launch(tmp_path, spec_hash) for spec_hash in (_GOOD, _BROKEN))
+        session = _Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
+        session.revision = within.revision if within else 0
+        try:
+            session.start()
+            yield session
+        finally:
+            session.close()
+            if within is None:
+                self._sweep(tmp_path, session)
+
+    def _sweep(self, tmp_path: Path, session: "_Session") -> None:
+        """Stop whatever is left, under a master newer than all others."""
+        runtime, epoch = self.make(tmp_path)
+        sweeper = attrs.evolve(session, runtime=runtime, epoch=epoch)
+        sweeper.start()
+        left = {fact.instance_id for fact in sweeper.recovered.running}
+        if left:
+            sweeper.want(stop=left)
+            until(
+                lambda: not any(isinstance(sweeper.fact(i), Asked | Running) for i in left),
+                self.within_s,
+                "the end of what a test left",
+            )
+        sweeper.close()
+
+
+@attrs.define
+class _Session:
+    """One runtime at work, driven as its worker would."""
+
+    runtime: Runtime
+    epoch: Epoch
+    launches: tuple[Launch, ...]
+    within_s: float
+    answer_within_s: float
+    revision: int = 0
+    recovered: Recovered = attrs.field(factory=Recovered)
+
+    def start(self) -> None:
+        """Start the runtime, once."""
+        self.recovered = self.runtime.start(_API_URL)
+
+    def close(self) -> None:
+        """Close the runtime; a second is enough."""
+        within(self.answer_within_s, self.runtime.close, "close")
+
+    def want(
+        self,
+        *good: str,
+        broken: tuple[str, ...] = (),
+        stop: set[str] | frozenset[str] = frozenset(),
+    ) -> None:
+        """Apply the next wish."""
+        self.revision += 1
+        want = {(i, _GOOD) for i in good} | {(i, _BROKEN) for i in broken}
+        wish = RuntimeWish(
+            self.epoch, self.revision, frozenset(want), frozenset(stop), self.launches
+        )
+        within(_WORK_WITHIN_S, lambda: self.runtime.apply(wish), "apply")
+
+    def all_facts(self) -> dict[str, Fact]:
+        """Return the facts by id, read in time, one for each."""
+        facts = within(self.answer_within_s, self.runtime.facts, "facts")
+        assert isinstance(facts, tuple)
+        assert all(isinstance(fact, Asked | Running | Ended) for fact in facts)
+        counts = Counter(fact.instance_id for fact in facts)
+        assert not [i for i, count in counts.items() if count > 1], "more than one fact for an id"
+        return {fact.instance_id: fact for fact in facts}
+
+    def fact(self, instance_id: str) -> Fact | None:
+        """Return what is said of one id now."""
+        return self.all_facts().get(instance_id)
+
+    def running(self, instance_id: str) -> Running:
+        """Wait until it runs."""
+
+        def ask() -> Running | None:
+            fact = self.fact(instance_id)
+            assert not isinstance(fact, Ended), fact
+            return fact if isinstance(fact, Running) else None
+
+        found = until(ask, self.within_s, f"{instance_id} running")
+        assert found is not None
+        return found
+
+    def ended(
+        self,
+        instance_id: str,
+        *,
+        want: tuple[str, ...] = (),
+        broken: tuple[str, ...] = (),
+        stop: set[str] | frozenset[str] = frozenset(),
+    ) -> Ended:
+        """Repeat a wish that names it, until its end is told."""
+
+        def ask() -> Ended | None:
+            self.want(*want, broken=broken, stop=stop)
+            fact = self.fact(instance_id)
+            return fact if isinstance(fact, Ended) else None
+
+        found = until(ask, self.within_s, f"the end of {instance_id}")
+        assert found is not None
+        return found
+
+    def settled(self, instance_id: str, stop: set[str]) -> bool:
+        """Repeat the stop; say whether the id neither asks nor runs."""
+        self.want(stop=stop)
+        return not isinstance(self.fact(instance_id), Asked | Running)
+
+    def unnamed(self, instance_id: str) -> bool:
+        """Repeat a wish that names nothing; say whether the id is forgotten."""
+        self.want()
+        return self.fact(instance_id) is None
+
+    def heard_after(self, moment_s: float) -> bool:
+        """Repeat the last wish, and say whether a later word was heard."""
+        self.want(_A)
+        return self.runtime.heard_s() > moment_s
+
+
+def _without_adopted(fact: Running) -> Running:
+    """Return *fact* without what a change of master may change."""
+    return attrs.evolve(fact, adopted=False)

@@ -1,0 +1,149 @@
+"""What a state store promises: the newest sound state, and no word from an old master."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarn.domain import Epoch, SavedState
+from tarn.errors import Superseded, TarnError
+from tarn.hookspecs import RuntimeFactory
+from tarn.interfaces import StateStore
+from tarn.testing.context import master_context
+from tarn.testing.strategies import for_any, saved_states
+
+__all__ = ["StateStoreContract"]
+
+_ONE, _TWO, _THREE = (SavedState(desired) for desired in (1, 2, 3))
+
+
+class StateStoreContract:
+    """Set `factory` and `settings`; override `damage` and `age` where states are not files.
+
+    The files are expected as ``state-*.json`` in the cluster's directory, with a key ``schema``.
+    """
+
+    factory: RuntimeFactory
+    settings: Mapping[str, Any] = {}
+
+    def claim(self, tmp_path: Path) -> Epoch:
+        """Return the epoch of a new master of the cluster, as the runtime claims it."""
+        context = master_context(tmp_path / "cluster")
+        made = self.factory.settings(**self.settings)
+        return self.factory.epoch(made, context.directory, context.environ)
+
+    def make(self, tmp_path: Path, epoch: Epoch) -> StateStore:
+        """Return the store of the master *epoch*, made by its factory."""
+        made = self.factory.settings(**self.settings)
+        context = master_context(tmp_path / "cluster", epoch=epoch)
+        return self.factory.state_store(made, context)
+
+    def damage(self, tmp_path: Path, newest: Path | None) -> None:
+        """Make the state that was saved last unreadable; *newest* is its file, where it is one."""
+        assert newest is not None, "override damage: states are not state-*.json files"
+        newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+
+    def age(self, tmp_path: Path, newest: Path | None) -> None:
+        """Make the state that was saved last look as if a later TARN had written it."""
+        assert newest is not None, "override age: states are not state-*.json files"
+        content = json.loads(newest.read_text(encoding="utf-8"))
+        newest.write_text(json.dumps({**content, "schema": 1_000}), encoding="utf-8")
+
+    def test_a_new_cluster_has_no_state(self, tmp_path: Path) -> None:
+        """Nothing saved is nothing to be alarmed about."""
+        assert self._store(tmp_path).load() == (None, ())
+
+    @for_any(examples=40, state=saved_states)
+    def test_gives_back_what_was_saved(self, tmp_path: Path, state: SavedState) -> None:
+        """Every field, of whatever kind, text beyond ASCII included; for the next master too."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        store.save(state, epoch)
+        assert store.load() == (state, ())
+        assert self._store(tmp_path).load() == (state, ())
+
+    def test_the_newest_wins(self, tmp_path: Path) -> None:
+        """However often it saves, the last word counts."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        for state in (_ONE, _TWO, _THREE, _ONE, _TWO):
+            store.save(state, epoch)
+            assert store.load() == (state, ())
+
+    def test_a_lower_epoch_is_superseded(self, tmp_path: Path) -> None:
+        """A master that woke up late saves nothing over its successor's state."""
+        first = self.claim(tmp_path)
+        old = self.make(tmp_path, first)
+        old.save(_ONE, first)
+        second = self.claim(tmp_path)
+        assert second > first
+        new = self.make(tmp_path, second)
+        new.save(_TWO, second)
+        with pytest.raises(Superseded) as caught:
+            old.save(_THREE, first)
+        assert (caught.value.mine, caught.value.theirs) == (str(first), str(second))
+        assert new.load() == (_TWO, ())
+
+    def test_the_successor_reads_its_predecessors_state(self, tmp_path: Path) -> None:
+        """A restarted master goes on where the last one stopped, and saves over it."""
+        first = self.claim(tmp_path)
+        self.make(tmp_path, first).save(_ONE, first)
+        second = self.claim(tmp_path)
+        successor = self.make(tmp_path, second)
+        assert successor.load() == (_ONE, ())
+        successor.save(_TWO, second)
+        assert successor.load() == (_TWO, ())
+
+    def test_a_damaged_newest_state_leaves_the_one_before_it(self, tmp_path: Path) -> None:
+        """Two are kept; the older one comes with an alert, and saving goes on."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        for state in (_THREE, _ONE):
+            store.save(state, epoch)
+        self.damage(tmp_path, self._save(tmp_path, store, _TWO, epoch))
+        found, alerts = self._store(tmp_path).load()
+        assert found == _ONE
+        assert alerts
+        assert all(alert.strip() for alert in alerts)
+        third = self.claim(tmp_path)
+        mended = self.make(tmp_path, third)
+        mended.save(_THREE, third)
+        assert mended.load()[0] == _THREE
+
+    def test_only_damaged_states_are_no_state_and_an_alert(self, tmp_path: Path) -> None:
+        """The next master rebuilds from what it finds, and says why."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        self.damage(tmp_path, self._save(tmp_path, store, _ONE, epoch))
+        state, alerts = self._store(tmp_path).load()
+        assert state is None
+        assert alerts
+
+    def test_a_newer_schema_is_refused_in_words(self, tmp_path: Path) -> None:
+        """What a later TARN wrote is not guessed at, and an older state is no substitute."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        store.save(_ONE, epoch)
+        self.age(tmp_path, self._save(tmp_path, store, _TWO, epoch))
+        with pytest.raises(TarnError) as caught:
+            self._store(tmp_path).load()
+        assert caught.value.code == "TARN-1007"
+
+    def _store(self, tmp_path: Path) -> StateStore:
+        return self.make(tmp_path, self.claim(tmp_path))
+
+    def _save(
+        self, tmp_path: Path, store: StateStore, state: SavedState, epoch: Epoch
+    ) -> Path | None:
+        """Save *state*, and return the file that it went into."""
+        before = self._files(tmp_path)
+        store.save(state, epoch)
+        after = self._files(tmp_path)
+        changed = [path for path, content in after.items() if before.get(path) != content]
+        return changed[0] if changed else None
+
+    def _files(self, tmp_path: Path) -> dict[Path, bytes]:
+        found = (tmp_path / "cluster").glob("state-*.json")
+        return {path: path.read_bytes() for path in found}

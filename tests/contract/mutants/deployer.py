@@ -1,0 +1,132 @@
+"""Deployers with one fault each."""
+
+import threading
+from collections.abc import Iterator
+
+import attrs
+
+from tarn.domain import ClusterSpec, Epoch
+from tarn.errors import LaunchError, NotFoundError
+from tarn.interfaces import ClusterRef, Finding, Staged
+from tarn.testing.fakes import FakeDeployer
+
+
+class SubmitsTwice(FakeDeployer):
+    """Starts a second cluster of a running name."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        with self.land.lock:
+            self.land.running.pop(spec.name, None)
+        return super().submit(spec, staged)
+
+
+class LooksBeforeItWrites(FakeDeployer):
+    """Of two at once both win, since looking and writing are two steps."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        if self.find(spec.name) is None:
+            threading.Event().wait(0.05)
+            with self.land.lock:
+                self.land.running.pop(spec.name, None)
+        return super().submit(spec, staged)
+
+
+class FindsWhatNeverWas(FakeDeployer):
+    """Makes up a cluster for an unknown name."""
+
+    def find(self, name: str) -> ClusterRef | None:
+        return super().find(name) or ClusterRef(name, "fake", Epoch(1, 1))
+
+
+class RaisesForTheUnknown(FakeDeployer):
+    """Takes an unknown name for an error."""
+
+    def find(self, name: str) -> ClusterRef | None:
+        found = super().find(name)
+        if found is None:
+            raise NotFoundError(f"no cluster '{name}'")
+        return found
+
+
+class FindsOnlyItsOwn(FakeDeployer):
+    """Does not find what another client started."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        self.__dict__["mine"] = spec.name
+        return super().submit(spec, staged)
+
+    def find(self, name: str) -> ClusterRef | None:
+        return super().find(name) if self.__dict__.get("mine") == name else None
+
+
+class EndsOnce(FakeDeployer):
+    """Raises when what it should end is over."""
+
+    def end(self, ref: ClusterRef) -> None:
+        if self.find(ref.name) is None:
+            raise NotFoundError("ended already")
+        super().end(ref)
+
+
+class EndsNothing(FakeDeployer):
+    """Leaves the master running."""
+
+    def end(self, ref: ClusterRef) -> None:
+        return
+
+
+class EndsWhoeverHasTheName(FakeDeployer):
+    """Ends a later cluster by an old ref."""
+
+    def end(self, ref: ClusterRef) -> None:
+        with self.land.lock:
+            self.land.running.pop(ref.name, None)
+
+
+class StartsInTheSameEpoch(FakeDeployer):
+    """Gives every cluster the same epoch."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        self.land.incarnation = 0
+        return super().submit(spec, staged)
+
+
+class LeavesHalfAStart(FakeDeployer):
+    """Keeps the name of a cluster whose master did not come up."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        try:
+            return super().submit(spec, staged)
+        except LaunchError:
+            self.land.running[spec.name] = ClusterRef(spec.name, "fake", Epoch(1, 1))
+            raise
+
+
+class StartsTheDoomed(FakeDeployer):
+    """Says that a master came up which did not."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        self.land.doomed.clear()
+        return super().submit(spec, staged)
+
+
+class ChecksByStarting(FakeDeployer):
+    """Starts a cluster in order to check its spec."""
+
+    def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        self.submit(spec, Staged("/models", "in_place"))
+        return ()
+
+
+class ShowsEverything(FakeDeployer):
+    """Ignores the tail."""
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        return super().logs(ref, instance_id, None)
+
+
+class ForgetsTheRuntime(FakeDeployer):
+    """Does not say which runtime a cluster has."""
+
+    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+        return attrs.evolve(super().submit(spec, staged), runtime="")
