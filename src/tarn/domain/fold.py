@@ -242,4 +242,4 @@ def _newly_unavailable(
     before = {name for name, state, reason in instance.models if state == "UNAVAILABLE" and reason}
     for name, state, reason in models:
         if state == "UNAVAILABLE" and reason and name not in before:
-            yield "TARN-1111", instance.id, f"{name}: {reason}"
+            yield "TARN-1111", instance.id, f"{name}: {reason.partition(chr(10))[0]}"

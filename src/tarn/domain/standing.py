@@ -49,5 +49,6 @@ def _unavailable(fleet: Fleet) -> str:
             continue
         for name, state, reason in instance.models:
             if state == "UNAVAILABLE" and reason:
-                return f"model {name} is unavailable on {instance.id}: {reason}"
+                first = reason.partition("\n")[0]  # the rest is a traceback, for `tarn logs`
+                return f"model {name} is unavailable on {instance.id}: {first}"
     return ""

@@ -1,0 +1,155 @@
+"""A home of its own for a test: clusters in it, the command line on it, and nothing left after it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+MODELS = Path(__file__).parents[1] / "models"
+
+
+class House:
+    """One TARN_HOME."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.environ = {
+            **os.environ,  # noqa: TID251
+            "TARN_HOME": str(self.home),
+            "COLUMNS": "200",
+        }
+
+    def tarn(
+        self, *arguments: str, timeout_s: float = 90, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``tarn`` as a user does."""
+        return subprocess.run(
+            [sys.executable, "-m", "tarn", *arguments],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=self.root,
+            env={**self.environ, **environ},
+            timeout=timeout_s,
+        )
+
+    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        """Start ``tarn`` and go on."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tarn", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+            env={**self.environ, **environ},
+        )
+
+    def spec(self, name: str, **keys: Any) -> str:
+        """Write a ``tarn.yaml`` for the echo model; return its path."""
+        plain = {
+            "name": name,
+            "models": {"repository": str(MODELS), "serve": ["echo"]},
+            "replicas": {"min": 1, "max": 4, "initial": 2},
+            "drain": {"timeout": "30s", "quiesce": "500ms"},
+            **keys,
+        }
+        path = self.root / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(plain))
+        return str(path)
+
+    def directory(self, name: str) -> Path:
+        return self.home / "clusters" / name
+
+    def status(self, name: str) -> dict[str, Any]:
+        done = self.tarn("status", "-c", name, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def ref(self, name: str) -> dict[str, Any]:
+        return json.loads((self.directory(name) / "ref.json").read_text())
+
+    def processes(self, name: str) -> dict[int, list[str]]:
+        """Return the processes that carry this cluster's directory: pid to argv."""
+        found = {}
+        mark = f"TARN_CLUSTER_DIR={self.directory(name)}".encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                argv = (entry / "cmdline").read_bytes().split(b"\0")
+                environ = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if mark in environ or str(self.directory(name)).encode() in argv:
+                found[int(entry.name)] = [a.decode() for a in argv if a]
+        return found
+
+    def tritons(self, name: str) -> set[int]:
+        """Return the pids of the Triton servers themselves."""
+        return {
+            pid
+            for pid, argv in self.processes(name).items()
+            if any("--model-repository" in a for a in argv) and "stub" not in argv[0]
+        }
+
+
+def until(true: Callable[[], Any], within_s: float, what: str = "it") -> Any:
+    """Return the first true answer of *true*; fail when there is none in time."""
+    pause, end_s = threading.Event(), time.monotonic() + within_s
+    while True:
+        if answer := true():
+            return answer
+        if time.monotonic() > end_s:
+            pytest.fail(f"{what} did not come true within {within_s:g} s")
+        pause.wait(0.05)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    one = House(tmp_path)
+    yield one
+    clusters = one.home / "clusters"
+    names = [path.name for path in clusters.iterdir()] if clusters.is_dir() else []
+    for name in names:
+        for pid in one.processes(name):
+            _continue(pid)
+        one.tarn("down", "-c", name, "--timeout", "60s")
+    left = {name: one.processes(name) for name in names}
+    for pids in left.values():
+        for pid in pids:
+            _kill(pid)
+    assert not any(left.values()), f"left running: {left}"
+
+
+def _continue(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to one process that this test's fleet started."""
+    os.kill(pid, number)
+
+
+def ids(status: Mapping[str, Any], state: str = "ready") -> set[str]:
+    """Return the ids of the instances in *state*."""
+    return {i["id"] for i in status["instances"] if i["state"] == state}
