@@ -45,7 +45,7 @@ class RuntimeContract:
     def make(self, tmp_path: Path) -> tuple[Runtime, Epoch]:
         """Return the runtime of a new master of the cluster, and the epoch that it claimed."""
         made = self.factory.settings(**self.settings)
-        context = master_context(tmp_path / "cluster")
+        context = master_context(tmp_path)
         epoch = self.factory.epoch(made, context.directory, context.environ)
         return self.factory.runtime(made, attrs.evolve(context, epoch=epoch)), epoch
 
@@ -203,7 +203,7 @@ class RuntimeContract:
     def test_hears_from_whoever_grants(self, tmp_path: Path) -> None:
         """The second of the last good word goes on, and is never in the future."""
         with self._session(tmp_path) as session:
-            clock = master_context(tmp_path / "cluster").clock
+            clock = master_context(tmp_path).clock
             session.want(_A)
             first_s = session.runtime.heard_s()
             assert first_s <= clock.now_s()
