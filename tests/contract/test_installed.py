@@ -32,21 +32,18 @@ OFFERED = [
 IDS = [f"{kind}-{name}" for kind, name, _ in OFFERED]
 
 
-def test_classes() -> list[type]:
+def classes_under_test() -> list[type]:
     """Return every test class of the suites beside this file."""
     names = sorted(path.stem for path in Path(__file__).parent.glob("test_*_suite.py"))
     modules = [importlib.import_module(f"contract.{name}") for name in names]
     return [kind for module in modules for _, kind in inspect.getmembers(module, inspect.isclass)]
 
 
-test_classes.__test__ = False
-
-
 @pytest.mark.parametrize(("kind", "name", "factory"), OFFERED, ids=IDS)
 def test_every_installed_provider_is_under_contract(kind, name, factory):
     """Each suite of its seam runs over it."""
     for suite in SUITES_OF[kind]:
-        looked_at = [k for k in test_classes() if issubclass(k, suite) and _factory(k) == factory]
+        looked_at = [k for k in classes_under_test() if issubclass(k, suite) and _factory(k) == factory]
         assert looked_at, f"no test class of {suite.__name__} has the factory of {kind} '{name}'"
 
 
