@@ -43,7 +43,9 @@ def classes_under_test() -> list[type]:
 def test_every_installed_provider_is_under_contract(kind, name, factory):
     """Each suite of its seam runs over it."""
     for suite in SUITES_OF[kind]:
-        looked_at = [k for k in classes_under_test() if issubclass(k, suite) and _factory(k) == factory]
+        looked_at = [
+            k for k in classes_under_test() if issubclass(k, suite) and _factory(k) == factory
+        ]
         assert looked_at, f"no test class of {suite.__name__} has the factory of {kind} '{name}'"
 
 
