@@ -1,5 +1,6 @@
 """Checked by mypy, never run: each fake is what its Protocol asks for."""
 
+from tarn.clock import SystemClock
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
@@ -15,9 +16,8 @@ from tarn.interfaces import (
     Storage,
 )
 from tarn.testing import fakes
-from tarn.testing.context import RealClock
 
-real_clock: Clock = RealClock()
+real_clock: Clock = SystemClock()
 clock: Clock = fakes.FakeClock()
 runtime: Runtime = fakes.FakeRuntime()
 deployer: Deployer = fakes.FakeDeployer()

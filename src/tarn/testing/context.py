@@ -1,33 +1,20 @@
 """Contexts, specs and launches as a master would pass them, for tests."""
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tarn.clock import SystemClock
 from tarn.domain import ClusterSpec, Epoch, Launch
 from tarn.domain.spec import ModelsSpec
 from tarn.interfaces import ClientContext, Clock, MasterContext, Paths
 
 __all__ = [
-    "RealClock",
     "client_context",
     "cluster_spec",
     "launch_of",
     "master_context",
 ]
-
-
-class RealClock:
-    """The machine's own time, for suites that run over real processes."""
-
-    def now_s(self) -> float:
-        """Return monotonic seconds."""
-        return time.monotonic()
-
-    def at(self) -> float:
-        """Return wall time, Unix seconds."""
-        return time.time()
 
 
 _ENVIRON = {"PATH": os.defpath}
@@ -46,25 +33,27 @@ def launch_of(spec: ClusterSpec, spec_hash: str = "aaaaaaaaaaaa") -> Launch:
 def client_context(directory: Path, clock: Clock | None = None) -> ClientContext:
     """Return a client's context whose home and cache are below *directory*."""
     paths = Paths(directory / "home", directory / "cache")
-    return ClientContext(clock or RealClock(), dict(_ENVIRON), paths)
+    return ClientContext(clock or SystemClock(), dict(_ENVIRON), paths)
 
 
 def master_context(
-    directory: Path,
+    root: Path,
     *,
     spec: ClusterSpec | None = None,
     epoch: Epoch | None = None,
     clock: Clock | None = None,
     wake: Callable[[], None] = lambda: None,
 ) -> MasterContext:
-    """Return a master's context in the cluster directory *directory*, which is made."""
+    """Return a master's context; the directory of its cluster is made, below *root*."""
+    client = client_context(root, clock)
+    spec = spec or cluster_spec()
+    directory = client.paths.cluster(spec.name)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    client = client_context(directory.parent, clock)
     return MasterContext(
         client.clock,
         client.environ,
         client.paths,
-        spec or cluster_spec(),
+        spec,
         epoch or Epoch(1, 1),
         directory,
         wake,

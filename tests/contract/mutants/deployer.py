@@ -1,7 +1,7 @@
 """Deployers with one fault each."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -10,25 +10,27 @@ from tarn.errors import LaunchError, NotFoundError
 from tarn.interfaces import ClusterRef, Finding, Staged
 from tarn.testing.fakes import FakeDeployer
 
+Files = Mapping[str, bytes]
+
 
 class SubmitsTwice(FakeDeployer):
     """Starts a second cluster of a running name."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         with self.land.lock:
             self.land.running.pop(spec.name, None)
-        return super().submit(spec, staged)
+        return super().submit(spec, staged, files)
 
 
 class LooksBeforeItWrites(FakeDeployer):
     """Of two at once both win, since looking and writing are two steps."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         if self.find(spec.name) is None:
             threading.Event().wait(0.05)
             with self.land.lock:
                 self.land.running.pop(spec.name, None)
-        return super().submit(spec, staged)
+        return super().submit(spec, staged, files)
 
 
 class FindsWhatNeverWas(FakeDeployer):
@@ -51,9 +53,9 @@ class RaisesForTheUnknown(FakeDeployer):
 class FindsOnlyItsOwn(FakeDeployer):
     """Does not find what another client started."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         self.__dict__["mine"] = spec.name
-        return super().submit(spec, staged)
+        return super().submit(spec, staged, files)
 
     def find(self, name: str) -> ClusterRef | None:
         return super().find(name) if self.__dict__.get("mine") == name else None
@@ -86,17 +88,17 @@ class EndsWhoeverHasTheName(FakeDeployer):
 class StartsInTheSameEpoch(FakeDeployer):
     """Gives every cluster the same epoch."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         self.land.incarnation = 0
-        return super().submit(spec, staged)
+        return super().submit(spec, staged, files)
 
 
 class LeavesHalfAStart(FakeDeployer):
     """Keeps the name of a cluster whose master did not come up."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         try:
-            return super().submit(spec, staged)
+            return super().submit(spec, staged, files)
         except LaunchError:
             self.land.running[spec.name] = ClusterRef(spec.name, "fake", Epoch(1, 1))
             raise
@@ -105,16 +107,16 @@ class LeavesHalfAStart(FakeDeployer):
 class StartsTheDoomed(FakeDeployer):
     """Says that a master came up which did not."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         self.land.doomed.clear()
-        return super().submit(spec, staged)
+        return super().submit(spec, staged, files)
 
 
 class ChecksByStarting(FakeDeployer):
     """Starts a cluster in order to check its spec."""
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
-        self.submit(spec, Staged("/models", "in_place"))
+        self.submit(spec, Staged("/models", "in_place"), {})
         return ()
 
 
@@ -128,5 +130,5 @@ class ShowsEverything(FakeDeployer):
 class ForgetsTheRuntime(FakeDeployer):
     """Does not say which runtime a cluster has."""
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
-        return attrs.evolve(super().submit(spec, staged), runtime="")
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
+        return attrs.evolve(super().submit(spec, staged, files), runtime="")

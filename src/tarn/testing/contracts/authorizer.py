@@ -35,7 +35,7 @@ class AuthorizerContract:
     def make(self, tmp_path: Path) -> Authorizer:
         """Return the authorizer under test, made by its factory."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster"))
+        return self.factory.create(made, master_context(tmp_path))
 
     def test_answers_in_time(self, tmp_path: Path) -> None:
         """A caller's deadline is seconds, and a late answer is a no."""

@@ -26,7 +26,7 @@ class CeilingSourceContract:
     def make(self, tmp_path: Path) -> CeilingSource:
         """Return the source under test, made by its factory."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster"))
+        return self.factory.create(made, master_context(tmp_path))
 
     def status(self) -> dict[str, object]:
         """Return what the cluster tells the farm."""

@@ -1,5 +1,6 @@
 """What a deployer promises: one master for a name, found again, ended for good."""
 
+import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,7 +8,9 @@ from typing import Any
 
 import attrs
 import pytest
+import yaml
 
+from tarn import config
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError, RefusedError
 from tarn.hookspecs import RuntimeFactory
@@ -42,6 +45,14 @@ class DeployerContract:
     def staged(self, tmp_path: Path) -> Staged:
         """Return where the models of `spec` are."""
         return Staged(str(tmp_path), "in_place")
+
+    def files(self, tmp_path: Path, spec: ClusterSpec) -> Mapping[str, bytes]:
+        """Return what a client hands over with *spec*: what a real master reads."""
+        return {
+            "spec.yaml": yaml.safe_dump(config.dump(spec)).encode(),
+            "staged.json": json.dumps(attrs.asdict(self.staged(tmp_path))).encode(),
+            "api_token": b"0123456789abcdef",
+        }
 
     def test_checking_changes_nothing(self, tmp_path: Path) -> None:
         """Findings, if any, name what to do; nothing runs afterwards."""
@@ -123,9 +134,10 @@ class DeployerContract:
     def test_a_master_that_does_not_come_up_leaves_nothing(self, tmp_path: Path) -> None:
         """`LaunchError` says why, and the name is free again."""
         deployer, spec = self.make(tmp_path), self.doomed_spec(tmp_path)
+        files = self.files(tmp_path, spec)
         for _ in range(2):
             with pytest.raises(LaunchError) as caught:
-                deployer.submit(spec, self.staged(tmp_path))
+                deployer.submit(spec, self.staged(tmp_path), files)
             assert caught.value.found.strip()
             assert deployer.find(spec.name) is None
 
@@ -145,7 +157,8 @@ class DeployerContract:
     def _submit(self, tmp_path: Path) -> ClusterRef:
         deployer = self.make(tmp_path)
         spec, staged = self.spec(tmp_path), self.staged(tmp_path)
-        ref = within(self.within_s, lambda: deployer.submit(spec, staged), "submit")
+        files = self.files(tmp_path, spec)
+        ref = within(self.within_s, lambda: deployer.submit(spec, staged, files), "submit")
         assert isinstance(ref, ClusterRef)
         return ref
 

@@ -32,7 +32,7 @@ class DiscoveryContract:
     def make(self, tmp_path: Path, epoch: Epoch = _EPOCH) -> Discovery:
         """Return a discovery of the master *epoch*; each over the same outside world."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster", epoch=epoch))
+        return self.factory.create(made, master_context(tmp_path, epoch=epoch))
 
     def published(self) -> Mapping[str, Endpoint]:
         """Return what a client would find now: instance id to endpoint."""

@@ -10,7 +10,17 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn.domain import Asked, Ended, Epoch, Fact, Launch, Recovered, Running, RuntimeWish
+from tarn.domain import (
+    Asked,
+    ClusterSpec,
+    Ended,
+    Epoch,
+    Fact,
+    Launch,
+    Recovered,
+    Running,
+    RuntimeWish,
+)
 from tarn.errors import Superseded
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Runtime
@@ -26,10 +36,7 @@ _A, _B, _C = "fleet-0001", "fleet-0002", "fleet-0003"
 
 
 class RuntimeContract:
-    """Set `factory`, `settings`, and how long a start may take; write `launch` for real servers.
-
-    A launch with the spec hash ``bbbbbbbbbbbb`` must fail to start.
-    """
+    """Set `factory` and `settings`; write `spec` and `broken_launch` for real servers."""
 
     factory: RuntimeFactory
     settings: Mapping[str, Any] = {}
@@ -38,14 +45,18 @@ class RuntimeContract:
     answer_within_s: float = 1.0
     """How long what never blocks may take on a busy machine, and `close` on any."""
 
-    def launch(self, tmp_path: Path, spec_hash: str) -> Launch:
-        """Return what runs under *spec_hash*; ``bbbbbbbbbbbb`` must end at its start."""
-        return launch_of(cluster_spec(repository=str(tmp_path)), spec_hash)
+    def spec(self, tmp_path: Path) -> ClusterSpec:
+        """Return the spec of the cluster, whose instances start."""
+        return cluster_spec(repository=str(tmp_path))
+
+    def broken_launch(self, tmp_path: Path) -> Launch:
+        """Return a launch that ends at its start; its spec hash is ``bbbbbbbbbbbb``."""
+        return launch_of(self.spec(tmp_path), _BROKEN)
 
     def make(self, tmp_path: Path) -> tuple[Runtime, Epoch]:
         """Return the runtime of a new master of the cluster, and the epoch that it claimed."""
         made = self.factory.settings(**self.settings)
-        context = master_context(tmp_path / "cluster")
+        context = master_context(tmp_path, spec=self.spec(tmp_path))
         epoch = self.factory.epoch(made, context.directory, context.environ)
         return self.factory.runtime(made, attrs.evolve(context, epoch=epoch)), epoch
 
@@ -203,7 +214,7 @@ class RuntimeContract:
     def test_hears_from_whoever_grants(self, tmp_path: Path) -> None:
         """The second of the last good word goes on, and is never in the future."""
         with self._session(tmp_path) as session:
-            clock = master_context(tmp_path / "cluster").clock
+            clock = master_context(tmp_path).clock
             session.want(_A)
             first_s = session.runtime.heard_s()
             assert first_s <= clock.now_s()
@@ -237,7 +248,7 @@ class RuntimeContract:
     def _session(self, tmp_path: Path, within: "_Session | None" = None) -> Iterator["_Session"]:
         """Start a runtime; at the end stop everything it knows, unless *within* another session."""
         runtime, epoch = self.make(tmp_path)
-        launches = tuple(self.launch(tmp_path, spec_hash) for spec_hash in (_GOOD, _BROKEN))
+        launches = (launch_of(self.spec(tmp_path), _GOOD), self.broken_launch(tmp_path))
         session = _Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
         session.revision = within.revision if within else 0
         try:

@@ -41,7 +41,7 @@ class ScalingPolicyContract:
     def make(self, tmp_path: Path) -> ScalingPolicy:
         """Return the policy under test, made by its factory."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster"))
+        return self.factory.create(made, master_context(tmp_path))
 
     def test_answers_an_empty_fleet_without_samples(self, tmp_path: Path) -> None:
         """The first tick of a cluster has nothing to show."""

@@ -27,7 +27,7 @@ class SecretStoreContract:
     def make(self, tmp_path: Path) -> SecretStore:
         """Return the store under test, made by its factory; empty, or as `seed` left it."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster"))
+        return self.factory.create(made, master_context(tmp_path))
 
     def seed(self, tmp_path: Path, values: Mapping[str, str]) -> SecretStore:
         """Return a store that holds *values*."""

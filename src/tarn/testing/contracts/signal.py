@@ -32,7 +32,7 @@ class SignalContract:
     def make(self, tmp_path: Path) -> Signal:
         """Return the signal under test, made by its factory."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path / "cluster"))
+        return self.factory.create(made, master_context(tmp_path))
 
     def history(self, start_s: float = 1000.0) -> _History:
         """Return ten seconds of one healthy instance; counters rise."""

@@ -30,14 +30,14 @@ class StateStoreContract:
 
     def claim(self, tmp_path: Path) -> Epoch:
         """Return the epoch of a new master of the cluster, as the runtime claims it."""
-        context = master_context(tmp_path / "cluster")
+        context = master_context(tmp_path)
         made = self.factory.settings(**self.settings)
         return self.factory.epoch(made, context.directory, context.environ)
 
     def make(self, tmp_path: Path, epoch: Epoch) -> StateStore:
         """Return the store of the master *epoch*, made by its factory."""
         made = self.factory.settings(**self.settings)
-        context = master_context(tmp_path / "cluster", epoch=epoch)
+        context = master_context(tmp_path, epoch=epoch)
         return self.factory.state_store(made, context)
 
     def damage(self, tmp_path: Path, newest: Path | None) -> None:
@@ -145,5 +145,5 @@ class StateStoreContract:
         return changed[0] if changed else None
 
     def _files(self, tmp_path: Path) -> dict[Path, bytes]:
-        found = (tmp_path / "cluster").glob("state-*.json")
+        found = master_context(tmp_path).directory.glob("state-*.json")
         return {path: path.read_bytes() for path in found}

@@ -1,7 +1,7 @@
 """A deployer without processes."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -24,6 +24,8 @@ class FakeLand:
         """Cluster name to why its master does not come up."""
         self.log_lines: dict[tuple[str, str], list[str]] = {}
         """(cluster name, instance id or '') to its log."""
+        self.files: dict[str, dict[str, bytes]] = {}
+        """Cluster name to the files that were handed over with it."""
         self.incarnation = 0
 
 
@@ -37,7 +39,7 @@ class FakeDeployer:
         """Return what the land has against *spec*."""
         return self.land.findings.get(spec.name, ())
 
-    def submit(self, spec: ClusterSpec, staged: Staged) -> ClusterRef:
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Write the cluster down as running."""
         with self.land.lock:
             if spec.name in self.land.running:
@@ -50,6 +52,7 @@ class FakeDeployer:
             self.land.running[spec.name] = ref
             lines = [f"started from {staged.location}", "listens"]
             self.land.log_lines[spec.name, ""] = lines
+            self.land.files[spec.name] = dict(files)
         return ref
 
     def find(self, name: str) -> ClusterRef | None:
