@@ -151,5 +151,5 @@ def kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 
 def ids(status: Mapping[str, Any], state: str = "ready") -> set[str]:
-    """Return the ids of the instances in *state*."""
-    return {i["id"] for i in status["instances"] if i["state"] == state}
+    """Return the ids of the instances in *state*; a suspect one is not ready."""
+    return {i["id"] for i in status["instances"] if i["state"] == state and not i["suspect"]}

@@ -192,7 +192,11 @@ def test_the_api_token_is_nowhere_to_be_seen(house: House) -> None:
     for pid, argv in house.processes("quiet").items():
         assert token not in " ".join(argv)
         assert token.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
-    logs = "".join(p.read_text(errors="replace") for p in house.directory("quiet").rglob("logs/**/*") if p.is_file())
+    logs = "".join(
+        p.read_text(errors="replace")
+        for p in house.directory("quiet").rglob("logs/**/*")
+        if p.is_file()
+    )
     assert token not in logs
     shown = house.tarn("status", "-c", "quiet", "-o", "json").stdout
     assert token not in shown

@@ -211,7 +211,9 @@ def test_one_that_hangs_is_unknown_and_not_gone_and_delays_nobody() -> None:
         targets = {"a": Target(stuck.endpoint), "b": Target(well.endpoint)}
         with watching(timeout_s=0.3, **targets) as watcher:
             looks = well.looks
-            reading = watcher.until(lambda r: isinstance(r.live, Unknown) and "0.3" in r.live.reason)
+            reading = watcher.until(
+                lambda r: isinstance(r.live, Unknown) and "0.3" in r.live.reason
+            )
             assert "no answer for 0.3 s" in reason(reading.live)
             assert not reading.gone
             assert well.looks - looks >= 6
