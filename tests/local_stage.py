@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from tarn.domain import ClusterSpec, Fact, Launch, RuntimeWish
 from tarn.domain.spec import ApiSpec, InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.interfaces import MasterContext, Paths
 from tarn_plugins.runtime.local.epoch import claim
+from tarn_plugins.runtime.local.leftovers import clear
 from tarn_plugins.runtime.local.procfs import processes_of
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
@@ -113,10 +113,10 @@ class Stage:
         """End every thread and process."""
         for runtime in self.runtimes:
             runtime.close()
-        for process in processes_of(self.directory):
-            os.kill(process.pid, signal.SIGKILL)
-            if process.leader:
-                reap(process.pid)
+        leaders = [p.pid for p in processes_of(self.directory) if p.leader]
+        clear(self.directory)
+        for pid in leaders:
+            reap(pid)
 
     def _wake(self) -> None:
         self.woken += 1

@@ -23,7 +23,7 @@ __all__ = ["Program", "Wheel", "check", "find_wheel", "locate", "prepare"]
 
 OLDEST_GLIBC = (2, 35)
 """What the wheel's binaries were linked against."""
-_FILES = ("libtriton_python.so", "triton_python_backend_utils.py")
+_LIBRARY, _MODULE = "libtriton_python.so", "triton_python_backend_utils.py"
 _INSTALL = "pip install 'tarn[local]', put tritonserver on PATH, or set triton.binary"
 
 
@@ -196,29 +196,32 @@ def _assemble(wheel: Wheel, cache: Path) -> Path:
     target = cache / hashlib.sha256(of.encode()).hexdigest()[:16]
     if target.exists():
         return target
-    cache.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
     try:
-        folder = beside / "python"
-        folder.mkdir()
-        shutil.copy2(wheel.backend / _FILES[0], folder)
-        stub = Path(shutil.copy2(wheel.stub, folder))
-        stub.chmod(0o755)
-        original = wheel.backend / _FILES[1]
-        (folder / _FILES[1]).write_text(_shim(original, folders))
-        beside.chmod(0o755)
-        try:
-            beside.rename(target)
-        except OSError:
-            # Another process was first: its copy is as good as ours.
-            if not target.exists():
-                raise
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as beside:
+            whole = Path(beside, "whole")
+            _fill(whole / "python", wheel, folders)
+            _rename(whole, target)
     except OSError as error:
         found = f"the Python backend could not be assembled in {cache}: {error.strerror}"
-        raise LaunchError("local", found, code="TARN-3201") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        raise LaunchError("local", found, code="TARN-3201", retry_after_s=10.0) from error
     return target
+
+
+def _fill(folder: Path, wheel: Wheel, folders: tuple[str, ...]) -> None:
+    folder.mkdir(parents=True)
+    shutil.copy2(wheel.backend / _LIBRARY, folder)
+    Path(shutil.copy2(wheel.stub, folder)).chmod(0o755)
+    (folder / _MODULE).write_text(_shim(wheel.backend / _MODULE, folders))
+
+
+def _rename(whole: Path, target: Path) -> None:
+    try:
+        whole.rename(target)
+    except OSError:
+        # Another process was first: its copy is as good as ours.
+        if not target.exists():
+            raise
 
 
 def _shim(original: Path, folders: tuple[str, ...]) -> str:

@@ -39,7 +39,8 @@ class Ports:
                 self._taken.add(port)
                 return port
         above = f" from {preferred} upwards" if preferred else ""
-        raise LaunchError("local", f"no port is free on {self._address}{above}", code="TARN-3103")
+        found = f"no port is free on {self._address}{above}"
+        raise LaunchError("local", found, code="TARN-3103", retry_after_s=10.0)
 
     def keep(self, ports: Iterable[int]) -> None:
         """Count *ports* as taken: they belong to an instance of an earlier master."""

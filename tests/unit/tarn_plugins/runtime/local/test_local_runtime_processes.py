@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import attrs
@@ -243,12 +244,17 @@ def test_without_a_keeper_the_runtime_warns(stage):
     assert any("TARN-1014" in line for line in stage.fake_master().warnings())
 
 
-def test_a_living_keeper_silences_the_warning(stage):
-    """And its end brings the warning at once."""
-    (stage.directory / "keeper.json").write_text(
-        json.dumps({"pid": os.getpid(), "start": start_ticks(os.getpid()), "exits": []})
-    )
-    assert stage.fake_master().warnings() == ()
+def test_a_keeper_s_end_is_a_warning_at_once(stage):
+    """Silent while it lives; told, with a wake-up, when it is gone."""
+    keeper = subprocess.Popen(["sleep", "60"])
+    note = {"pid": keeper.pid, "start": start_ticks(keeper.pid), "exits": []}
+    (stage.directory / "keeper.json").write_text(json.dumps(note))
+    runtime = stage.fake_master()
+    assert runtime.warnings() == ()
+    keeper.kill()
+    eventually(runtime.warnings)
+    eventually(lambda: stage.woken)
+    keeper.wait(5)
 
 
 def test_a_token_named_by_the_environment_does_not_reach_triton(stage):
