@@ -221,11 +221,10 @@ class FakeServer:
         serving = model is not None and model.state == "READY"
         if what == "ready":
             return Answer(200) if serving else Answer(400, b'{"error":"Model version not ready"}')
-        if model is None:
-            return _error(404, f"Request for unknown model: '{name}' is not found")
-        if not serving:
-            text = f"Request for unknown model: '{name}' has no available versions"
-            return _error(400, text)
+        if model is None or not serving:
+            why = "is not found" if model is None else "has no available versions"
+            kind = "text/plain" if what == "infer" else "application/json"  # seen on 2.51
+            return _error(404, f"Request for unknown model: '{name}' {why}", kind)
         if what == "infer":
             return await self._infer(model, headers, body)
         told = {"": model.metadata, "config": model.config, "stats": model.stats_answer}
@@ -249,7 +248,7 @@ class FakeServer:
             text, json_length = echo(model.name, body, int(length) if length else None)
         except BadRequest as error:
             model.failures["OTHER"] += 1
-            return _error(400, str(error))
+            return _error(error.status, str(error))
         finally:
             model.executing -= 1
             slots.release()
@@ -260,8 +259,10 @@ class FakeServer:
 
     async def _change(self, name: str, verb: str) -> Answer:
         model = self.state.models.get(name)
+        if model is None and verb == "load":
+            return _error(500, f"failed to load '{name}', failed to poll from model repository")
         if model is None:
-            return _error(400, f"failed to {verb} '{name}', failed to poll from model repository")
+            return _json(None)
         if verb == "load":
             await self.load(model)
             failed = f"load failed for model '{name}': {model.error}"
@@ -290,5 +291,5 @@ def _json(value: object, status: int = 200) -> Answer:
     return Answer(status, body, "application/json")
 
 
-def _error(status: int, text: str) -> Answer:
-    return _json({"error": text}, status)
+def _error(status: int, text: str, kind: str = "application/json") -> Answer:
+    return Answer(status, _json({"error": text}).body, kind)

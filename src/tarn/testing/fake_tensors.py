@@ -26,6 +26,10 @@ _Json = dict[str, object]
 class BadRequest(ValueError):  # noqa: N818 (the client's fault, answered with 400)
     """The request cannot be meant; the text is the answer's ``error``."""
 
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
 
 def echo(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int | None]:
     """Return the body of the answer, and the length of its JSON part when binary data follows.
@@ -38,10 +42,9 @@ def echo(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int |
         BadRequest: *body* is no inference request.
     """
     head, tail = (body, b"") if json_length is None else (body[:json_length], body[json_length:])
+    asked, inputs = _parsed(head)
+    outputs, blobs = [], []
     try:
-        asked = json.loads(head)
-        inputs = list(asked["inputs"])
-        outputs, blobs = [], []
         for tensor in inputs:
             raw = _raw_size(tensor)
             blob, tail = tail[:raw], tail[raw:]
@@ -49,13 +52,25 @@ def echo(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int |
             outputs.append(output)
             blobs.append(blob)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as error:
-        raise BadRequest(f"failed to parse the request JSON buffer: {error!r}") from error
+        raise BadRequest(400, f"an input cannot be read: {error!r}") from error
     answer: _Json = {"model_name": model, "model_version": "1", "outputs": outputs}
     if "id" in asked:
         answer = {"id": asked["id"], **answer}
     text = json.dumps(answer, separators=(",", ":")).encode()
     data = b"".join(blobs)
     return text + data, len(text) if data else None
+
+
+def _parsed(head: bytes) -> tuple[_Json, list[_Json]]:
+    try:
+        asked = json.loads(head)
+    except ValueError as error:
+        text = f"failed to parse the request JSON buffer: {error}"
+        raise BadRequest(500, text) from error  # 500: so does Triton 2.51
+    inputs = asked.get("inputs") if isinstance(asked, dict) else None
+    if not isinstance(inputs, list):
+        raise BadRequest(500, "Unable to parse 'inputs': not an array")
+    return asked, inputs
 
 
 def _answer(asked: _Json, tensor: _Json, blob: bytes | None) -> tuple[_Json, bytes]:

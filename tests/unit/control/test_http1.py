@@ -1,5 +1,7 @@
 """Putting replies together."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ def whole(text: bytes, cuts: list[int]) -> Reply | None:
     parser = ReplyParser()
     edges = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
     reply = None
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         if start < end:
             assert reply is None
             reply = parser.feed(text[start:end])

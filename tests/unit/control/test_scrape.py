@@ -286,12 +286,14 @@ def test_a_connection_taken_and_closed_without_answer_is_gone() -> None:
 
 def test_loading_is_seen_and_a_change_wakes() -> None:
     """READY is told when it happens, not at the next tick."""
-    with FakeTriton(FakeModel("slow", load_s=0.3)) as triton:
-        with watching(a=Target(triton.endpoint)) as watcher:
-            watcher.until(lambda r: "LOADING" in str(r.models))
-            watcher.woken.clear()
-            assert watcher.woken.wait(DEADLINE_S)
-            watcher.until(lambda r: "READY" in str(r.models))
+    with (
+        FakeTriton(FakeModel("slow", load_s=0.3)) as triton,
+        watching(a=Target(triton.endpoint)) as watcher,
+    ):
+        watcher.until(lambda r: "LOADING" in str(r.models))
+        watcher.woken.clear()
+        assert watcher.woken.wait(DEADLINE_S)
+        watcher.until(lambda r: "READY" in str(r.models))
 
 
 def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
@@ -310,12 +312,11 @@ def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
 def test_a_warm_up_that_fails_leaves_it_cold_with_the_reason() -> None:
     """The answer of Triton is shown."""
     wrong = WarmupRequest("/v2/models/nothing/infer")
-    with FakeTriton() as triton:
-        with watching(a=Target(triton.endpoint, warmup=(wrong,))) as watcher:
-            reading = watcher.until(lambda r: r.cold != "")
-            assert not reading.warm
-            assert "POST /v2/models/nothing/infer: 404" in reading.cold
-            assert "unknown model" in reading.cold
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint, warmup=(wrong,))) as watcher:
+        reading = watcher.until(lambda r: r.cold != "")
+        assert not reading.warm
+        assert "POST /v2/models/nothing/infer: 404" in reading.cold
+        assert "unknown model" in reading.cold
 
 
 def test_a_leaving_instance_is_let_go_on_http_and_still_watched() -> None:
@@ -339,11 +340,10 @@ def test_a_held_connection_delays_the_exit_of_one_that_does_not_leave() -> None:
 
 def test_leaving_can_be_taken_back() -> None:
     """A drain that is cancelled: health is asked again."""
-    with FakeTriton() as triton:
-        with watching(a=Target(triton.endpoint, leaving=True)) as watcher:
-            watcher.until(lambda r: "pending" in r.metrics)
-            watcher.scraper.watch({"a": Target(triton.endpoint)})
-            watcher.until(is_live)
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint, leaving=True)) as watcher:
+        watcher.until(lambda r: "pending" in r.metrics)
+        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.until(is_live)
 
 
 def test_what_is_not_watched_any_more_is_let_go() -> None:
@@ -358,11 +358,14 @@ def test_what_is_not_watched_any_more_is_let_go() -> None:
 
 def test_a_moved_endpoint_is_looked_at_anew() -> None:
     """Nothing of the old place is kept."""
-    with FakeTriton("old") as old, FakeTriton("new") as new:
-        with watching(a=Target(old.endpoint)) as watcher:
-            watcher.until(lambda r: "old" in str(r.models))
-            watcher.scraper.watch({"a": Target(new.endpoint)})
-            watcher.until(lambda r: "new" in str(r.models))
+    with (
+        FakeTriton("old") as old,
+        FakeTriton("new") as new,
+        watching(a=Target(old.endpoint)) as watcher,
+    ):
+        watcher.until(lambda r: "old" in str(r.models))
+        watcher.scraper.watch({"a": Target(new.endpoint)})
+        watcher.until(lambda r: "new" in str(r.models))
 
 
 def test_a_picture_of_readings_never_changes() -> None:

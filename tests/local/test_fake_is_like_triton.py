@@ -1,0 +1,294 @@
+"""The fake and the real Triton, side by side: where the fake could lie, and what it must not."""
+
+import http.client
+import importlib.util
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tarn.control.scrape import Scraper, Target
+from tarn.domain import Endpoint, Known
+from tarn.testing.fake_triton import FakeModel, FakeTriton
+from tarn.triton.metrics import FAMILIES, parse
+
+pytestmark = [
+    pytest.mark.triton,
+    pytest.mark.skipif(
+        importlib.util.find_spec("pytriton") is None,
+        reason="needs a real tritonserver: pip install 'tarn[local]'",
+    ),
+]
+
+DEADLINE_S = 60.0
+CONFIG = """backend: "python"
+max_batch_size: 0
+input [{name: "IN" data_type: TYPE_FP32 dims: [-1]}]
+output [{name: "OUT" data_type: TYPE_FP32 dims: [-1]}]
+instance_group [{kind: KIND_CPU count: 1}]
+"""
+NAP = """import time
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            data = pb.get_input_tensor_by_name(request, "IN").as_numpy()
+            time.sleep(float(data[0]))
+            answers.append(pb.InferenceResponse([pb.Tensor("OUT", data)]))
+        return answers
+"""
+BAD = """class TritonPythonModel:
+    def initialize(self, args):
+        raise RuntimeError("no weights")
+"""
+
+
+class Clock:
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def at(self) -> float:
+        return time.time()
+
+
+def free_ports() -> tuple[int, int, int]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+        socket.create_server(("127.0.0.1", 0)) as three,
+    ):
+        return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
+
+
+def backends(path: Path, triton: Path) -> Path:
+    """Put the Python backend together with the stub of this Python."""
+    python = path / "backends" / "python"
+    shutil.copytree(triton / "backends" / "python", python)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    stub = triton / "python_backend_stubs" / version / "triton_python_backend_stub"
+    shutil.copy(stub, python / stub.name)
+    (python / stub.name).chmod(0o755)
+    tools = python / "triton_python_backend_utils.py"  # the stub ignores PYTHONPATH
+    path_line = f"import sys; sys.path.append({str(triton.parents[1])!r})\n"
+    tools.write_text(path_line + tools.read_text())
+    return path / "backends"
+
+
+@contextmanager
+def real_triton(path: Path, exit_s: int) -> Iterator[tuple["subprocess.Popen[bytes]", Endpoint]]:
+    """Run a real Triton with the models `nap` (sleeps as long as its input says) and `bad`."""
+    spec = importlib.util.find_spec("pytriton")
+    assert spec is not None
+    assert spec.origin is not None
+    triton = Path(spec.origin).parent / "tritonserver"
+    site = triton.parents[1]
+    for name, code in (("nap", NAP), ("bad", BAD)):
+        (path / "models" / name / "1").mkdir(parents=True)
+        (path / "models" / name / "config.pbtxt").write_text(CONFIG)
+        (path / "models" / name / "1" / "model.py").write_text(code)
+    ports = free_ports()
+    argv = [str(triton / "bin" / "tritonserver"), f"--model-repository={path / 'models'}"]
+    argv += [f"--backend-directory={backends(path, triton)}", f"--exit-timeout-secs={exit_s}"]
+    for name, port in zip(("http", "grpc", "metrics"), ports, strict=True):
+        argv += [f"--{name}-port={port}", f"--{name}-address=127.0.0.1"]
+    argv += ["--exit-on-error=false", "--strict-readiness=false"]
+    argv += ["--model-control-mode=explicit", "--load-model=*"]
+    env = {"LD_LIBRARY_PATH": str(site / "nvidia_pytriton.libs"), "PYTHONPATH": str(site)}
+    with (path / "triton.stderr").open("wb") as log:
+        process = subprocess.Popen(argv, stderr=log, stdout=log, env=env, start_new_session=True)
+    with process:
+        try:
+            endpoint = Endpoint("127.0.0.1", *ports)
+            wait_for(endpoint, process)
+            yield process, endpoint
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def wait_for(endpoint: Endpoint, process: "subprocess.Popen[bytes]") -> None:
+    end_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
+    while time.monotonic() < end_s and process.poll() is None:
+        try:
+            if ask(endpoint.http_port, "GET", "/v2/health/live")[0] == 200:
+                return
+        except OSError:
+            pause.wait(0.1)
+    raise AssertionError(f"Triton did not start: {process.poll()}")
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, str, bytes]:
+    """Return (status, content type, body)."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+    try:
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        return response.status, response.headers["Content-Type"] or "", response.read()
+    finally:
+        connection.close()
+
+
+def infer_body(seconds: float) -> bytes:
+    tensor = {"name": "IN", "shape": [1], "datatype": "FP32", "data": [seconds]}
+    return json.dumps({"id": "1", "inputs": [tensor]}).encode()
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    with real_triton(tmp_path_factory.mktemp("triton"), exit_s=5) as (_, endpoint):
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[Endpoint]:
+    bad = FakeModel("bad", error="Internal: RuntimeError: no weights")
+    with FakeTriton("nap", bad) as triton:
+        yield triton.endpoint
+
+
+def is_like(fake: object, real: object) -> bool:
+    """Say whether *fake* has nothing that *real* does not have, and of the same types."""
+    if isinstance(fake, dict) and isinstance(real, dict):
+        return all(key in real and is_like(part, real[key]) for key, part in fake.items())
+    if isinstance(fake, list) and isinstance(real, list):
+        return not fake or not real or all(is_like(part, real[0]) for part in fake)
+    return type(fake) is type(real)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/v2/health/live", b""),
+        ("GET", "/v2/health/ready", b""),
+        ("GET", "/v2", b""),
+        ("GET", "/v2/nonsense", b""),
+        ("POST", "/v2/repository/index", b""),
+        ("GET", "/v2/models/nap", b""),
+        ("GET", "/v2/models/nap/ready", b""),
+        ("GET", "/v2/models/nap/versions/1/ready", b""),
+        ("GET", "/v2/models/nap/config", b""),
+        ("GET", "/v2/models/nap/stats", b""),
+        ("GET", "/v2/models/stats", b""),
+        ("GET", "/v2/models/bad/ready", b""),
+        ("GET", "/v2/models/unknown", b""),
+        ("POST", "/v2/models/nap/infer", infer_body(0.0)),
+        ("POST", "/v2/models/unknown/infer", infer_body(0.0)),
+        ("POST", "/v2/models/bad/infer", infer_body(0.0)),
+        ("POST", "/v2/models/nap/infer", b"{}"),
+        ("POST", "/v2/models/nap/infer", b"nonsense"),
+        ("POST", "/v2/models/nap/infer", b'{"inputs": 1}'),
+        ("POST", "/v2/models/nap/infer", b'{"inputs": [{}]}'),
+        ("GET", "/v2/models/bad", b""),
+        ("POST", "/v2/repository/models/unknown/load", b""),
+        ("POST", "/v2/repository/models/bad/load", b""),
+        ("POST", "/v2/repository/models/unknown/unload", b""),
+    ],
+)
+def test_answers_have_the_same_shape(
+    triton: Endpoint, fake: Endpoint, method: str, path: str, body: bytes
+) -> None:
+    """Status, content type, keys and types; the fake may leave out, never invent."""
+    real_status, real_kind, real_body = ask(triton.http_port, method, path, body)
+    status, kind, answer = ask(fake.http_port, method, path, body)
+    assert (status, kind) == (real_status, real_kind)
+    if real_body and kind == "application/json":
+        assert is_like(json.loads(answer), json.loads(real_body)), (answer, real_body)
+
+
+def test_the_index_says_the_same_of_good_and_broken_models(
+    triton: Endpoint, fake: Endpoint
+) -> None:
+    """Names, versions, states; a reason where it is broken and nowhere else."""
+
+    def told(endpoint: Endpoint) -> list[tuple[str, str, str, bool]]:
+        rows = json.loads(ask(endpoint.http_port, "POST", "/v2/repository/index")[2])
+        return sorted((r["name"], r["version"], r["state"], "reason" in r) for r in rows)
+
+    assert told(fake) == told(triton)
+
+
+def test_metrics_have_the_same_families_and_labels(triton: Endpoint, fake: Endpoint) -> None:
+    """All that we read and a machine without GPU has; broken models show failures only."""
+
+    def told(endpoint: Endpoint) -> dict[str, list[tuple[str, list[str]]]]:
+        metrics = parse(ask(endpoint.metrics_port, "GET", "/metrics")[2])
+        return {
+            family: sorted(
+                (labels["model"], sorted(labels)) for labels, _ in metrics.samples(family)
+            )
+            for family in FAMILIES
+        }
+
+    ask(triton.http_port, "POST", "/v2/models/nap/infer", infer_body(0.0))
+    assert told(fake) == told(triton)
+    types = re.compile(r"# TYPE (nv_inference_\S+) (\S+)")
+    real = types.findall(ask(triton.metrics_port, "GET", "/metrics")[2].decode())
+    assert set(types.findall(ask(fake.metrics_port, "GET", "/metrics")[2].decode())) <= set(real)
+
+
+def test_no_triton_tells_what_executes(triton: Endpoint) -> None:
+    """The fact that `tarn.triton.activity` rests on: busy looks like idle, digit by digit."""
+
+    def told() -> tuple[object, bytes]:
+        series = parse(ask(triton.metrics_port, "GET", "/metrics")[2]).series
+        return series, ask(triton.http_port, "GET", "/v2/models/stats")[2]
+
+    ask(triton.http_port, "POST", "/v2/models/nap/infer", infer_body(0.0))
+    before = told()
+    slow = threading.Thread(
+        target=ask, args=(triton.http_port, "POST", "/v2/models/nap/infer", infer_body(1.5))
+    )
+    slow.start()
+    threading.Event().wait(0.7)
+    assert slow.is_alive()
+    assert told() == before
+    slow.join(DEADLINE_S)
+    assert told() != before
+
+
+def test_the_scraper_reads_a_real_triton(triton: Endpoint) -> None:
+    """Live, one model READY, one broken with Triton's own words, and quiet in the end."""
+    scraper = Scraper(Clock(), 0.2, 2.0, lambda: None)
+    scraper.start()
+    try:
+        scraper.watch({"a": Target(triton)})
+        end_s, pause = time.monotonic() + DEADLINE_S, threading.Event()
+        while True:
+            reading = scraper.readings().get("a")
+            if reading is not None and getattr(reading.busy, "value", None) == 0:
+                break
+            assert time.monotonic() < end_s, reading
+            pause.wait(0.05)
+    finally:
+        scraper.close()
+    assert isinstance(reading.models, Known)
+    bad, nap = reading.models.value
+    assert (bad.state, nap.state) == ("UNAVAILABLE", "READY")
+    assert "no weights" in bad.reason
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_an_idle_connection_holds_the_exit_of_a_real_triton(tmp_path: Path, held: bool) -> None:
+    """Why `Target.leaving` exists: exit code 1 at the time-out with it, 0 and sooner without."""
+    with (
+        real_triton(tmp_path, exit_s=8) as (process, endpoint),
+        socket.create_connection(("127.0.0.1", endpoint.http_port)) as kept,
+    ):
+        kept.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        kept.recv(1000)
+        if not held:
+            kept.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == (1 if held else 0)
