@@ -16,9 +16,7 @@ def test_until_returns_the_first_true_answer():
 
 def test_until_gives_up_at_its_deadline_and_says_what_came_last():
     """The message names what was waited for."""
-    with pytest.raises(
-        TimedOutError, match=r"the end did not come in 0\.01 s; .* \[\]"
-    ):
+    with pytest.raises(TimedOutError, match=r"the end did not come in 0\.01 s; .* \[\]"):
         until(list, 0.01, "the end")
 
 
