@@ -155,8 +155,6 @@ class ClusterRef:
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""
     pid_started: int | None = None
     started_at: float = 0.0
-    note: str = ""
-    """What a person should know: ``no master; 3 instances serve``."""
 
 
 @attrs.frozen
@@ -235,7 +233,8 @@ class Deployer(Protocol):
     def find(self, name: str) -> ClusterRef | None:
         """Return the running cluster of this name, or None.
 
-        Where only its instances run, ``url`` is None and ``note`` says so.
+        Where only its instances run, ``url`` is None and ``orphans`` names them; with none of
+        these the master is being started.
         """
         ...
 

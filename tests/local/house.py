@@ -1,4 +1,4 @@
-"""A home of its own for a test: clusters in it, the command line on it, and nothing left after it."""
+"""A home of its own for a test: clusters in it, the command line, and nothing left after it."""
 
 import json
 import os

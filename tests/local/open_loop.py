@@ -48,7 +48,7 @@ class Report:
         return (
             f"sent {self.sent}, answered {len(self.answered)}, lost {len(self.lost)}, "
             f"answer p50 {statistics.median(took_ms):.1f} ms p99 {p99_ms:.1f} ms; "
-            f"the generator itself was late by {late_ms[0]:.1f} ms (median), {late_ms[1]:.1f} (most)"
+            f"the generator itself was {late_ms[0]:.1f} ms late (median), {late_ms[1]:.1f} (most)"
         )
 
 

@@ -163,7 +163,7 @@ def test_scaling_beyond_the_limits_is_refused_with_the_limits(house: House) -> N
 
 def test_a_proxy_variable_never_stands_between_us_and_the_fleet(house: House) -> None:
     """HTTP_PROXY names a proxy that does not exist; everything goes on directly."""
-    nowhere = {k: "http://127.0.0.1:9" for k in ("HTTP_PROXY", "http_proxy", "ALL_PROXY")}
+    nowhere = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
     assert house.tarn("up", "-f", house.spec("direct"), **nowhere).returncode == 0
     assert house.tarn("status", "-c", "direct", **nowhere).returncode == 0
     assert house.tarn("down", "-c", "direct", **nowhere).returncode == 0

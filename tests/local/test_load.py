@@ -89,7 +89,7 @@ def test_scaling_and_a_killed_master_lose_no_request(
 def test_a_killed_instance_loses_only_what_was_sent_to_it(
     cluster: tarn.Cluster, fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """kill -9 of a Triton: no call to another is lost, and it is replaced."""
+    """Kill -9 of a Triton: no call to another is lost, and it is replaced."""
     victim = cluster.instances()[0]
     killed_s = [0.0]
 

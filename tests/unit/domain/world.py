@@ -64,7 +64,7 @@ class World:
     """Obeys wishes with faults; counts each kind it played."""
 
     def __init__(self, seed: int, some: Rules) -> None:
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)
         self.rules = some
         self.now_s = 1000.0
         self.processes: dict[str, Process] = {}
@@ -152,21 +152,29 @@ class World:
                 assert id_ not in self.processes
                 self.processes[id_] = Process(id_, self.now_s, granted_s, serves_s)
         for process in list(self.processes.values()):
-            process.busy = self.chance.choice((0, 0, 1, 3)) if self.kind else 0
-            if self.play("crash", 0.02):
-                process.dies_s = self.now_s
-            if self.play("hang", 0.005):
-                process.hung_until_s = self.now_s + self.chance.choice((2.0, 10.0, 60.0))
-            if process.dies_s is not None and process.dies_s <= self.now_s:
-                del self.processes[process.id]
-                if not self.play("completion lost", 0.4):
-                    status = ExitStatus("gone", 1, expected=process.stopping)
-                    self.ended[process.id] = Ended(process.id, "hash", status)
+            self._suffer(process)
         if self.play("doubled", 0.03):
-            stray = f"w-{self.chance.randrange(1, max(2, self.fleet.next_number)):04d}"
-            alive = {i.id for i in self.fleet.instances}
-            if stray not in self.processes and stray not in alive and stray not in self.asked:
-                self.processes[stray] = Process(stray, self.now_s, self.now_s, self.now_s)
+            self._double()
+
+    def _suffer(self, process: Process) -> None:
+        process.busy = self.chance.choice((0, 0, 1, 3)) if self.kind else 0
+        if self.play("crash", 0.02):
+            process.dies_s = self.now_s
+        if self.play("hang", 0.005):
+            process.hung_until_s = self.now_s + self.chance.choice((2.0, 10.0, 60.0))
+        if process.dies_s is None or process.dies_s > self.now_s:
+            return
+        del self.processes[process.id]
+        if not self.play("completion lost", 0.4):
+            status = ExitStatus("gone", 1, expected=process.stopping)
+            self.ended[process.id] = Ended(process.id, "hash", status)
+
+    def _double(self) -> None:
+        """Let something run that was given up long ago."""
+        stray = f"w-{self.chance.randrange(1, max(2, self.fleet.next_number)):04d}"
+        alive = {i.id for i in self.fleet.instances}
+        if stray not in self.processes and stray not in alive and stray not in self.asked:
+            self.processes[stray] = Process(stray, self.now_s, self.now_s, self.now_s)
 
     def _running(self, process: Process) -> Running:
         port = int(process.id.rpartition("-")[2]) * 3

@@ -29,6 +29,7 @@ from tarn_plugins.runtime.local.procfs import (
     masters_of,
     processes_of,
 )
+from tarn_plugins.runtime.local.records import Records
 from tarn_plugins.runtime.local.ref import read_ref
 
 __all__ = ["LocalDeployer"]
@@ -82,18 +83,18 @@ class LocalDeployer:
             ref or ClusterRef(name, "local", Epoch(0, 0)), url=None, pid=None, pid_started=None
         )
         if _keeper_alive(directory):
-            return attrs.evolve(lost, note="the master is being started")
-        serving = sum(process.leader for process in processes_of(directory))
-        if serving:
-            some = "1 instance serves" if serving == 1 else f"{serving} instances serve"
-            return attrs.evolve(lost, note=f"no master; {some}")
-        return None
+            return lost
+        orphans = _orphans(directory)
+        return attrs.evolve(lost, orphans=orphans) if orphans else None
 
     def end(self, ref: ClusterRef) -> None:
         """End keeper, master and instances of *ref* by force, and remove all but the logs."""
         directory = self._context.paths.cluster(ref.name)
-        if not directory.exists():
-            return
+        present = read_ref(directory)
+        if not directory.exists() or (
+            present and ref.epoch.incarnation < present.epoch.incarnation
+        ):
+            return  # nothing is left of it, or a later cluster has its name
         _kill_master(directory)
         _end_instances(directory)
         remove_files(directory)
@@ -150,6 +151,14 @@ class LocalDeployer:
                 raise _died(directory, f"master ended with code {kept.exits[-1]}")
             pause.wait(_POLL_S)
         raise _died(directory, f"master did not answer within {MASTER_TIMEOUT_S:g} s")
+
+
+def _orphans(directory: Path) -> tuple[tuple[str, str], ...]:
+    """Return (instance id, ``host:port``) of each Triton that runs for *directory*."""
+    records, _ = Records(directory / "instances").read()
+    where = {record.instance_id: record.endpoint.http for record in records}
+    leaders = (p.instance_id for p in processes_of(directory) if p.leader)
+    return tuple(sorted((id_, where.get(id_, "")) for id_ in leaders))
 
 
 @contextlib.contextmanager

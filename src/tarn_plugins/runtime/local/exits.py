@@ -13,7 +13,9 @@ __all__ = ["Exit", "could_not_start", "explain", "last_error"]
 
 _LOGGED = re.compile(r'^E\d{4} [\d:.]+ \d+ [\w./-]+:\d+\] "?(?P<text>.*?)"?$')
 """A line of Triton's log: ``E1127 23:52:36.259414 2510 server.cc:241] "…"``."""
-_PLAIN = re.compile(r"^(?:error|fatal error|terminate called|.*: error)\b.*", re.IGNORECASE)
+_PLAIN = re.compile(
+    r"^(?:error|fatal error|terminate called|.*: error)\b.*|^\S*tritonserver: .+", re.IGNORECASE
+)
 _LOADER = re.compile(r"error while loading shared libraries|unrecognized option|option '--")
 """The same command can never do better."""
 _HARMLESS = ("CudaDriverHelper has not been initialized",)
@@ -41,7 +43,7 @@ def last_error(lines: Iterable[str]) -> str:
         if logged and not any(harmless in line for harmless in _HARMLESS):
             found = logged["text"].replace('\\"', '"')
         elif not logged and _PLAIN.match(line):
-            found = line.strip()
+            found = line.strip().rpartition("/")[2] if "tritonserver: " in line else line.strip()
     return found if len(found) <= _LONGEST else f"{found[:_LONGEST]} …"
 
 
