@@ -192,10 +192,11 @@ class Connection(asyncio.Protocol):
         lost: Called on the loop when an idle connection ends; not after `close`.
     """
 
+    _transport: asyncio.Transport
+
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost
-        self._transport: asyncio.Transport | None = None
-        self._parser: ReplyParser | None = None
+        self._parser = ReplyParser()
         self._answer: asyncio.Future[Reply] | None = None
         self.usable = False
 
@@ -209,7 +210,7 @@ class Connection(asyncio.Protocol):
             Closed: It ended before the answer did.
             Garbage: What came is no reply.
         """
-        if not self.usable or self._transport is None:
+        if not self.usable:
             raise Closed("the connection is closed")
         self._parser = ReplyParser()
         self._answer = asyncio.get_running_loop().create_future()
@@ -229,8 +230,7 @@ class Connection(asyncio.Protocol):
         """End it at once; idempotent."""
         self.usable = False
         self._lost = _nothing
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; for asyncio."""
@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take a piece of the answer; for asyncio."""
-        if self._answer is None or self._parser is None or self._answer.done():
+        if self._answer is None or self._answer.done():
             self.connection_lost(None)  # an answer that nobody asked for
             return
         try:
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Take the end of the stream; for asyncio. False: close our side too."""
-        if self._answer is not None and not self._answer.done() and self._parser is not None:
+        if self._answer is not None and not self._answer.done():
             reply = self._parser.eof()
             if reply is not None:
                 self._answer.set_result(reply)
@@ -262,8 +262,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the end of the connection; for asyncio."""
         was_usable, self.usable = self.usable, False
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
         if self._answer is not None and not self._answer.done():
             closed = Closed("closed the connection without an answer")
             closed.__cause__ = exc

@@ -79,6 +79,8 @@ class Line:
         failed: Hears why a look brought nothing.
         lost: Hears that the idle connection ended; the next look comes at once, but only once in
             an interval: some servers close after each answer.
+        renew_after: Looks over one connection; 0: any number. A Triton that got SIGTERM goes on
+            answering old connections while it closes new ones: who never opens one never knows.
     """
 
     def __init__(  # noqa: PLR0913 (all by keyword)
@@ -90,7 +92,9 @@ class Line:
         look: Callable[["Line"], Awaitable[None]],
         failed: Callable[[Failure], None],
         lost: Callable[[], None],
+        renew_after: int = 0,
     ) -> None:
+        self._renew_after, self._looks = renew_after, 0
         self._host, self._port, self._pace = host, port, pace
         self._look, self._failed, self._lost = look, failed, lost
         self._connection: Connection | None = None
@@ -129,6 +133,9 @@ class Line:
             self._connection = None
 
     async def _once(self) -> None:
+        self._looks += 1
+        if self._renew_after and self._looks % self._renew_after == 0:
+            self.close()
         where = f"{self._host}:{self._port}"
         failure = await attempt(where, self._pace.timeout_s, self._look(self))
         if failure is not None:

@@ -18,6 +18,9 @@ from tarn.triton.metrics import PIECE, Metrics, MetricsParser
 
 __all__ = ["Around", "Probe", "Target"]
 
+RENEW_AFTER = 5
+"""Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
+
 _SIGNALS = tuple(Metrics({}).signals())
 _LEAVING = Unknown("not asked any more: the instance leaves")
 
@@ -76,6 +79,7 @@ class Probe:
             look=self._look_http,
             failed=self._http_failed,
             lost=self._lost,
+            renew_after=RENEW_AFTER,
         )
         self._scrape = Line(
             host=endpoint.host,
@@ -110,8 +114,8 @@ class Probe:
         self._live, self._models = _LEAVING, _LEAVING
         self._around.changed(self._id)
 
-    def close(self) -> tuple[asyncio.Task[None], ...]:
-        """Stop looking; the connections end at once. Returns the tasks that are ending."""
+    def close(self) -> None:
+        """Stop looking; the connections end at once."""
         tasks, self._tasks = tuple(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
@@ -119,7 +123,6 @@ class Probe:
             timer.cancel()
         self._http.close()
         self._scrape.close()
-        return tasks
 
     def reading(self) -> Reading:
         """Return what is known now; the older part is aged to the newer one's moment."""

@@ -116,18 +116,22 @@ class Scraper:
         self._loop.set_exception_handler(self._loop_error)
         self._end = asyncio.Event()
         try:
-            self._loop.run_until_complete(self._until_closed(self._end))
+            self._loop.run_until_complete(self._end.wait())
         finally:
             with self._lock:
                 ended_by_error, self._closing = not self._closing, True
             if ended_by_error:
                 self._say_that_it_ended()
+            self._loop.run_until_complete(self._let_go())
             self._loop.close()
 
-    async def _until_closed(self, end: asyncio.Event) -> None:
-        await end.wait()
-        tasks = [task for probe in self._probes.values() for task in probe.close()]
-        self._probes = {}
+    async def _let_go(self) -> None:
+        """End every connection and every task."""
+        for probe in self._probes.values():
+            probe.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # the transports' last callbacks
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -130,26 +131,28 @@ class FakeServer:
         self, host: str, port: int, name: str, route: "Callable[..., Awaitable[Answer]]"
     ) -> int:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._one(reader, writer, route):
+                    pass
+
+        def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            """Note the connection before anything can be cancelled, so that it is closed."""
             if name == "http" and self.state.exiting:
                 writer.transport.abort()
                 return
-            task = asyncio.current_task()
-            assert task is not None
-            self._busy.add(task)
             self._open[writer] = name
-            ends = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
-            try:
-                with contextlib.suppress(*ends):  # the task ends here, cancelled or not
-                    while await self._one(reader, writer, route):
-                        pass
-            finally:
-                self._busy.discard(task)
-                self._open.pop(writer, None)
-                writer.close()
+            task = asyncio.get_running_loop().create_task(serve(reader, writer))
+            self._busy.add(task)
+            task.add_done_callback(functools.partial(self._served, writer))
 
-        listener = await asyncio.start_server(serve, host, port, backlog=128)
+        listener = await asyncio.start_server(take, host, port, backlog=128)
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
+
+    def _served(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._busy.discard(task)
+        self._open.pop(writer, None)
+        writer.close()
 
     async def _one(
         self,

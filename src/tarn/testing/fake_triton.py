@@ -37,6 +37,10 @@ DEADLINE_S = 5.0
 """For anything asked of the fake's own thread."""
 
 
+_TURNS = 5
+"""Turns of the loop until an accepted socket is a connection that can be closed, and closed."""
+
+
 class FakeTriton:
     """One fake server on its own thread, listening on 127.0.0.1.
 
@@ -153,12 +157,21 @@ class FakeTriton:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._let_go())
         finally:
             self._loop.close()
+
+    async def _let_go(self) -> None:
+        """End every connection and every task, what was taken in the last moment too."""
+        for _ in range(_TURNS):
+            self._server.crash()
+            await asyncio.sleep(0)
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     def _do(self, work: Callable[[], T]) -> T:
         """Call *work* on the fake's thread."""

@@ -77,6 +77,7 @@ def test_an_answer_without_body_needs_no_length() -> None:
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 101,
         b"HTTP/1.1 200 OK\r\n" + b"x" * 70_000,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 70_000,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"x" * 70_000,
         FIXED + b"x",
     ],
 )

@@ -1,5 +1,7 @@
 """Looking at instances, against fakes on real sockets."""
 
+import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -8,7 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from tarn.control.http1 import Closed, connect, request
 from tarn.control.scrape import Scraper, Target, WarmupRequest
+from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Unknown
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 
@@ -73,8 +77,8 @@ def reason(sample: object) -> str:
 
 
 @contextmanager
-def server(serve: Callable[[socket.socket], None]) -> Iterator[Endpoint]:
-    """A port on which *serve* gets each connection, one after the other."""
+def server(serve: Callable[[socket.socket], None], threads: int = 1) -> Iterator[Endpoint]:
+    """A port on which *serve* gets each connection; as many at once as there are threads."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def run() -> None:
@@ -83,25 +87,26 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[Endpoint]:
                     connection, _ = listener.accept()
                 except OSError:
                     return
-                with connection:
+                with connection, contextlib.suppress(ConnectionError):
                     serve(connection)
 
-        thread = threading.Thread(target=run)
-        thread.start()
+        workers = [threading.Thread(target=run) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
         port = listener.getsockname()[1]
         try:
             yield Endpoint("127.0.0.1", port, 1, port)
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(DEADLINE_S)
+            for worker in workers:
+                worker.join(DEADLINE_S)
 
 
 def test_reads_health_models_and_signals() -> None:
     """One look brings everything a decision needs."""
     with FakeTriton("b", "a") as triton, watching(a=Target(triton.endpoint)) as watcher:
         triton.model("a").extra_pending = 3
-        reading = watcher.until(lambda r: r.metrics.get("pending") == Known(3.0, r_age(r)))
-        assert is_live(watcher.until(is_live))
+        reading = watcher.until(lambda r: is_live(r) and pending(r) == 3)
         assert reading.warm
     models = reading.models
     assert isinstance(models, Known)
@@ -109,9 +114,9 @@ def test_reads_health_models_and_signals() -> None:
     assert "no nv_extra" in reason(reading.metrics["nv_extra"])
 
 
-def r_age(reading: Reading) -> float:
-    pending = reading.metrics.get("pending")
-    return pending.age_s if isinstance(pending, Known) else 0.0
+def pending(reading: Reading) -> float | None:
+    sample = reading.metrics.get("pending")
+    return sample.value if isinstance(sample, Known) else None
 
 
 def test_an_idle_instance_becomes_quiet() -> None:
@@ -333,9 +338,20 @@ def test_a_leaving_instance_is_let_go_on_http_and_still_watched() -> None:
 
 def test_a_held_connection_delays_the_exit_of_one_that_does_not_leave() -> None:
     """Why ``leaving`` exists: this is what Triton 2.51 does."""
-    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with (
+        FakeTriton() as triton,
+        watching(interval_s=30.0, a=Target(triton.endpoint)) as watcher,
+    ):
         watcher.until(is_live)
         assert not triton.exit(timeout_s=0.2)
+
+
+def test_one_that_ends_by_itself_is_seen_although_it_answers_old_connections() -> None:
+    """Its old connections say live while new clients are turned away."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        triton.state.exiting = True
+        assert "closed the connection" in watcher.until(is_gone).gone
 
 
 def test_leaving_can_be_taken_back() -> None:
@@ -412,6 +428,161 @@ def test_close_ends_the_thread_within_a_second_whatever_hangs() -> None:
         assert time.monotonic() - began_s < 1.0
         assert "scraper" not in {thread.name for thread in threading.enumerate()}
     Watcher(1.0, 1.0).scraper.close()
+
+
+def reply(status: bytes, more: bytes = b"") -> bytes:
+    return b"HTTP/1.1 " + status + b"\r\n" + more + b"Content-Length: 2\r\n\r\n[]"
+
+
+def test_an_answer_that_is_no_success_is_unknown_with_its_status() -> None:
+    """The index and the metrics of something that is no Triton; warm-up waits for ever."""
+
+    def serve(connection: socket.socket) -> None:
+        while connection.recv(1000):
+            connection.sendall(reply(b"404 Not Found"))
+
+    with (
+        server(serve, threads=2) as endpoint,
+        watching(a=Target(endpoint, warmup=(ECHO,))) as watcher,
+    ):
+        reading = watcher.until(lambda r: isinstance(r.live, Known) and "pending" in r.metrics)
+        assert reading.live == Known(False, getattr(reading.live, "age_s", 0.0))
+        assert "index answered 404" in reason(reading.models)
+        assert "/metrics answered 404" in reason(reading.metrics["pending"])
+        assert not reading.warm
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [reply(b"200 OK", b"Connection: close\r\n"), b"HTTP/1.0 200 OK\r\n\r\n[]"],
+)
+def test_a_server_that_does_not_keep_connections_is_read_all_the_same(answer: bytes) -> None:
+    """By ``Connection: close``, or HTTP/1.0 where the end of the stream ends the body."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(answer)
+
+    with server(serve, threads=2) as endpoint, watching(a=Target(endpoint)) as watcher:
+        reading = watcher.until(lambda r: isinstance(r.models, Known))
+        assert is_live(reading)
+
+
+def test_a_connection_that_ends_while_it_is_asked_is_opened_anew() -> None:
+    """The second question meets a closed door: asked again over a new connection, no death."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(reply(b"200 OK"))
+        connection.recv(1000)
+
+    with server(serve, threads=2) as endpoint, watching(a=Target(endpoint)) as watcher:
+        reading = watcher.until(lambda r: isinstance(r.models, Known))
+        assert is_live(reading)
+        assert not reading.gone
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+    """It would be taken for the next one."""
+    connections = []
+
+    def serve(connection: socket.socket) -> None:
+        connections.append(connection)
+        connection.recv(1000)
+        connection.sendall(reply(b"200 OK"))
+        connection.recv(1000)
+        connection.sendall(reply(b"200 OK"))
+        threading.Event().wait(0.05)
+        connection.sendall(b"more")
+        assert connection.recv(1000) == b""
+
+    with (
+        server(serve, threads=2) as endpoint,
+        watching(interval_s=0.5, a=Target(endpoint)) as watcher,
+    ):
+        watcher.until(is_live)
+        watcher.until(lambda r: len(connections) >= 3)
+        assert not watcher.until(lambda r: True).gone
+
+
+def test_a_place_that_cannot_be_reached_is_unknown() -> None:
+    """No route is no proof of death."""
+    nowhere = Endpoint("255.255.255.255", 80, 1, 80)
+    with watching(a=Target(nowhere)) as watcher:
+        reading = watcher.until(lambda r: "cannot reach" in str(r.live))
+        assert not reading.gone
+
+
+def test_a_warm_up_that_cannot_be_sent_is_an_error_of_ours() -> None:
+    """Counted, shown as the reason why it stays cold."""
+    watcher = Watcher(0.05, 1.0)
+    watcher.scraper.start()
+    try:
+        with FakeTriton() as triton:
+            broken = WarmupRequest("/\u20ac")
+            watcher.scraper.watch({"a": Target(triton.endpoint, warmup=(broken,))})
+            assert "error in the scraper" in watcher.until(lambda r: bool(r.cold)).cold
+            assert watcher.scraper.crashes >= 1
+    finally:
+        watcher.scraper.close()
+
+
+def test_a_warm_up_that_is_refused_says_so_and_is_sent_again() -> None:
+    """For as long as it takes."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    heard: list[str] = []
+
+    async def try_for_a_while() -> None:
+        async with asyncio.timeout(0.2):
+            await warm_up(Endpoint("127.0.0.1", port, 1, port), (ECHO,), heard.append, 0.01)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(try_for_a_while())
+    assert len(heard) > 1
+    assert f"connection refused by 127.0.0.1:{port}" in heard[0]
+
+
+def test_a_closed_connection_cannot_be_asked() -> None:
+    """Nor does a question of the past wait for ever."""
+
+    async def ask_after_close(port: int) -> None:
+        connection = await connect("127.0.0.1", port, lambda: None)
+        connection.close()
+        with pytest.raises(Closed):
+            await connection.ask(request("GET", "/v2", "x"))
+
+    with FakeTriton() as triton:
+        asyncio.run(ask_after_close(triton.endpoint.http_port))
+
+
+def test_an_error_in_a_callback_is_counted() -> None:
+    """Which asyncio would only log."""
+    watcher = Watcher(1.0, 1.0)
+    watcher.scraper.start()
+    watcher.scraper._loop.call_soon_threadsafe(lambda: 1 / 0)
+    pause = threading.Event()
+    end_s = time.monotonic() + DEADLINE_S
+    while watcher.scraper.crashes == 0:
+        assert time.monotonic() < end_s
+        pause.wait(0.005)
+    watcher.scraper.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_scraper_that_ends_by_an_error_says_so_in_every_reading() -> None:
+    """Old readings must not be taken for new ones."""
+    with FakeTriton() as triton:
+        watcher = Watcher(0.05, 1.0)
+        watcher.scraper.start()
+        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.until(is_live)
+        watcher.woken.clear()
+        watcher.scraper._loop.call_soon_threadsafe(watcher.scraper._loop.stop)
+        reading = watcher.until(lambda r: "has ended by an error" in str(r.live))
+        assert isinstance(reading.busy, Unknown)
+        assert watcher.woken.wait(DEADLINE_S)
+        watcher.scraper.close()
 
 
 def test_a_large_text_does_not_hold_up_the_others() -> None:
