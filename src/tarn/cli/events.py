@@ -10,6 +10,7 @@ import click
 from tarn.cli.options import form_option, pass_cluster
 from tarn.cli.show import columns, emit, moment
 from tarn.cluster import Cluster
+from tarn.cluster.explain import first_words
 
 
 @click.command("events")
@@ -54,7 +55,7 @@ def _table(events: Iterable[Mapping[str, Any]]) -> str:
                 event["code"],
                 event["subject"],
                 event.get("count", 1),
-                " ".join(str(event["message"]).split()),
+                first_words(event["message"]),
             )
             for event in events
         ),

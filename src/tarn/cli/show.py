@@ -8,7 +8,7 @@ from typing import Any
 import click
 import yaml
 
-from tarn.cluster.explain import age
+from tarn.cluster.explain import age, first_words
 
 __all__ = ["cluster_table", "columns", "emit", "instance_table", "moment"]
 
@@ -50,7 +50,7 @@ def moment(at: float | None) -> str:
 
 def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
     """Return the whole picture of one cluster for people."""
-    reason = f": {status['reason']}" if status.get("reason") else ""
+    reason = f": {first_words(status['reason'])}" if status.get("reason") else ""
     stale = " (stale)" if status.get("stale") else ""
     lines = [
         f"{status['name']} is {status['state']}{stale}{reason}",
@@ -62,7 +62,7 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
         lines += ["", instance_table(status["instances"])]
     notes = [*status.get("warnings", ()), *status.get("faults", ())]
     if notes:
-        lines += ["", *(f"! {note}" for note in notes)]
+        lines += ["", *(f"! {first_words(note)}" for note in notes)]
     return "\n".join(lines)
 
 
@@ -91,12 +91,8 @@ def instance_table(instances: Iterable[Mapping[str, Any]]) -> str:
                 age(item.get("age_s")),
                 item.get("http"),
                 item.get("node"),
-                _one_line(item.get("suspect") or item.get("reason") or ""),
+                first_words(item.get("suspect") or item.get("reason") or ""),
             )
             for item in instances
         ),
     )
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())

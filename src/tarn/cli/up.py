@@ -12,6 +12,7 @@ from tarn.cli.show import columns, emit, moment
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster, Surroundings
+from tarn.cluster.explain import first_words
 
 
 @click.command("up")
@@ -59,7 +60,7 @@ def _ending(status: Mapping[str, Any], url: str | None, home: str) -> str:
     name = status["name"]
     serving = [item for item in status["instances"] if item["state"] == "ready" and item["http"]]
     lines = [f"{name} is {status['state']}: {status['ready']} of {status['desired']} ready"]
-    lines += [f"! {note}" for note in status.get("warnings", ())]
+    lines += [f"! {first_words(note)}" for note in status.get("warnings", ())]
     rows = [("serves", f"http://{item['http']}") for item in serving]
     rows.append(("API", f"{url} (api token: {home}/clusters/{name}/api_token)"))
     if serving:

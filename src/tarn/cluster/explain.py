@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["age", "explain"]
+__all__ = ["age", "explain", "first_words"]
 
 
 def age(seconds: float | None) -> str:
@@ -18,6 +18,11 @@ def age(seconds: float | None) -> str:
     return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"  # noqa: PLR2004
 
 
+def first_words(text: object) -> str:
+    """Return the first paragraph of *text* as one line: what went wrong, without its traceback."""
+    return " ".join(str(text).strip().partition("\n\n")[0].split())
+
+
 def explain(status: Mapping[str, Any], instance: str | None = None) -> tuple[str, ...]:
     """Return a sentence for each thing that is not as desired; one that says so when all is.
 
@@ -26,14 +31,17 @@ def explain(status: Mapping[str, Any], instance: str | None = None) -> tuple[str
         instance: Only what concerns this instance id; None: the whole cluster.
     """
     if instance is not None:
-        return tuple(_about(status, instance))
-    said = (
-        *_cluster(status),
-        *(line for item in status.get("instances", ()) for line in _instance(item)),
-        *_failures(status),
-        *_size(status),
-        *(f"{warning}" for warning in status.get("warnings", ())),
-        *(f"{fault}" for fault in status.get("faults", ())),
+        return tuple(first_words(line) for line in _about(status, instance))
+    said = map(
+        first_words,
+        (
+            *_cluster(status),
+            *(line for item in status.get("instances", ()) for line in _instance(item)),
+            *_failures(status),
+            *_size(status),
+            *(f"{warning}" for warning in status.get("warnings", ())),
+            *(f"{fault}" for fault in status.get("faults", ())),
+        ),
     )
     unique = tuple(dict.fromkeys(said))
     return unique or (f"{_ratio(status)} ready; nothing is amiss",)
@@ -61,9 +69,11 @@ def _instance(item: Mapping[str, Any]) -> Iterator[str]:
     elif item.get("suspect"):
         yield f"{item['id']} is kept out of the view: {item['suspect']}"
     for model in item.get("models", ()):
-        if model["state"] == "UNAVAILABLE":
-            why = f": {model['reason']}" if model.get("reason") else ""
-            yield f"{item['id']}: model '{model['name']}' is unavailable{why}"
+        why = model.get("reason") or ""
+        if model["state"] == "UNAVAILABLE" and not (why and why in reason):
+            yield f"{item['id']}: model '{model['name']}' is unavailable" + (
+                f": {why}" if why else ""
+            )
 
 
 def _failures(status: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from tarn.cluster.explain import explain
+from tarn.cluster.explain import explain, first_words
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
@@ -121,8 +121,8 @@ def _raise_if_over(goal: Goal, status: Mapping[str, Any]) -> None:
 
 def _reasons(status: Mapping[str, Any]) -> tuple[str, ...]:
     failed = [item for item in status.get("ended", ()) if item["state"] == "failed"]
-    last = failed[-1].get("reason", "") if failed else ""
-    reasons = [status.get("reason") or "no reason is known"]
+    last = first_words(failed[-1].get("reason", "")) if failed else ""
+    reasons = [first_words(status.get("reason") or "no reason is known")]
     if last and last not in reasons[0]:
         reasons.append(f"{failed[-1]['id']}: {last}")
     return tuple(reasons)

@@ -58,6 +58,19 @@ def test_names_the_newest_failure_while_instances_are_missing():
     assert explain(status(ended=ended)) == ("demo: 2 of 2 ready; nothing is amiss",)
 
 
+def test_says_one_cause_once_and_on_one_line():
+    """Triton's traceback is in the log; the first paragraph is the cause."""
+    cause = "Internal: ModuleNotFoundError: No module named 'x'"
+    why = f"{cause}\n\nAt:\n  model.py(13): <module>\n"
+    broken = [{"name": "ocr", "state": "UNAVAILABLE", "reason": why}]
+    starting = instance(1, "starting", reason=f"model ocr is unavailable: {why}", models=broken)
+    assert explain(status("starting", (starting,))) == (
+        "demo is starting",
+        "demo: 0 of 1 ready",
+        f"demo-0001 is starting for 1m15s: model ocr is unavailable: {cause}",
+    )
+
+
 def test_says_who_holds_the_size():
     """Pause, hand and ceiling each hold the size, and each says how it ends."""
     shown = status(
