@@ -225,14 +225,24 @@ class _Look:
             changes["silent_s"] = silent_s
         if bool(reading.gone) is not instance.gone:
             changes["gone"] = bool(reading.gone)
-        if instance.state is State.STARTING and why != instance.reason:
-            changes["reason"] = why
-        if instance.state is State.READY:
-            suspect = self._suspicion(instance, reading.gone, why, silent_s)
-            if suspect != instance.suspect:
-                changes["suspect"] = suspect
+        self._add_why(changes, instance, reading.gone, why, silent_s)
         _add_busy(changes, instance, reading)
         return instance.but(**changes) if changes else instance
+
+    def _add_why(
+        self,
+        changes: dict[str, object],
+        instance: Instance,
+        gone: str,
+        why: str,
+        silent_s: float | None,
+    ) -> None:
+        if instance.state is State.STARTING and why != instance.reason:
+            changes["reason"] = why
+        elif instance.state is State.READY:
+            suspect = self._suspicion(instance, gone, why, silent_s)
+            if suspect != instance.suspect:
+                changes["suspect"] = suspect
 
     def _since(self, instance: Instance) -> float:
         return self._now_s if instance.silent_s is None else instance.silent_s
