@@ -1,16 +1,19 @@
 """Tell plugins what happened, on a thread of its own, so that a slow one costs no tick."""
 
+import functools
 import logging
 import queue
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
-from tarn.domain import Decision, Event, Instance
+from tarn.domain.fleet import Fleet
 from tarn.plugins import Plugins
 
 __all__ = ["Announcer"]
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 QUEUE = 1000
 
 
@@ -25,17 +28,19 @@ class Announcer:
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
         self._thread.start()
 
-    def event(self, event: Event) -> None:
-        """Announce an event; never blocks."""
-        self._put(lambda: self._plugins.event(event))
-
-    def instance_changed(self, before: Instance | None, after: Instance) -> None:
-        """Announce an instance's new state; never blocks."""
-        self._put(lambda: self._plugins.instance_changed(before, after))
-
-    def decision(self, decision: Decision) -> None:
-        """Announce a decision; never blocks."""
-        self._put(lambda: self._plugins.decision(decision))
+    def tell(self, before: Fleet, after: Fleet) -> None:
+        """Announce what is new in *after*: events, decisions, then instances; never blocks."""
+        for event in _new(before.events, after.events):
+            self._put(functools.partial(self._plugins.event, event))
+        for decision in _new(before.decisions, after.decisions):
+            self._put(functools.partial(self._plugins.decision, decision))
+        if after.instances is before.instances:
+            return
+        old = {i.id: i for i in before.instances}
+        for instance in (*after.instances, *_new(before.ended, after.ended)):
+            was = old.get(instance.id)
+            if was is None or was.state is not instance.state:
+                self._put(functools.partial(self._plugins.instance_changed, was, instance))
 
     def close(self) -> None:
         """End the thread; at most 100 ms are waited for what is queued."""
@@ -57,3 +62,11 @@ class Announcer:
                 announce()
             except Exception:
                 log.exception("a plugin raised while it was told what happened")
+
+
+def _new(before: tuple[T, ...], after: tuple[T, ...]) -> list[T]:
+    """Return what stands in *after* only; values are never changed, so identity tells."""
+    if after is before:
+        return []
+    known = {id(item) for item in before}
+    return [item for item in after if id(item) not in known]

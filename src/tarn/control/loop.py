@@ -3,9 +3,8 @@
 import enum
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import InvalidStateError
-from typing import TypeVar
 
 import attrs
 
@@ -18,8 +17,10 @@ from tarn.control.probe import Target
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
+from tarn.control.troubles import Trouble, of_followers, of_worker
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
+    Acknowledge,
     DiscoveryView,
     Done,
     FleetView,
@@ -27,7 +28,6 @@ from tarn.domain import (
     Reading,
     Resume,
     RuntimeWish,
-    Unknown,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
@@ -40,12 +40,13 @@ from tarn.interfaces import Clock, Discovery, Runtime
 __all__ = ["Control", "Neighbours", "Outcome"]
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 LATE_S = 5.0
 """A tick this much after it was due means that this process was stopped or starved."""
-BLOCKED_S = 10.0
-"""An item in work for longer is shown in ``/health``."""
+LEAST_REST_S = 0.005
+"""Between two ticks, when nobody wakes the thread."""
+REPEAT_S = 10.0
+"""An unchanged wish is posted again after this: what was asked may have been lost."""
 
 
 class Outcome(enum.StrEnum):
@@ -89,6 +90,8 @@ class Control:
         neighbours: Neighbours,
     ) -> None:
         self._fleet = fleet
+        self._told = attrs.evolve(fleet, events=(), instances=())
+        """As plugins know it: they are told of what was recovered, too."""
         self._rules = rules
         self._launch = launch
         self._warmup = warmup
@@ -105,11 +108,12 @@ class Control:
             for name, discovery in neighbours.discoveries.items()
         }
         self._wish: RuntimeWish | None = None
+        self._wished_s = float("-inf")
         self._view: DiscoveryView | None = None
-        self._asked_s = float("-inf")
-        self._ticked_s = clock.now_s()
+        self._due_s = float("-inf")
+        self._acted_s = clock.now_s()
         self._errors = 0
-        self._policy_failed = ""
+        self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
         self.outcome = Outcome.LEFT
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
@@ -130,80 +134,105 @@ class Control:
 
     def _run(self) -> None:
         interval_s = self._rules.spec.scaling.interval_s
-        while not self._leaving.is_set():
-            self._near.wake.clear()
-            outcome = self._guarded_step()
-            if outcome is not None:
-                self.outcome = outcome
-                break
-            due_s = self._asked_s + interval_s - self._near.clock.now_s()
-            self._near.wake.wait(min(interval_s, max(0.005, due_s)))
-        self._close()
-        self._near.over()
+        try:
+            while not self._leaving.is_set():
+                self._near.wake.clear()
+                outcome = self._guarded_step()
+                if outcome is not None:
+                    self.outcome = outcome
+                    break
+                rest_s = self._due_s - self._near.clock.now_s()
+                self._near.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
+            self._close()
+        finally:
+            self._near.over()
 
     def _guarded_step(self) -> Outcome | None:
-        """One step; the one place where an unforeseen error is counted and survived."""
+        """One step; whatever it raises is counted, and survived."""
         try:
             return self._step()
-        except Exception as error:
-            self._errors += 1
-            log.exception("a tick raised")
-            at = self._near.clock.at()
-            found = f"{type(error).__name__}: {error}"
-            self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
+        except Exception as error:  # noqa: BLE001 (the thread must go on)
+            self._survive(error)
             return None
 
+    def _survive(self, error: Exception) -> None:
+        self._errors += 1
+        log.error("a tick raised", exc_info=error)
+        found = f"{type(error).__name__}: {error}"
+        at = self._near.clock.at()
+        self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
+
     def _step(self) -> Outcome | None:
-        if any(w.superseded for w in (self._runtime, self._near.saver)):
+        near = self._near
+        if any(worker.superseded for worker in (*self._workers(), near.saver.worker)):
             return Outcome.SUPERSEDED
-        clock = self._near.clock
-        now_s, at = clock.now_s(), clock.at()
-        late = now_s - self._ticked_s > LATE_S + self._rules.spec.scaling.interval_s
-        self._ticked_s = now_s
-        heard_s = self._near.runtime.heard_s()
-        fenced = now_s - heard_s > self._rules.spec.master.fence_after_s
-        before = self._fleet
-        readings = self._near.scraper.readings()
-        answers = self._obey(self._near.inbox.drain(), now_s, at, fenced=fenced)
-        if not fenced:
-            self._fleet = tick(self._fleet, self._look(readings, now_s, at, late=late), self._rules)
-            self._post(now_s)
-        self._judge(at)
-        self._publish(readings, now_s, at, fenced=fenced)
-        self._announce(before, self._fleet)
-        for request, answer in answers:
-            _reply(request, answer)
+        now_s, at = near.clock.now_s(), near.clock.at()
+        asking = now_s >= self._due_s
+        if asking:
+            self._due_s = now_s + self._rules.spec.scaling.interval_s
+        fenced = now_s - near.runtime.heard_s() > self._rules.spec.master.fence_after_s
+        readings = near.scraper.readings()
+        answers = self._obey(near.inbox.drain(), now_s, at, fenced=fenced)
+        try:
+            if not fenced:
+                self._act(readings, now_s, at, asking=asking)
+        except Exception as error:  # noqa: BLE001 (shown in this very snapshot)
+            self._survive(error)
+        try:
+            self._publish(readings, now_s, at, fenced=fenced)
+            self._announce()
+        finally:
+            for request, answer in answers:
+                _reply(request, answer)
         if self._fleet.ending and not self._fleet.instances:
             return Outcome.ENDED
         return None
 
     def _obey(
         self, requests: tuple[Request, ...], now_s: float, at: float, *, fenced: bool
-    ) -> list[tuple[Request, Done | TarnError]]:
-        answers: list[tuple[Request, Done | TarnError]] = []
+    ) -> list[tuple[Request, Done | Exception]]:
+        answers: list[tuple[Request, Done | Exception]] = []
         for request in requests:
-            answer: Done | TarnError
+            answer: Done | Exception
             try:
-                if fenced:
-                    raise RefusedError(
-                        "the master has lost its runtime, so it does not act",
-                        code="TARN-1008",
-                        next_step="Try again when the runtime answers",
-                    )
-                self._fleet, answer = obey(
-                    self._fleet,
-                    request.command,
-                    self._rules,
-                    now_s=now_s,
-                    at=at,
-                    if_match=request.if_match,
-                )
-                if isinstance(request.command, Resume):
-                    self._near.policy.revive()
+                answer = self._obey_one(request, now_s, at, fenced=fenced)
             except TarnError as error:
+                answer = error
+            except Exception as error:  # noqa: BLE001 (its asker is told, the others go on)
+                self._survive(error)
                 answer = error
             answers.append((request, answer))
         return answers
+
+    def _obey_one(self, request: Request, now_s: float, at: float, *, fenced: bool) -> Done:
+        if fenced and not isinstance(request.command, Acknowledge):
+            raise RefusedError(
+                "the master has lost its runtime, so it does not act",
+                code="TARN-1008",
+                next_step="Try again when the runtime answers",
+            )
+        self._fleet, done = obey(
+            self._fleet,
+            request.command,
+            self._rules,
+            now_s=now_s,
+            at=at,
+            if_match=request.if_match,
+        )
+        if isinstance(request.command, Resume):
+            self._near.policy.revive()
+        return done
+
+    def _act(
+        self, readings: Mapping[str, Reading], now_s: float, at: float, *, asking: bool
+    ) -> None:
+        """Decide and post. After a fence the silences are our own, as after a late tick."""
+        late = now_s - self._acted_s > LATE_S + self._rules.spec.scaling.interval_s
+        self._acted_s = now_s
+        self._fleet = tick(self._fleet, self._look(readings, now_s, at, late=late), self._rules)
+        if asking:
+            self._near.policy.ask(_fleet_view(self._fleet, self._rules, now_s))
+        self._post(now_s)
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
@@ -220,44 +249,60 @@ class Control:
         )
 
     def _post(self, now_s: float) -> None:
-        fleet, near = self._fleet, self._near
-        if now_s - self._asked_s >= self._rules.spec.scaling.interval_s:
-            self._asked_s = now_s
-            near.policy.ask(_fleet_view(fleet, self._rules, now_s))
-        near.saver.save(saved(fleet, self._past_s))
-        self._post_wish(fleet)
-        if fleet.view is not self._view:
-            self._view = fleet.view
+        near = self._near
+        near.saver.save(saved(self._fleet, self._past_s))
+        self._post_wish(now_s)
+        view = self._fleet.view
+        if view is not self._view:
+            self._view = view
             for worker in self._discoveries.values():
-                worker.post(fleet.view)
-        targets = {
-            i.id: Target(i.endpoint, self._warmup, leaving=i.stop_posted)
-            for i in fleet.instances
-            if i.endpoint
-        }
+                worker.post(view)
+        targets = self._aim()
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)
 
-    def _post_wish(self, fleet: Fleet) -> None:
+    def _aim(self) -> dict[str, Target]:
+        """Return what to scrape; targets that did not change are the same objects."""
+        aimed: dict[str, Target] = {}
+        for i in self._fleet.instances:
+            if i.endpoint is None:
+                continue
+            old = self._targets.get(i.id)
+            if old is None or old.endpoint is not i.endpoint or old.leaving is not i.stop_posted:
+                old = Target(i.endpoint, self._warmup, leaving=i.stop_posted)
+            aimed[i.id] = old
+        return aimed
+
+    def _post_wish(self, now_s: float) -> None:
+        """Post what should run when it changed, and again after a while: an ask may be lost."""
+        fleet, old = self._fleet, self._wish
         wish = runtime_wish(fleet, (self._launch,), self._near.saver.below)
-        old = self._wish
         if old is not None and (wish.want, wish.stop) == (old.want, old.stop):
-            return
-        self._fleet = attrs.evolve(fleet, wish_revision=fleet.wish_revision + 1)
-        self._wish = attrs.evolve(wish, revision=self._fleet.wish_revision)
-        self._runtime.post(self._wish)
+            if now_s - self._wished_s < REPEAT_S:
+                return
+            wish = old
+        else:
+            self._fleet = attrs.evolve(fleet, wish_revision=fleet.wish_revision + 1)
+            wish = attrs.evolve(wish, revision=self._fleet.wish_revision)
+        self._wish, self._wished_s = wish, now_s
+        self._runtime.post(wish)
 
     def _publish(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> None:
+        troubles = tuple(self._find_troubles(now_s, fenced=fenced))
+        self._note(troubles, at)
         around = Surroundings(
             now_s=now_s,
             at=at,
             stale=fenced,
             readings=readings,
-            faults=tuple(self._faults(fenced=fenced)),
-            warnings=tuple(self._warnings()),
+            faults=tuple(t.fault for t in troubles if t.fault),
+            warnings=(
+                *self._near.runtime.warnings(),
+                *(t.warning for t in troubles if t.warning),
+            ),
         )
         old = self._near.board.current
         self._near.board.publish(picture(self._fleet, self._rules, around, old))
@@ -265,73 +310,68 @@ class Control:
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
         return (self._runtime, *self._discoveries.values())
 
-    def _faults(self, *, fenced: bool) -> list[str]:
-        """List what is wrong; open to all, so no name of a model, a user or a host stands here."""
-        lost = self._near.announcer.lost
-        found = (
-            (fenced, "the master has lost its runtime and does not act"),
-            (self._policy_failed, "the scaling policy has no answer; the size is kept"),
-            (self._near.saver.trouble, "the state cannot be saved"),
-            (self._fleet.frozen_s is not None, "replacements are frozen: most fell silent at once"),
-            (self._errors, f"{self._errors} ticks raised; see the master's log"),
-            (lost, f"{lost} announcements to plugins were lost"),
-        )
-        blocked = [line for worker in self._workers() if (line := _blocked(worker))]
-        return [line for true, line in found if true] + blocked
+    def _find_troubles(self, now_s: float, *, fenced: bool) -> Iterator[Trouble]:
+        near, name = self._near, self._fleet.name
+        if fenced:
+            fault = "the master has lost its runtime and does not act"
+            yield Trouble(fault, "", "TARN-1008", name)
+        if failed := near.policy.failure():
+            fault = "the scaling policy has no answer; the size is kept"
+            warning = f"the scaling policy has no answer: {failed}"
+            yield Trouble(fault, warning, "TARN-1012", name)
+        if near.saver.trouble:
+            warning = f"the state is not saved: {near.saver.trouble}"
+            yield Trouble("the state cannot be saved", warning, "TARN-1005", name)
+        else:
+            yield from of_worker(near.saver.worker, "TARN-1005")
+        if self._fleet.frozen_s is not None:
+            yield Trouble("replacements are frozen: most fell silent at once")
+        if self._errors:
+            yield Trouble(f"{self._errors} ticks raised; see the master's log")
+        if near.announcer.lost:
+            yield Trouble(f"{near.announcer.lost} announcements to plugins were lost")
+        yield from of_worker(self._runtime, "TARN-3000")
+        for worker in self._discoveries.values():
+            yield from of_worker(worker, "TARN-1303")
+        yield from of_followers(self._fleet, self._rules, now_s)
 
-    def _warnings(self) -> list[str]:
-        warnings = list(self._near.runtime.warnings())
-        if self._policy_failed:
-            warnings.append(f"the scaling policy has no answer: {self._policy_failed}")
-        if self._near.saver.trouble:
-            warnings.append(f"the state is not saved: {self._near.saver.trouble}")
-        warnings.extend(f"{w.name}: {w.error}" for w in self._workers() if w.error)
-        return warnings
+    def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
+        """Note each trouble when it begins, and not while it lasts."""
+        fresh = [t for t in troubles if t.code and (t.code, t.subject) not in self._troubles]
+        self._troubles = frozenset((t.code, t.subject) for t in troubles if t.code)
+        entries = [(t.code, t.subject, t.warning or t.fault) for t in fresh]
+        self._fleet = self._fleet.notes(at, entries)
 
-    def _judge(self, at: float) -> None:
-        """Note when the policy begins to fail; until it was asked once there is nothing to say."""
-        answer = self._near.policy.answer()
-        failed = answer.reason if isinstance(answer, Unknown) and self._near.policy.judged else ""
-        if failed and not self._policy_failed:
-            self._fleet = self._fleet.note(at, "TARN-1012", self._fleet.name, failed)
-        self._policy_failed = failed
-
-    def _announce(self, before: Fleet, after: Fleet) -> None:
-        announcer = self._near.announcer
-        for event in _new(before.events, after.events):
-            announcer.event(event)
-        for decision in _new(before.decisions, after.decisions):
-            announcer.decision(decision)
-        old = {i.id: i for i in before.instances}
-        gone = _new(before.ended, after.ended)
-        for instance in (*after.instances, *gone):
-            was = old.get(instance.id)
-            if was is None or was.state is not instance.state:
-                announcer.instance_changed(was, instance)
+    def _announce(self) -> None:
+        """Tell plugins what is new since they were told last."""
+        before, self._told = self._told, self._fleet
+        self._near.announcer.tell(before, self._fleet)
 
     def _close(self) -> None:
         """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""
         near = self._near
-        ended = self.outcome is Outcome.ENDED
-        if self.outcome is Outcome.LEFT:
-            near.saver.save(saved(self._fleet, self._past_s))
+        left, ended = self.outcome is Outcome.LEFT, self.outcome is Outcome.ENDED
+        if left:
+            near.saver.save(saved(self._fleet, self._past_s), at_once=True)
         for request in near.inbox.drain():
             _reply(request, RefusedError("the master is leaving", next_step="Try again"))
-        near.saver.close(0.15)
+        near.saver.close(0.15, finish=left)
         self._runtime.close(5.0 if ended else 0.05)
         for name, discovery in near.discoveries.items():
             self._discoveries[name].close(1.0 if ended else 0.05)
             if self.outcome is not Outcome.SUPERSEDED:
-                discovery.close(withdraw=ended)
+                _close_discovery(name, discovery, withdraw=ended)
 
 
-def _blocked(worker: "Worker[RuntimeWish] | Worker[DiscoveryView]") -> str:
-    if worker.working_s() > BLOCKED_S:
-        return f"{worker.name} has been at work for {worker.working_s():.0f} s"
-    return f"{worker.name} failed and is tried again" if worker.error else ""
+def _close_discovery(name: str, discovery: Discovery, *, withdraw: bool) -> None:
+    """Close one, whatever it raises: the others must be closed, too."""
+    try:
+        discovery.close(withdraw=withdraw)
+    except Exception:
+        log.exception("discovery %s raised while it was closed", name)
 
 
-def _reply(request: Request, answer: Done | TarnError) -> None:
+def _reply(request: Request, answer: Done | Exception) -> None:
     """Answer once; the asker may have given up meanwhile."""
     try:
         if isinstance(answer, Done):
@@ -340,11 +380,6 @@ def _reply(request: Request, answer: Done | TarnError) -> None:
             request.answer.set_exception(answer)
     except InvalidStateError:
         log.debug("an answer came too late for its asker")
-
-
-def _new(before: tuple[T, ...], after: tuple[T, ...]) -> list[T]:
-    known = {id(item) for item in before}
-    return [item for item in after if id(item) not in known]
 
 
 def _fleet_view(fleet: Fleet, rules: Rules, now_s: float) -> FleetView:

@@ -43,18 +43,24 @@ class Worker(Generic[T]):
     def post(self, item: T) -> None:
         """Leave *item* for the worker in place of one that it has not yet taken."""
         with self._changed:
-            self._slot[:] = [item]
-            self._changed.notify()
+            if not self._closing:
+                self._slot[:] = [item]
+                self._changed.notify()
 
     def working_s(self) -> float:
         """Return for how long the item in work has been in work; 0 when there is none."""
         since_s = self._since_s
         return 0.0 if since_s is None else self._clock.now_s() - since_s
 
-    def close(self, within_s: float) -> bool:
-        """Take no more items, and wait; False when the item in work did not end in time."""
+    def close(self, within_s: float, *, finish: bool = False) -> bool:
+        """Take no more items, and wait; False when the item in work did not end in time.
+
+        An item that was not yet taken is dropped; with *finish* it is done first, once.
+        """
         with self._changed:
             self._closing = True
+            if not finish:
+                self._slot.clear()
             self._changed.notify()
         self._thread.join(within_s)
         return not self._thread.is_alive()
@@ -66,7 +72,7 @@ class Worker(Generic[T]):
 
     def _take(self) -> list[T] | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._slot or self._closing, None)
+            self._changed.wait_for(lambda: self._slot or self._closing)
             if not self._slot:
                 return None
             taken, self._slot = self._slot, []
@@ -74,26 +80,32 @@ class Worker(Generic[T]):
 
     def _do(self, item: T) -> bool:
         self._since_s = self._clock.now_s()
+        error: Exception | None = None
         try:
             self._work(item)
-        except Superseded as error:
-            self.superseded = error
-        except TarnError as error:
-            self._failed(item, str(error))
-        except Exception as error:
-            log.exception("%s raised", self.name)
-            self._failed(item, f"{type(error).__name__}: {error}")
-        else:
+        except Superseded as newer:
+            self.superseded = newer
+        except Exception as failure:  # noqa: BLE001 (kept, shown and tried again)
+            error = failure
+        self._since_s = None
+        if error is None:
             self.error = ""
-        finally:
-            self._since_s = None
+        else:
+            self._failed(error)
         self._wake()
+        if error is not None:
+            self._rest_and_retry(item)
         return self.superseded is None
 
-    def _failed(self, item: T, error: str) -> None:
-        if error != self.error:
-            log.warning("%s: %s", self.name, error)
-        self.error = error
+    def _failed(self, error: Exception) -> None:
+        """Keep why, and log it once however often it is tried again."""
+        ours = isinstance(error, TarnError)
+        text = str(error) if ours else f"{type(error).__name__}: {error}"
+        if text != self.error:
+            log.warning("%s: %s", self.name, text, exc_info=None if ours else error)
+        self.error = text
+
+    def _rest_and_retry(self, item: T) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._slot or self._closing, RETRY_S)
             if not self._slot and not self._closing:

@@ -6,7 +6,7 @@ import attrs
 
 from tarn.control.render import render_instances, render_metrics
 from tarn.control.snapshot import Follower, Snapshot
-from tarn.domain import Epoch, Reading
+from tarn.domain import ClusterState, Epoch, Reading
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.standing import standing
 
@@ -55,8 +55,10 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         readings=around.readings,
         event_totals=fleet.event_totals,
     )
-    fresh = old is None or old.view is not fleet.view
-    text = render_instances(snapshot) if fresh or old is None else old.instances_text
+    if old is None or old.view is not fleet.view:
+        text = render_instances(snapshot)
+    else:
+        text = old.instances_text
     if old is not None and old.metrics_text and around.at - old.metrics_at < METRICS_EACH_S:
         metrics, metrics_at = old.metrics_text, old.metrics_at
     else:
@@ -75,11 +77,14 @@ def _follower(name: str, fleet: Fleet, rules: Rules, now_s: float) -> Follower:
     if known is None:
         return Follower(name, required, -1, None)
     age_s = None if known.heard_s is None else now_s - known.heard_s
-    lost = known.lease_until_s is not None and known.lease_until_s < now_s
-    return Follower(name, required, known.revision, age_s, lost, known.error)
+    return Follower(name, required, known.revision, age_s, known.lost, known.error)
 
 
 def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
-    """Return what is shown before the first tick: nothing is known, nothing is ready."""
+    """Return what is shown before the first tick: nothing is known, nothing is ready.
+
+    Its state is none in which a cluster could be taken for one that serves.
+    """
     empty = Fleet(rules.spec.name, epoch, 0)
-    return picture(empty, rules, Surroundings(0.0, at, stale=True), None)
+    shown = picture(empty, rules, Surroundings(0.0, at, stale=True), None)
+    return attrs.evolve(shown, state=ClusterState.SUBMITTED, reason="the master takes up its work")

@@ -24,8 +24,10 @@ class PolicyDesk:
         self._wake = wake
         self._lock = threading.Lock()
         self._answer: Sample[Wish] = Unknown("the policy has not answered yet")
-        self.judged = False
+        self._judged = False
         """True once the policy has answered or raised; before, Unknown means nothing."""
+        self._workers = 0
+        """Hired so far: what an abandoned one says late counts for nothing."""
         self._worker = self._hire()
 
     def ask(self, fleet: FleetView) -> None:
@@ -36,14 +38,20 @@ class PolicyDesk:
         """Return the newest answer; Unknown while the policy hangs or raises."""
         hung_s = self._worker.working_s()
         if hung_s > DEADLINE_S:
-            self.judged = True
             return Unknown(f"the policy has not answered for {hung_s:.0f} s; `tarn resume` retries")
         with self._lock:
             return self._answer
 
+    def failure(self) -> str:
+        """Say why there is no answer; empty when there is one, or none was due yet."""
+        hangs = self._worker.working_s() > DEADLINE_S
+        answer = self.answer()
+        return answer.reason if isinstance(answer, Unknown) and (hangs or self._judged) else ""
+
     def revive(self) -> None:
         """Leave a hanging thread alone for good, and ask on a new one."""
         if self._worker.working_s() > DEADLINE_S:
+            self._worker.close(0.0)
             self._worker = self._hire()
 
     def close(self) -> None:
@@ -51,16 +59,20 @@ class PolicyDesk:
         self._worker.close(0.1)
 
     def _hire(self) -> Worker[FleetView]:
-        return Worker("policy", self._judge, self._clock, self._wake)
+        with self._lock:
+            self._workers += 1
+            number = self._workers
+        return Worker("policy", lambda fleet: self._judge(fleet, number), self._clock, self._wake)
 
-    def _judge(self, fleet: FleetView) -> None:
+    def _judge(self, fleet: FleetView, number: int) -> None:
         try:
             answer = _checked(self._policy.wanted(fleet))
         except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)
             answer = Unknown(f"the policy raised {type(error).__name__}: {error}")
         with self._lock:
-            self._answer = answer
-            self.judged = True
+            if number == self._workers:
+                self._answer = answer
+                self._judged = True
 
 
 def _checked(wish: object) -> Sample[Wish]:

@@ -52,14 +52,14 @@ def _moved(  # noqa: PLR0911 (one return for each part of a plan)
     if id_ in step.admit:
         notes.append(("TARN-1102", id_, f"ready {now_s - instance.requested_s:.1f} s after asked"))
         ready = instance.become(State.READY, now_s)
-        return attrs.evolve(ready, ready_s=instance.ready_s or now_s, silent_s=None)
+        return attrs.evolve(ready, ready_s=now_s, silent_s=None)
     if id_ in step.stop:
         return _stopped(instance, now_s, notes)
     return instance
 
 
 def _stopped(instance: Instance, now_s: float, notes: list[tuple[str, str, str]]) -> Instance:
-    if not (instance.quiet or instance.condemned or instance.endpoint is None):
+    if not (instance.quiet or instance.condemned or instance.untouched):
         after = f"still busy after {now_s - instance.since_s:.0f} s"
         notes.append(("TARN-1109", instance.id, after))
     return attrs.evolve(instance, stop_posted=True)

@@ -29,6 +29,10 @@ class FollowerState:
     lease_until_s: float | None = None
     """None: it lives in this process, so it has no lease to lose."""
     error: str = ""
+    came: bool = False
+    """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
+    lost: bool = False
+    """Its lease ran out: drains do not wait for it any more."""
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """What followers are told and have acknowledged: the view, and who has left it for good."""
 
-from collections.abc import Mapping
+import operator
 
 import attrs
 
@@ -12,59 +12,65 @@ __all__ = ["acknowledged", "publish_view", "withdrawals"]
 
 
 def publish_view(fleet: Fleet) -> Fleet:
-    """Return *fleet* with its view brought up to date; the revision moves only with members."""
-    members = tuple(_member(i) for i in fleet.instances if i.in_view)
+    """Return *fleet* with its view brought up to date.
+
+    The revision moves with the members, and when the view becomes complete: an incomplete one
+    removes nothing, so its acknowledgement says nothing about who has left.
+    """
+    known = {m.instance_id: m for m in fleet.view.members}
+    members = tuple(_member(i, known.get(i.id)) for i in fleet.instances if i.in_view)
     view, complete = fleet.view, not fleet.unprobed
-    if members != view.members:
+    if members != view.members or complete != view.complete:
         view = DiscoveryView(fleet.epoch, view.revision + 1, complete, members)
-    elif complete != view.complete:
-        view = attrs.evolve(view, complete=complete)
-    inside = {m.instance_id for m in members}
-    instances = tuple(_left(i, inside, view.revision) for i in fleet.instances)
-    if view is fleet.view and all(a is b for a, b in zip(instances, fleet.instances, strict=True)):
+    instances = tuple(_left(i, view) for i in fleet.instances)
+    if view is fleet.view and all(map(operator.is_, instances, fleet.instances)):
         return fleet
     return attrs.evolve(fleet, view=view, instances=instances)
 
 
-def _member(instance: Instance) -> Member:
+def _member(instance: Instance, old: Member | None) -> Member:
+    """Return *instance* as followers see it: the *old* one where that says the same."""
     assert instance.endpoint is not None
     container_id = instance.container_id or instance.id
+    if old is not None and old.endpoint is instance.endpoint and old.container_id == container_id:
+        return old
     return Member(instance.id, container_id, instance.endpoint, instance.spec_hash)
 
 
-def _left(instance: Instance, inside: set[str], revision: int) -> Instance:
-    if instance.id in inside:
-        if instance.left_revision is None and instance.withdrawn_s is None:
-            return instance
-        return attrs.evolve(instance, left_revision=None, withdrawn_s=None)
-    if instance.state is State.DRAINING and instance.left_revision is None:
-        return attrs.evolve(instance, left_revision=revision)
-    return instance
+def _left(instance: Instance, view: DiscoveryView) -> Instance:
+    if instance.state is not State.DRAINING or instance.left_revision is not None:
+        return instance
+    return attrs.evolve(instance, left_revision=view.revision) if view.complete else instance
 
 
 def withdrawals(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     """Return *fleet* with the moment noted at which each draining instance had left everywhere.
 
     A required follower whose lease ran out counts as gone: alert, and twice the quiesce. One that
-    never came holds nothing.
+    never came, to this master or to one before, holds nothing.
     """
-    lost = sorted(
-        name
-        for name in rules.required
-        if (f := fleet.followers.get(name)) and f.lease_until_s and f.lease_until_s < now_s
-    )
-    waiting = [
-        f
-        for name in rules.required
-        if (f := fleet.followers.get(name)) and f.revision >= 0 and name not in lost
-    ]
-    low = min((f.revision for f in waiting), default=None)
-    extra_s = rules.spec.drain.quiesce_s if lost else 0.0
+    fleet = _lose(fleet, rules, now_s, at)
+    came = [f for name, f in fleet.followers.items() if name in rules.required and f.came]
+    low = min((f.revision for f in came if not f.lost), default=None)
+    extra_s = rules.spec.drain.quiesce_s if any(f.lost for f in came) else 0.0
     instances = tuple(_withdrawn(i, low, now_s + extra_s) for i in fleet.instances)
-    fleet = fleet.notes(at, [("TARN-1301", name, "its lease ran out") for name in lost])
-    if all(a is b for a, b in zip(instances, fleet.instances, strict=True)):
+    if all(map(operator.is_, instances, fleet.instances)):
         return fleet
     return attrs.evolve(fleet, instances=instances)
+
+
+def _lose(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
+    """Mark the followers whose lease ran out; a required one is an alert, once."""
+    over = {
+        name: attrs.evolve(f, lost=True)
+        for name, f in fleet.followers.items()
+        if not f.lost and f.lease_until_s is not None and f.lease_until_s < now_s
+    }
+    if not over:
+        return fleet
+    fleet = attrs.evolve(fleet, followers={**fleet.followers, **over})
+    required = sorted(over.keys() & rules.required)
+    return fleet.notes(at, [("TARN-1301", name, "its lease ran out") for name in required])
 
 
 def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
@@ -79,14 +85,18 @@ def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
 def acknowledged(
     fleet: Fleet, applied: Applied, now_s: float, at: float, *, lease_s: float | None
 ) -> Fleet:
-    """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing."""
-    followers: Mapping[str, FollowerState] = fleet.followers
-    old = followers.get(applied.name, FollowerState())
-    same = applied.epoch == fleet.epoch
-    revision = max(old.revision, applied.revision) if same and not applied.error else old.revision
+    """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
+
+    Nobody can have applied a view that was never published: such a word counts as the newest.
+    """
+    old = fleet.followers.get(applied.name, FollowerState())
+    counts = applied.epoch == fleet.epoch and not applied.error
+    said = min(applied.revision, fleet.view.revision) if counts else -1
+    revision = max(old.revision, said)
     until_s = None if lease_s is None else now_s + lease_s
-    new = FollowerState(revision, now_s, until_s, applied.error)
-    fleet = attrs.evolve(fleet, followers={**followers, applied.name: new})
-    if old.revision < 0 <= new.revision:
+    came = old.came or revision >= 0
+    new = FollowerState(revision, now_s, until_s, applied.error, came=came)
+    fleet = attrs.evolve(fleet, followers={**fleet.followers, applied.name: new})
+    if old.revision < 0 <= revision:
         return fleet.note(at, "TARN-1300", applied.name, "acknowledges views")
     return fleet

@@ -2,7 +2,7 @@
 
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
-from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
@@ -11,6 +11,10 @@ from tarn.domain.view import DiscoveryView
 __all__ = ["begin", "saved"]
 
 KEEP_DECISIONS = 10
+RETRY_MOST_S = 60.0
+"""No back-off lasts longer, whatever the wall clock did meanwhile."""
+FOLLOWER_RETURNS_S = 15.0
+"""A follower of an earlier master that is not heard of for so long has lost its lease."""
 
 
 def saved(fleet: Fleet, past_s: float) -> SavedState:
@@ -39,6 +43,7 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         stops=frozenset(i.id for i in draining if i.stop_posted),
         ending=fleet.ending,
         decisions=fleet.decisions[-KEEP_DECISIONS:],
+        followers=frozenset(name for name, f in fleet.followers.items() if f.came),
     )
 
 
@@ -64,6 +69,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         sorted((_recover(r, state, now_s, at) for r in recovered.running), key=lambda i: i.id)
     )
     numbers = (i.number + 1 for i in instances)
+    unprobed = frozenset(i.id for i in instances if i.state is State.STARTING)
     fleet = Fleet(
         rules.spec.name,
         epoch,
@@ -71,7 +77,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         instances,
         next_number=max((state.next_number, *numbers)),
         spec_revision=state.spec_revision,
-        view=DiscoveryView(epoch, state.view_revision, complete=not instances),
+        view=DiscoveryView(epoch, state.view_revision, complete=not unprobed),
         wish_revision=state.wish_revision,
         manual=state.manual,
         min=state.min,
@@ -79,16 +85,23 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         pause=state.pause,
         changed_s=_monotonic(state.changed_at, now_s, at) if state.changed_at else None,
         strikes=state.strikes,
-        retry_s=now_s + min(max(0.0, state.retry_at - at), 60.0),
+        retry_s=now_s + min(max(0.0, state.retry_at - at), RETRY_MOST_S),
         halted=state.halted,
         ending=state.ending,
-        unprobed=frozenset(i.id for i in instances if i.state is State.STARTING),
+        unprobed=unprobed,
         started_s=now_s,
+        followers=_expected(state.followers & rules.required, now_s),
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size"),),
     )
     fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
+
+
+def _expected(names: frozenset[str], now_s: float) -> dict[str, FollowerState]:
+    """Return those who followed an earlier master: each has one lease to be heard of again."""
+    until_s = now_s + FOLLOWER_RETURNS_S
+    return {name: FollowerState(lease_until_s=until_s, came=True) for name in names}
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:
@@ -114,4 +127,5 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
         stop_posted=fact.instance_id in state.stops,
+        adopted=True,
     )

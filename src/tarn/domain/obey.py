@@ -23,6 +23,9 @@ from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["obey"]
 
+NAMED = 10
+"""How many instances an error names; a fleet may have thousands."""
+
 
 def obey(  # noqa: PLR0913 (a command, its condition, and when)
     fleet: Fleet,
@@ -124,16 +127,18 @@ def _down(fleet: Fleet, at: float) -> tuple[Fleet, str]:
 
 
 def _resume(fleet: Fleet, at: float) -> tuple[Fleet, str]:
-    resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
-    if resumed == fleet:
+    if not (fleet.pause or fleet.halted or fleet.strikes or fleet.frozen_s is not None):
         return fleet, "nothing was paused, halted or frozen"
+    resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
     return resumed.note(at, "TARN-1202", fleet.name, "resumed"), "resumed"
 
 
 def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fleet, str]:
     found = next((i for i in fleet.instances if i.id == instance_id), None)
     if found is None:
-        ids = ", ".join(i.id for i in fleet.instances) or "none"
+        ids = ", ".join(i.id for i in fleet.instances[:NAMED]) or "none"
+        if len(fleet.instances) > NAMED:
+            ids += f" and {len(fleet.instances) - NAMED} more"
         raise NotFoundError(
             f"there is no instance '{instance_id}'", where=fleet.name, right=f"Alive: {ids}"
         )

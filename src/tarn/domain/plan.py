@@ -4,6 +4,7 @@ import attrs
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
+from tarn.domain.samples import Known
 
 __all__ = ["Plan", "plan"]
 
@@ -41,11 +42,8 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     broken = frozenset(id_ for id_, _ in condemn)
     active = [i for i in fleet.instances if i.state is not State.DRAINING and i.id not in broken]
     missing = fleet.desired - len(active)
-    surplus = sorted(active, key=_value)[: max(0, -missing)]
-    returned = sorted(
-        (i for i in fleet.instances if i.returnable), key=_value_of_drain, reverse=True
-    )
-    take_back = frozenset(i.id for i in returned[: max(0, missing)])
+    surplus = sorted(active, key=_value)[:-missing] if missing < 0 else []
+    take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
     going = frozenset(i.id for i in surplus)
     return Plan(
@@ -63,21 +61,22 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     )
 
 
-def _value(instance: Instance) -> tuple[int, bool, float, str]:
+def _taken_back(fleet: Fleet, missing: int) -> frozenset[str]:
+    returned = [i for i in fleet.instances if i.returnable]
+    returned.sort(key=_value_of_drain, reverse=True)
+    return frozenset(i.id for i in returned[:missing])
+
+
+def _value(instance: Instance) -> tuple[int, bool, float, int]:
     """Order by what losing it costs: not serving first, then the least busy; newest first."""
-    busy = getattr(instance.busy, "value", float("inf"))
+    busy = instance.busy.value if isinstance(instance.busy, Known) else float("inf")
     rank = _LEAST_VALUABLE_FIRST[instance.state]
-    return rank, not instance.suspect, busy, _descending(instance.id)
+    return rank, not instance.suspect, busy, -instance.number
 
 
 def _value_of_drain(instance: Instance) -> tuple[bool, float, str]:
     """Prefer to take back what has not yet left every follower, then the youngest drain."""
     return instance.withdrawn_s is None, instance.since_s, instance.id
-
-
-def _descending(instance_id: str) -> str:
-    """Return a key that sorts ids in reverse: of equals, the newest goes first."""
-    return "".join(chr(0x10FFFF - ord(c)) for c in instance_id)
 
 
 def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str:
@@ -96,10 +95,13 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
 
 
 def _may_stop(instance: Instance, rules: Rules, now_s: float) -> bool:
-    """Never before the followers' word and the quiesce; then when quiet, broken, or too late."""
+    """Never before the followers' word and the quiesce; then when quiet, broken, or too late.
+
+    One that never was in any view has nothing to finish.
+    """
     if instance.state is not State.DRAINING or instance.stop_posted:
         return False
-    if instance.endpoint is None:
+    if instance.untouched:
         return True
     if instance.withdrawn_s is None:
         return False

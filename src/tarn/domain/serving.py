@@ -4,48 +4,69 @@ from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
 
-__all__ = ["relevant", "serving"]
+__all__ = ["Judge", "Models"]
+
+Models = tuple[tuple[str, str, str], ...]
+"""(model, Triton's state, reason) of each model that should be served."""
 
 
-def serving(reading: Reading, models: ModelsSpec) -> tuple[bool, str]:
-    """Return whether an instance may get traffic, and if not why, in words.
+class Judge:
+    """Judges the readings of one tick: may the instance get traffic, and if not, why?
 
     It may when it is live, every model that it should serve is settled (READY, or UNAVAILABLE
     with a reason), at least one is READY (all, with ``require: all``), and warm-up is done.
 
+    Equal instances answer with one and the same list of models: it is judged once.
+
     Source: seen on Triton 2.51, where the strict settings make one bad model answer for all.
     """
-    match reading.live:
-        case Unknown(reason=reason):
-            return False, reason
-        case Known(value=False):
-            return False, "Triton says that it is not live"
-        case Known():
-            pass
-    if isinstance(reading.models, Unknown):
-        return False, reading.models.reason
-    return _settled(relevant(reading.models.value, models), models, warm=reading.warm)
+
+    def __init__(self, spec: ModelsSpec) -> None:
+        self._spec = spec
+        self._judged: dict[int, tuple[bool, str, Models]] = {}
+
+    def __call__(self, reading: Reading) -> tuple[bool, str, Models | None]:
+        """Return (may it, why not in words, its models); no models when it did not answer."""
+        live, listed = reading.live, reading.models
+        if isinstance(live, Unknown):
+            return False, live.reason, None
+        if not live.value:
+            return False, "Triton says that it is not live", None
+        if isinstance(listed, Unknown):
+            return False, listed.reason, None
+        serves, why, models = self._models(listed)
+        if serves and not reading.warm:
+            cold = f"; the last request failed: {reading.cold}" if reading.cold else ""
+            return False, f"warm-up is still running{cold}", models
+        return serves, why, models
+
+    def _models(self, listed: Known[tuple[ModelState, ...]]) -> tuple[bool, str, Models]:
+        key = id(listed.value)  # the readings of a tick outlive its judge
+        if key not in self._judged:
+            wanted = _relevant(listed.value, self._spec)
+            models = tuple((m.name, m.state, m.reason) for m in wanted)
+            self._judged[key] = (*_settled(wanted, self._spec), models)
+        return self._judged[key]
 
 
-def relevant(listed: tuple[ModelState, ...], models: ModelsSpec) -> tuple[ModelState, ...]:
+def _relevant(listed: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[ModelState, ...]:
     """Return the states of the models that should be served: ``models.serve``, else all listed."""
-    if not models.serve:
+    if not spec.serve:
         return listed
     found = {m.name: m for m in listed}
     absent = "Triton does not list it: it is not in the repository"
-    return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in models.serve)
+    return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in spec.serve)
 
 
-def _settled(wanted: tuple[ModelState, ...], models: ModelsSpec, *, warm: bool) -> tuple[bool, str]:
+def _settled(wanted: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[bool, str]:
     if not wanted:
         return False, "Triton lists no model"
     bad = [m for m in wanted if m.state == "UNAVAILABLE" and m.reason]
     ready = [m for m in wanted if m.state == "READY"]
     if len(bad) + len(ready) < len(wanted):
         open_ = [m.name for m in wanted if m not in bad and m not in ready]
-        return False, f"loading model {len(ready) + 1} of {len(wanted)}: {', '.join(open_[:3])}"
-    if bad and (models.require == "all" or not ready):
+        place = len(bad) + len(ready) + 1
+        return False, f"loading model {place} of {len(wanted)}: {', '.join(open_[:3])}"
+    if bad and (spec.require == "all" or not ready):
         return False, f"model {bad[0].name} is unavailable: {bad[0].reason}"
-    if not warm:
-        return False, "warm-up is still running"
     return True, ""

@@ -56,3 +56,5 @@ class SavedState:
     """``down`` was asked: everything drains, nothing is launched."""
     decisions: tuple[Decision, ...] = ()
     """The last few, so that cooldowns and explanations survive."""
+    followers: frozenset[str] = frozenset()
+    """Who has acknowledged views: the next master's drains wait for them from its first moment."""

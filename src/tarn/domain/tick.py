@@ -43,7 +43,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     """Return the fleet after one tick. What to post is read from it: the wish and the view."""
     now_s, at = seen.now_s, seen.at
     fleet = fold_facts(fleet, seen.facts, now_s, at)
-    fleet = fold_readings(fleet, seen.readings, rules, now_s, at)
+    fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=seen.late)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
@@ -75,9 +75,10 @@ def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Flee
 
 
 def _settled(reading: Reading) -> bool:
-    return not isinstance(reading.models, Unknown) and not any(
-        m.state in ("LOADING", "UNLOADING") for m in reading.models.value
-    )
+    """Say whether it has answered for good: one that still warms up may serve in a moment."""
+    if isinstance(reading.models, Unknown) or not reading.warm:
+        return False
+    return not any(m.state in ("LOADING", "UNLOADING") for m in reading.models.value)
 
 
 def _settle(fleet: Fleet, now_s: float) -> Fleet:

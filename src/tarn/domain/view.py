@@ -25,7 +25,7 @@ class DiscoveryView:
 
     A complete newer view is obeyed even when empty; an incomplete one (from a new master that has
     not yet probed what it recovered) adds but removes nothing. The revision moves only when the
-    ordered members do.
+    ordered members do, and once when the view becomes complete.
     """
 
     epoch: Epoch

@@ -12,8 +12,11 @@ def runtime_wish(fleet: Fleet, launches: tuple[Launch, ...], below: int) -> Runt
     Ids numbered *below* or higher are held back: their numbers are not yet safely saved, and an
     id must never be used twice.
     """
+    some_held = below < fleet.next_number
     want = frozenset(
-        (i.id, i.spec_hash) for i in fleet.instances if not i.stop_posted and i.number < below
+        (i.id, i.spec_hash)
+        for i in fleet.instances
+        if not i.stop_posted and not (some_held and i.number >= below)
     )
     stop = frozenset(i.id for i in fleet.instances if i.stop_posted)
     return RuntimeWish(fleet.epoch, fleet.wish_revision, want, stop, launches)

@@ -1,0 +1,53 @@
+"""What is wrong with a master's surroundings, in words for all and in words for its people."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from tarn.control.mailbox import Worker
+from tarn.domain.fleet import Fleet, Rules
+
+__all__ = ["Trouble", "of_followers", "of_worker"]
+
+BLOCKED_S = 10.0
+"""An item in work for longer is shown in ``/health``."""
+COMES_WITHIN_S = 30.0
+"""A required follower that has not come by then is worth a warning."""
+
+
+@attrs.frozen
+class Trouble:
+    """One thing that is wrong now."""
+
+    fault: str
+    """For ``/health``, open to all: names no model, user or host. Empty: not shown there."""
+    warning: str = ""
+    """For ``status``; may name them. Empty: not shown there."""
+    code: str = ""
+    """Of the event that its beginning is; empty where another part notes it."""
+    subject: str = ""
+
+
+def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
+    """Say whether *worker* has been at one item for long, or fails (an event with *code*)."""
+    working_s = worker.working_s()
+    if working_s > BLOCKED_S:
+        fault = f"{worker.name} has been at work for {working_s:.0f} s"
+        yield Trouble(fault, fault, "TARN-1009", worker.name)
+    if worker.error:
+        fault = f"{worker.name} failed and is tried again"
+        yield Trouble(fault, f"{worker.name}: {worker.error}", code, worker.name)
+
+
+def of_followers(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
+    """Name the required followers that are lost, or never came."""
+    late = now_s - fleet.started_s >= COMES_WITHIN_S
+    for name in sorted(rules.required):
+        follower = fleet.followers.get(name)
+        if follower is not None and follower.lost:
+            fault = "a required follower is lost; drains wait longer instead of its word"
+            yield Trouble(fault, f"follower {name} is lost: its lease ran out")
+        elif late and (follower is None or not follower.came):
+            warning = f"follower {name} never came; drains do not wait for it"
+            yield Trouble("", warning, "TARN-1302", name)
