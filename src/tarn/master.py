@@ -44,6 +44,7 @@ from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, State
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
+Memory = tuple[SavedState | None, tuple[str, ...]]
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
@@ -158,17 +159,20 @@ class _Master:
                 api_token=_api_token(context.directory),
             )
         )
-        url = server.start(app)
-        recovered = runtime.start(url)
-        fleet = self._begin(factory.state_store(settings, context), recovered, rules)
+        store = factory.state_store(settings, context)
+        memory = _load(store)  # one that cannot be read ends this master before it is announced
+        recovered = runtime.start(server.start(app))
+        fleet = self._begin(store, memory, recovered, rules)
         control = self._control(fleet, rules, launch, runtime, inbox, board)
         self._offered.master_started(context)
         return self._until_over(control, runtime)
 
-    def _begin(self, store: StateStore, recovered: Recovered, rules: Rules) -> Fleet:
+    def _begin(
+        self, store: StateStore, memory: Memory, recovered: Recovered, rules: Rules
+    ) -> Fleet:
         """Take up the saved state; alerts about damaged ones become events."""
         context = self._context
-        state, alerts = _load(store)
+        state, alerts = memory
         now_s, at = context.clock.now_s(), context.clock.at()
         fleet = begin(context.epoch, state, recovered, rules, now_s=now_s, at=at)
         fleet = fleet.notes(at, [("TARN-1006", fleet.name, alert) for alert in alerts])
@@ -236,7 +240,7 @@ class _Master:
         return gate
 
 
-def _load(store: StateStore) -> tuple[SavedState | None, tuple[str, ...]]:
+def _load(store: StateStore) -> Memory:
     state, alerts = store.load()
     for alert in alerts:
         log.warning("%s", alert)
