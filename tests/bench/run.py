@@ -1,7 +1,7 @@
 """Run every measurement, and write them into docs/reference/performance.md.
 
-A measurement is a public function of ``tests/bench/bench_*.py`` without parameters that is annotated
-to return ``list[Row]``. What is compared is measured in interleaved rounds inside it.
+A measurement is a public function of ``tests/bench/bench_*.py`` without parameters, annotated to
+return ``list[Row]``. What is compared is measured in interleaved rounds inside it.
 """
 
 import argparse
