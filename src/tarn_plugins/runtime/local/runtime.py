@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +204,10 @@ class LocalRuntime:
         if libraries:
             inherited = environ.get("LD_LIBRARY_PATH", "")
             environ["LD_LIBRARY_PATH"] = ":".join([*libraries, *filter(None, [inherited])])
+            # The stub's interpreter imports model.py first of all; it takes its packages from
+            # where `python3` is on PATH.
+            folders = [str(Path(sys.executable).parent), environ.get("PATH", "")]
+            environ["PATH"] = ":".join(filter(None, folders))
         environ["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
         environ.pop(MASTER_VARIABLE, None)
         environ.update(launch.triton.env)
