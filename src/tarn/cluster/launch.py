@@ -87,7 +87,7 @@ def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
         return
     lines = difference(config.redact(old), config.redact(new)) or ("a secret value differs",)
     raise TarnError(
-        "it runs with another spec:\n  " + "\n  ".join(lines) + "\n",
+        "it runs with another spec:\n  " + "\n  ".join(lines),
         code="TARN-2102",
         where=spec.name,
         next_step="Change it with `tarn update`, or end it first with `tarn down`.",
