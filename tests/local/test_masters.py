@@ -239,12 +239,8 @@ def test_a_full_disk_costs_a_warning_and_never_the_fleet(house: House) -> None:
         assert house.tarn("up", "-f", house.spec(name)).returncode == 0
         settled(house, name, 2)
         filler = house.home / "filler"
-        with filler.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"x" * 4096)
-                    file.flush()
-            except OSError:
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"x" * 4096):
                 pass
         assert house.tarn("scale", "1", "-c", name).returncode == 0
         warned = until(
