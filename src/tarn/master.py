@@ -82,7 +82,7 @@ def run(directory: Path, environ: Mapping[str, str], stop: threading.Event) -> O
     """Run the cluster of *directory* until it ends, is superseded, or *stop* is set."""
     plain, spec = _spec(directory, environ)
     _log(spec)
-    offered = plugins.load()
+    offered = plugins.load(disabled=environ.get("TARN_DISABLED_PLUGINS", ""))
     factory = offered.choose("runtime", spec.runtime.use, "runtime.use")
     settings = offered.settings(factory, spec.runtime.options, "runtime.options")
     wake = threading.Event()

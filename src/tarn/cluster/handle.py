@@ -14,13 +14,13 @@ from tarn.cluster.following import follow_events, follow_lines
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.serving import masterless
-from tarn.cluster.span import seconds
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
+from tarn.plain import seconds
 
 __all__ = ["Cluster", "connect"]
 
@@ -67,7 +67,7 @@ class Cluster:
             environ=around.environ,
             plugins=around.plugins(),
         )
-        self._begin(loaded.spec.name, loaded.spec, around, loaded.notes)
+        self._begin(loaded.spec.name, loaded.spec, around, loaded)
 
     @classmethod
     def named(cls, name: str, surroundings: Surroundings | None = None) -> Self:
@@ -81,12 +81,13 @@ class Cluster:
         name: str,
         spec: ClusterSpec | None,
         around: Surroundings,
-        notes: tuple[str, ...] = (),
+        loaded: config.Loaded | None = None,
     ) -> None:
         self._name = name
         self._spec = spec
         self._surroundings = around
-        self._notes = notes
+        self._notes = loaded.notes if loaded else ()
+        self._given_token = loaded.api_token if loaded else None
         self._started = False
         self._ref: ClusterRef | None = None
         self._hear: Hear = _unheard
@@ -156,7 +157,9 @@ class Cluster:
             TarnError: It runs with another spec (code TARN-2102, with the difference).
         """
         self._hear = progress or _unheard
-        outcome = bring_up(self.spec, self._surroundings, self._link.deployer, self._hear)
+        outcome = bring_up(
+            self.spec, self._surroundings, self._link.deployer, self._hear, self._given_token
+        )
         self._started, self._ref = outcome.started, outcome.ref
         return self
 

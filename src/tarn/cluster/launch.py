@@ -34,11 +34,17 @@ class Outcome:
 
 
 def bring_up(
-    spec: ClusterSpec, surroundings: Surroundings, deployer: Deployer, hear: Hear
+    spec: ClusterSpec,
+    surroundings: Surroundings,
+    deployer: Deployer,
+    hear: Hear,
+    given: config.ApiToken | None = None,
 ) -> Outcome:
     """Start the cluster of *spec*, or attach to the one that runs with an equal spec.
 
     Nothing is started, and nothing written but a staged copy, before every check has passed.
+    *given* is the api token of ``--token`` or ``TARN_TOKEN``; it counts where ``api.token`` is
+    ``auto``.
 
     Raises:
         ConfigErrors: What was written cannot run: every finding at once.
@@ -56,7 +62,7 @@ def bring_up(
     _refuse((*findings, *_examined(spec.models.repository, spec)), spec, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
-    files = _files(spec, staged, surroundings)
+    files = _files(spec, staged, surroundings, given)
     hear(Progress("launching", f"starting the master of '{spec.name}'"))
     try:
         return Outcome(deployer.submit(spec, staged, files), started=True)
@@ -161,9 +167,14 @@ def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged
     return staged
 
 
-def _files(spec: ClusterSpec, staged: Staged, surroundings: Surroundings) -> Mapping[str, bytes]:
+def _files(
+    spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: config.ApiToken | None
+) -> Mapping[str, bytes]:
     kept = surroundings.paths.cluster(spec.name) / "api_token"
-    token = api_token(spec.api.token, surroundings.environ, kept)
+    if given is not None and spec.api.token == "auto":  # noqa: S105 (a kind, not a secret)
+        token: str | None = given.reveal()
+    else:
+        token = api_token(spec.api.token, surroundings.environ, kept)
     plain = yaml.safe_dump(config.dump(spec), sort_keys=False, allow_unicode=True)
     files = {
         "spec.yaml": plain.encode(),

@@ -10,13 +10,17 @@ from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
 from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
-from tarn.interfaces import Progress
+from tarn.interfaces import Clock, Progress
+from tarn.triton.loading import loading
 
 __all__ = ["Goal", "wait_until"]
 
 LOOK_EVERY_S = 0.25
 GONE_AFTER_S = 5.0
 """A cluster that cannot be found for so long is gone, not restarting."""
+
+SILENT_AFTER_S = 30.0
+"""A master that is there and says nothing for so long hangs; a restarting one is back in two."""
 
 _OVER = (ClusterState.FAILED, ClusterState.STOPPING, ClusterState.STOPPED)
 
@@ -61,32 +65,81 @@ def wait_until(
 
     Raises:
         TimedOutError: *timeout_s* seconds passed; the message says why.
+        UnreachableError: The master says nothing for half a minute.
         TarnError: The cluster failed, or ends.
         NotFoundError: There is no such cluster (any more).
     """
     clock = surroundings.clock
     until_s = clock.now_s() + timeout_s
-    seen_s = clock.now_s()
-    why: tuple[str, ...] = ()
+    watch = _Watch(goal, link, clock, hear)
     while True:
-        try:
-            status = link.ask(lambda api: api.status())
-        except (UnreachableError, TimedOutError) as error:
-            why = (str(error),)
-            hear(Progress("launching", "waiting for the master to answer"))
-        except NotFoundError:
-            if clock.now_s() - seen_s >= GONE_AFTER_S:
-                raise
-        else:
-            seen_s, why = clock.now_s(), explain(status)
-            if goal.reached(status):
-                hear(Progress("ready", _count(status)))
-                return status
-            _raise_if_over(goal, status)
-            hear(_progress(status))
+        status = watch.look()
+        if status is not None and goal.reached(status):
+            hear(Progress("ready", _count(status)))
+            return status
         if clock.now_s() >= until_s:
-            raise _too_late(goal, link.name, timeout_s, why)
+            raise _too_late(goal, link.name, timeout_s, watch.why)
         surroundings.rest(LOOK_EVERY_S)
+
+
+class _Watch:
+    """Looks at a cluster again and again, and knows since when it could not."""
+
+    def __init__(
+        self, goal: Goal, link: Link, clock: Clock, hear: Callable[[Progress], None]
+    ) -> None:
+        self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
+        self._seen_s = clock.now_s()
+        self.why: tuple[str, ...] = ()
+
+    def look(self) -> Mapping[str, Any] | None:
+        """Return the status, or None while there is hope that there will be one."""
+        blind_s = self._clock.now_s() - self._seen_s
+        try:
+            status = self._link.ask(lambda api: api.status())
+        except (UnreachableError, TimedOutError) as error:
+            if blind_s >= SILENT_AFTER_S:
+                raise _silent(self._link, error) from error
+            self.why = (str(error),)
+            self._hear(Progress("launching", "waiting for the master to answer"))
+            return None
+        except NotFoundError:
+            if blind_s >= GONE_AFTER_S:
+                raise
+            return None
+        self._seen_s, self.why = self._clock.now_s(), explain(status)
+        if not self._goal.reached(status):
+            _raise_if_over(self._goal, status)
+            self._hear(self._progress(status))
+        return status
+
+    def _progress(self, status: Mapping[str, Any]) -> Progress:
+        """Tell of the first instance that is not ready: its log says how far its models are."""
+        starting = (i["id"] for i in status["instances"] if i["state"] == "starting")
+        settled, begun = self._loading(next(starting, ""))
+        if settled == begun:
+            return Progress("launching", _count(status))
+        said = f"loading model {settled + 1} of {begun} ({_count(status)})"
+        return Progress("loading", said, settled, begun)
+
+    def _loading(self, instance: str) -> tuple[int, int]:
+        ref = self._link.find() if instance else None
+        if ref is None:
+            return 0, 0
+        try:
+            return loading(self._link.deployer.logs(ref, instance, None))
+        except NotFoundError:
+            return 0, 0  # it has written nothing yet
+
+
+def _silent(link: Link, error: TarnError) -> UnreachableError:
+    ref = link.find()
+    who = f"the master (process {ref.pid})" if ref is not None and ref.pid else "the master"
+    return UnreachableError(
+        f"{who} has not answered for {SILENT_AFTER_S:g} s: {error.found}",
+        where=link.name,
+        next_step="The instances go on without it. If it hangs, kill it: another takes over.",
+    )
 
 
 def _least(status: Mapping[str, Any]) -> int:
@@ -130,20 +183,3 @@ def _reasons(status: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _count(status: Mapping[str, Any]) -> str:
     return f"{status['ready']} of {status['desired']} instances ready"
-
-
-def _progress(status: Mapping[str, Any]) -> Progress:
-    """Tell of the first instance that is not ready: its models say how far it is."""
-    for item in status["instances"]:
-        models = item.get("models") or ()
-        if item["state"] != "starting" or not models:
-            continue
-        settled = sum(model["state"] in ("READY", "UNAVAILABLE") for model in models)
-        if settled < len(models):
-            return Progress(
-                "loading",
-                f"loading model {settled + 1} of {len(models)} ({_count(status)})",
-                settled,
-                len(models),
-            )
-    return Progress("launching", _count(status))

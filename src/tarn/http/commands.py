@@ -16,17 +16,15 @@ from tarn.domain import (
     Scale,
 )
 from tarn.errors import ConfigError
+from tarn.plain import seconds
 
-__all__ = ["VERBS", "acknowledge", "command", "duration_s", "revision"]
+__all__ = ["VERBS", "acknowledge", "command", "revision"]
 
 VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
 
 Body = Mapping[str, object]
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)\s*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LONGEST_S = 366 * 86400.0
 _MOST = 2**31
 
 
@@ -43,7 +41,7 @@ def command(verb: str, body: Body) -> Command:
             return Adapt(_whole(body, "min"), _whole(body, "max"))
         case "pause":
             _only(body, "for", "reason")
-            return PauseScaling(duration_s(body.get("for"), "for"), _text(body, "reason"))
+            return PauseScaling(_lasting(body.get("for"), "for"), _text(body, "reason"))
         case "drain":
             _only(body, "instance")
             return Drain(_text(body, "instance", required=True))
@@ -65,7 +63,7 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
     number = _whole(body, "revision")
     if number is None:
         raise _wrong("revision", "is missing", "the whole number of the view that was applied")
-    lease_s = duration_s(body.get("lease", 15.0), "lease")
+    lease_s = _lasting(body.get("lease", 15.0), "lease")
     applied = Applied(name, epoch, number, _time(body, at), _text(body, "error"), _sessions(body))
     return Acknowledge(applied, lease_s)
 
@@ -80,18 +78,11 @@ def revision(if_match: str | None) -> int | None:
     return int(text)
 
 
-def duration_s(value: object, where: str) -> float:
-    """Read ``30m`` or a number of seconds; over 0, and at most 366 days."""
-    right = "a time with its unit like 30s, 30m or 2h, or a number of seconds"
-    if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
-        seconds = float(match[1]) * _UNITS[match[2]]
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(min(max(value, -1), _LONGEST_S + 1))
-    else:
-        raise _wrong(where, "is missing" if value is None else f"= {_shown(value)}", right)
-    if not 0 < seconds <= _LONGEST_S:
-        raise _wrong(where, f"= {_shown(value)}", f"{right}, over 0 and at most 366 days")
-    return seconds
+def _lasting(value: object, where: str) -> float:
+    lasts_s = seconds(value, where)
+    if lasts_s == 0:
+        raise _wrong(where, "= 0", "over 0")
+    return lasts_s
 
 
 def _wrong(where: str, found: str, right: str) -> ConfigError:

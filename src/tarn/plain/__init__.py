@@ -6,6 +6,7 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 from tarn.plain.describe import describe
 from tarn.plain.mask import MASK, masked, redact, secret_path
 from tarn.plain.problem import Problem, did_you_mean, join, shown
+from tarn.plain.span import seconds
 from tarn.plain.structure import structure
 from tarn.plain.units import UNITS, Unit, key_of, unit_of
 from tarn.plain.unstructure import unstructure
@@ -21,6 +22,7 @@ __all__ = [
     "key_of",
     "masked",
     "redact",
+    "seconds",
     "secret_path",
     "shown",
     "structure",

@@ -123,16 +123,16 @@ def test_finds_nothing_where_there_is_nothing(fleet):
 
 
 def test_waits_until_the_desired_size_serves(running):
-    """It tells of models and instances meanwhile, and is patient with a silent master."""
-    models = [
-        {"name": "a", "state": "READY", "reason": ""},
-        {"name": "b", "state": "LOADING", "reason": ""},
-    ]
-    loading = status("starting", (instance(1, "starting", models=models),))
+    """It tells of instances meanwhile, and of the models that a starting one loads."""
     running.statuses = [
         status("starting", (instance(1, "requested", models=[]),)),
-        loading,
+        status("starting", (instance(1, "starting", models=[]),)),
         status("ready", (instance(1),)),
+    ]
+    running.lines = [
+        'I1127 23:52:36.260288 2510 model_lifecycle.cc:472] "loading: a:1"',
+        'I1127 23:52:36.260288 2510 model_lifecycle.cc:472] "loading: b:1"',
+        "I1127 23:52:37.260288 2510 model_lifecycle.cc:839] \"successfully loaded 'a'\"",
     ]
     heard: list[Progress] = []
     found(running).wait(progress=heard.append)

@@ -135,7 +135,10 @@ def test_an_end_that_nobody_knows_is_old_news() -> None:
             "stopped before it was ready",
         ),
         (draining(1, stop_posted=True), "drained in 3.0 s, 0 cut"),
-        (draining(1, stop_posted=True, busy=Known(0.4)), "drained in 3.0 s, 1 cut at drain.timeout"),
+        (
+            draining(1, stop_posted=True, busy=Known(0.4)),
+            "drained in 3.0 s, 1 cut at drain.timeout",
+        ),
         (
             draining(1, stop_posted=True, busy=Unknown("late")),
             "drained in 3.0 s, requests in flight unknown",
@@ -179,7 +182,9 @@ def test_quick_failures_wait_one_two_four_seconds_and_the_fifth_gives_up() -> No
         some = fail(some, starting(number))
         waits.append(some.retry_s - NOW_S)
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0]
-    assert some.halted == "5 instances in a row failed quickly; the last, w-0005: killed by signal 9"
+    assert (
+        some.halted == "5 instances in a row failed quickly; the last, w-0005: killed by signal 9"
+    )
     assert codes(some)[-1] == "TARN-1112"
     again = fail(some, starting(6))
     assert (again.halted, again.retry_s) == (some.halted, NOW_S + 32.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import Acknowledge, Command
 from tarn.errors import ConfigError
-from tarn.http.commands import VERBS, acknowledge, command, duration_s, revision
+from tarn.http.commands import VERBS, acknowledge, command, revision
 
 fields = st.sampled_from(
     ["replicas", "min", "max", "for", "reason", "instance", "epoch", "revision", "at", "sessions"]
@@ -47,22 +47,6 @@ def test_any_word_of_a_follower_is_understood_or_refused(
     for word in (body, {**body, "epoch": "1-1", "revision": 1}):
         outcome = _outcome(lambda word=word: acknowledge(name, word, at=5.0))
         assert isinstance(outcome, Acknowledge) or outcome.where
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("250ms", 0.25), ("30s", 30.0), ("1.5m", 90.0), (" 2 h ", 7200.0), ("1d", 86400.0), (7, 7.0)],
-)
-def test_times_carry_units_or_are_seconds(text: object, seconds: float) -> None:
-    """The units of the configuration."""
-    assert duration_s(text, "for") == seconds
-
-
-@pytest.mark.parametrize("text", ["", "30", "-3s", "1e3s", "٣s", True, [], -1, 0, "367d", 10**400])
-def test_times_that_cannot_be_meant_are_refused(text: object) -> None:
-    """Without a unit, negative, zero, endless."""
-    with pytest.raises(ConfigError, match=r"^for: .*a time with its unit"):
-        duration_s(text, "for")
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,21 @@
 import pytest
 
-from tarn.cluster.span import seconds
 from tarn.errors import ConfigError
+from tarn.plain import seconds
 
 
-@pytest.mark.parametrize(("given", "meant"), [("5m", 300), ("1.5s", 1.5), (2, 2), (0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("5m", 300), ("1.5s", 1.5), (2, 2), (0.5, 0.5), (" 2h ", 7200), ("250ms", 0.25)],
+)
 def test_reads_a_duration_or_seconds(given, meant):
     """A number means seconds, as everywhere in Python; text carries its unit."""
     assert seconds(given) == meant
 
 
-@pytest.mark.parametrize("given", ["5", "soon", "", -1, float("nan")])
+@pytest.mark.parametrize(
+    "given", ["5", "soon", "", -1, float("nan"), None, True, [], "-3s", "٣s", "367d", 10**400]
+)
 def test_refuses_what_is_no_duration(given):
     """The message names the argument."""
     with pytest.raises(ConfigError) as caught:
