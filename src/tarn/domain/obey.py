@@ -23,6 +23,8 @@ from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["obey"]
 
+_Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down
+"""What changes the spec revision; an acknowledgement does not."""
 NAMED = 10
 """How many instances an error names; a fleet may have thousands."""
 
@@ -63,7 +65,7 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
 
 
 def _changed(
-    fleet: Fleet, command: Command, rules: Rules, now_s: float, at: float
+    fleet: Fleet, command: _Ask, rules: Rules, now_s: float, at: float
 ) -> tuple[Fleet, str]:
     match command:
         case Scale():
@@ -78,8 +80,6 @@ def _changed(
             return _drain(fleet, instance_id, now_s, at)
         case Down():
             return _down(fleet, at)
-        case Acknowledge():
-            raise AssertionError("acknowledgements change no spec")
         case _:
             assert_never(command)
 

@@ -1,0 +1,214 @@
+"""A control thread among fakes: the clock stands, the world obeys, and everything is recorded."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from tarn.control.announcer import Announcer
+from tarn.control.inbox import Inbox
+from tarn.control.loop import Control, Neighbours, Outcome
+from tarn.control.picture import blank
+from tarn.control.policy import PolicyDesk
+from tarn.control.probe import Target
+from tarn.control.snapshot import Board, Snapshot
+from tarn.control.state import Saver
+from tarn.domain import (
+    ClusterSpec,
+    Command,
+    Done,
+    Epoch,
+    FleetView,
+    Known,
+    ModelState,
+    Reading,
+    SavedState,
+    Unknown,
+    Wish,
+)
+from tarn.domain.fleet import Rules
+from tarn.domain.memory import begin
+from tarn.domain.spec import DrainSpec, ReplicasSpec
+from tarn.testing.context import cluster_spec, launch_of
+from tarn.testing.fakes import FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
+from tarn.testing.wait import until
+
+MODELS = Known((ModelState("echo", "READY"),))
+
+
+def spec(**parts: Any) -> ClusterSpec:
+    """Return a spec for 0 to 8 replicas, two at first, that drains without quiesce."""
+    defaults = {
+        "replicas": ReplicasSpec(min=0, max=8, initial=2),
+        "drain": DrainSpec(timeout_s=20.0, quiesce_s=0.0),
+    }
+    return attrs.evolve(cluster_spec("w"), **(defaults | parts))
+
+
+class FakeScraper:
+    """Every target answers well, but for those that a test makes silent."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.targets: Mapping[str, Target] = {}
+        self.watched = 0
+        self.silent: set[str] = set()
+        self.broken = ""
+
+    def watch(self, targets: Mapping[str, Target]) -> None:
+        self.targets = dict(targets)
+        self.watched += 1
+
+    def readings(self) -> Mapping[str, Reading]:
+        if self.broken:
+            raise RuntimeError(self.broken)
+        return {id_: self._reading(id_) for id_ in self.targets}
+
+    def _reading(self, instance_id: str) -> Reading:
+        now_s = self.clock.now_s()
+        if instance_id in self.silent:
+            late = Unknown("no answer for 2 s")
+            return Reading(instance_id, now_s, late, models=late)
+        idle = {"pending": Known(0.0), "executing": Known(0.0)}
+        return Reading(instance_id, now_s, Known(value=True), models=MODELS, metrics=idle)
+
+
+class Policy:
+    """Answers what a test says: a wish, nonsense, an exception, or nothing while it hangs."""
+
+    def __init__(self) -> None:
+        self.answer: Any = Wish(None, "no opinion")
+        self.going = threading.Event()
+        self.going.set()
+        self.asked = 0
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        self.asked += 1
+        self.going.wait(10.0)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Listener:
+    """Stands for the plugins; keeps what they are told, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Any]] = []
+
+    def event(self, event: Any) -> None:
+        self.heard.append(("event", event.code))
+
+    def decision(self, decision: Any) -> None:
+        self.heard.append(("decision", decision.desired))
+
+    def instance_changed(self, before: Any, after: Any) -> None:
+        was = None if before is None else str(before.state)
+        self.heard.append(("instance", (after.id, was, str(after.state))))
+
+
+class Desk:
+    """One control thread; a context manager that ends it."""
+
+    def __init__(
+        self,
+        some: ClusterSpec | None = None,
+        *,
+        runtime: FakeRuntime | None = None,
+        store: Any = None,
+        state: SavedState | None = None,
+        required: frozenset[str] = frozenset(),
+        discoveries: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.clock = runtime.clock if runtime else FakeClock()
+        self.runtime = runtime or FakeRuntime(clock=self.clock)
+        self.store = store or FakeStateStore()
+        self.discovery = FakeDiscovery(clock=self.clock, name="fake")
+        self.scraper = FakeScraper(self.clock)
+        self.policy = Policy()
+        self.listener = Listener()
+        self.wake = threading.Event()
+        self.over = threading.Event()
+        self.inbox = Inbox(self.wake.set)
+        some = some or spec()
+        self.rules = Rules(some, "aaaaaaaaaaaa", required)
+        epoch: Epoch = self.runtime.epoch
+        self.board = Board(blank(epoch, self.rules, self.clock.at()))
+        self.published = 0
+        self.board.subscribe(self._count)
+        recovered = self.runtime.start("http://127.0.0.1:1")
+        now_s, at = self.clock.now_s(), self.clock.at()
+        fleet = begin(epoch, state, recovered, self.rules, now_s=now_s, at=at)
+        self.saver = Saver(self.store, epoch, self.clock, self.wake.set, fleet.next_number)
+        self.announcer = Announcer(self.listener)
+        self.desk = PolicyDesk(self.policy, self.clock, self.wake.set)
+        near = Neighbours(
+            clock=self.clock,
+            runtime=self.runtime,
+            discoveries={"fake": self.discovery} if discoveries is None else discoveries,
+            scraper=self.scraper,
+            policy=self.desk,
+            saver=self.saver,
+            announcer=self.announcer,
+            inbox=self.inbox,
+            board=self.board,
+            wake=self.wake,
+            over=self.over.set,
+        )
+        self.control = Control(fleet, self.rules, launch_of(some), (), near)
+
+    def _count(self, _snapshot: Snapshot) -> None:
+        self.published += 1
+
+    def __enter__(self) -> Self:
+        self.control.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.policy.going.set()
+        self.leave()
+        self.desk.close()
+        self.announcer.close()
+
+    def leave(self) -> Outcome:
+        """Ask the thread to leave, and wait for its end."""
+        self.control.leave()
+        assert self.control.wait(10.0)
+        return self.control.outcome
+
+    @property
+    def now(self) -> Snapshot:
+        return self.board.current
+
+    def tick(self, by_s: float = 0.0) -> Snapshot:
+        """Let *by_s* seconds pass; return a snapshot of a tick that began afterwards."""
+        self.clock.advance(by_s)
+        after = self.published + 2
+        until(lambda: self._woken() or self.published >= after, what="a tick")
+        return self.now
+
+    def _woken(self) -> None:
+        self.wake.set()
+
+    def reach(self, ready: int) -> Snapshot:
+        """Wait for exactly so many ready instances."""
+        until(lambda: self._woken() or self.now.ready == ready, what=f"{ready} ready")
+        return self.now
+
+    def ask(self, command: Command, if_match: int | None = None) -> Done:
+        """Ask, and wait for the answer."""
+        return self.send(command, if_match).result(10.0)
+
+    def send(self, command: Command, if_match: int | None = None) -> "Future[Done]":
+        return self.inbox.ask(command, if_match)
+
+    def codes(self) -> list[str]:
+        return [event.code for event in self.now.events]

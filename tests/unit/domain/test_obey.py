@@ -1,0 +1,172 @@
+"""What each command does, and when it is refused."""
+
+import attrs
+import pytest
+from given import AT, EPOCH, NOW_S, asked, codes, draining, fleet, name, one, ready, rules, starting
+
+from tarn.domain import (
+    Acknowledge,
+    Adapt,
+    Applied,
+    Command,
+    Done,
+    Down,
+    Drain,
+    Pause,
+    PauseScaling,
+    Resume,
+    Scale,
+    State,
+)
+from tarn.domain.fleet import Fleet
+from tarn.domain.obey import obey
+from tarn.errors import ConflictError, NotFoundError, RefusedError
+
+RULES = rules()
+WORD = Acknowledge(Applied("lb", EPOCH, 5, AT), lease_s=20.0)
+
+
+def after(
+    some: Fleet, command: Command, if_match: int | None = None, at: float = AT
+) -> tuple[Fleet, Done]:
+    return obey(some, command, RULES, now_s=NOW_S, at=at, if_match=if_match)
+
+
+def test_a_size_by_hand_is_kept_until_it_is_given_back() -> None:
+    """Each ask moves the spec revision by one, and the answer carries it."""
+    some, done = after(fleet(desired=1), Scale(4))
+    assert (some.manual, done) == (4, Done(2, "4 replicas, by hand"))
+    some, done = after(some, Scale(None))
+    assert (some.manual, done) == (None, Done(3, "the policy decides the size"))
+
+
+@pytest.mark.parametrize("replicas", [-1, 9])
+def test_a_size_outside_the_limits_is_refused_with_the_limits(replicas: int) -> None:
+    """And with how to change them."""
+    with pytest.raises(RefusedError, match=r"0 to 8 are allowed.*tarn adapt --min N --max M"):
+        after(fleet(), Scale(replicas))
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    """Both ends; `adapt` moves them."""
+    for replicas in (0, 8):
+        assert after(fleet(), Scale(replicas))[0].manual == replicas
+    wide, _ = after(fleet(), Adapt(max=20))
+    assert after(wide, Scale(20))[0].manual == 20
+
+
+def test_adapt_gives_the_size_to_the_policy_between_bounds() -> None:
+    """A bound that is not given stays."""
+    some, done = after(fleet(manual=3), Adapt(min=2))
+    assert (some.manual, some.min, some.max) == (None, 2, 8)
+    assert done.message == "the policy decides, 2 to 8"
+    assert after(some, Adapt(max=4))[1].message == "the policy decides, 2 to 4"
+
+
+@pytest.mark.parametrize("bounds", [Adapt(min=9), Adapt(max=-1), Adapt(5, 4), Adapt(-1, 4)])
+def test_bounds_that_cannot_be_meant_are_refused(bounds: Adapt) -> None:
+    """With the present limits."""
+    with pytest.raises(RefusedError, match="the present limits are 0 to 8"):
+        after(fleet(), bounds)
+
+
+def test_a_pause_has_an_end_and_a_reason() -> None:
+    """Wall time, for it must outlive the master."""
+    some, done = after(fleet(), PauseScaling(60.0, "load test"))
+    assert some.pause == Pause(AT + 60.0, "load test")
+    assert done.message == "paused for 60 s: load test"
+    assert codes(some) == ["TARN-1201"]
+    assert after(fleet(), PauseScaling(60.0))[1].message == "paused for 60 s"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"pause": Pause(AT + 60.0)},
+        {"halted": "five failures", "strikes": 5, "retry_s": NOW_S + 60.0},
+        {"strikes": 2, "retry_s": NOW_S + 2.0},
+        {"frozen_s": NOW_S},
+    ],
+)
+def test_resume_ends_whatever_holds(held: object) -> None:
+    """A pause, giving up, a back-off, a freeze."""
+    some, done = after(fleet(ready(1), **held), Resume())  # type: ignore[arg-type]
+    assert done == Done(2, "resumed")
+    assert (some.pause, some.halted, some.strikes, some.retry_s) == (None, "", 0, 0.0)
+    assert some.frozen_s is None
+    assert codes(some) == ["TARN-1202"]
+
+
+def test_resume_of_nothing_says_so_and_moves_nothing() -> None:
+    """A back-off that is long past is nothing."""
+    some = fleet(retry_s=NOW_S - 60.0)
+    assert after(some, Resume()) == (some, Done(1, "nothing was paused, halted or frozen"))
+
+
+def test_drain_withdraws_an_instance_for_good() -> None:
+    """It is replaced, and never taken back."""
+    some, done = after(fleet(ready(1)), Drain(name(1)))
+    first = one(some, 1)
+    assert (first.state, first.evicted, first.stop_posted) == (State.DRAINING, True, False)
+    assert (done.message, codes(some)) == ("w-0001 drains", ["TARN-1103"])
+    assert after(some, Drain(name(1))) == (some, Done(2, "w-0001 is draining already"))
+
+
+def test_drain_of_an_ask_cancels_it() -> None:
+    """There is nothing to finish; a starting one stops by the plan."""
+    assert one(after(fleet(asked(1)), Drain(name(1)))[0], 1).stop_posted
+    assert not one(after(fleet(starting(1)), Drain(name(1)))[0], 1).stop_posted
+
+
+def test_drain_of_a_surplus_one_keeps_its_time_and_takes_its_way_back() -> None:
+    """It drains since before; now a person wants it gone."""
+    surplus = draining(1, since_s=NOW_S - 5.0, stop_posted=True)
+    some, _ = after(fleet(surplus), Drain(name(1)))
+    assert one(some, 1) == attrs.evolve(surplus, evicted=True)
+
+
+def test_drain_of_a_stranger_names_who_is_there() -> None:
+    """At most ten."""
+    with pytest.raises(NotFoundError, match="there is no instance 'x'.*Alive: none"):
+        after(fleet(), Drain("x"))
+    with pytest.raises(NotFoundError, match=r"Alive: w-0001, w-0002$"):
+        after(fleet(ready(1), ready(2)), Drain("x"))
+    with pytest.raises(NotFoundError, match=r"w-0010 and 2 more$"):
+        after(fleet(*(ready(n) for n in range(1, 13))), Drain("x"))
+
+
+def test_down_ends_the_cluster_and_a_second_one_says_so() -> None:
+    """A freeze must not hold what must end."""
+    some, done = after(fleet(ready(1), frozen_s=NOW_S), Down())
+    assert (some.ending, some.frozen_s, done.message) == (True, None, "it ends")
+    assert codes(some) == ["TARN-1203"]
+    assert after(some, Down()) == (some, Done(2, "it is ending already"))
+
+
+@pytest.mark.parametrize(
+    "command", [Scale(1), Adapt(), PauseScaling(1.0), Resume(), Drain(name(1))]
+)
+def test_a_cluster_that_ends_obeys_nothing_else(command: Command) -> None:
+    """`up` starts it again."""
+    with pytest.raises(RefusedError, match="w is ending"):
+        after(fleet(ready(1), ending=True), command)
+
+
+def test_a_follower_is_heard_even_while_the_cluster_ends() -> None:
+    """Its drains wait for the word; no revision moves, and none is asked for."""
+    some, done = after(fleet(ready(1), ending=True), WORD, if_match=99)
+    assert some.followers["lb"].lease_until_s == NOW_S + 20.0
+    assert done == Done(1, "view revision 5")
+
+
+@pytest.mark.parametrize(
+    "command", [Scale(1), Adapt(), PauseScaling(1.0), Resume(), Drain(name(1)), Down()]
+)
+def test_a_command_for_another_revision_is_refused_with_the_present_one(command: Command) -> None:
+    """Somebody else was first; with the right revision it is obeyed."""
+    some = fleet(ready(1), spec_revision=7)
+    for stale in (6, 8):
+        with pytest.raises(ConflictError, match=f"is 7, not {stale}") as refused:
+            after(some, command, if_match=stale)
+        assert refused.value.spec_revision == 7
+    assert after(some, command, if_match=7)[1].spec_revision in (7, 8)

@@ -1,0 +1,78 @@
+"""How a cluster stands."""
+
+import attrs
+import pytest
+from given import NOW_S, asked, draining, fleet, ready, rules, starting
+
+from tarn.domain import ClusterState
+from tarn.domain.fleet import Fleet
+from tarn.domain.standing import standing
+
+RULES = rules()
+BAD = (("bad", "UNAVAILABLE", "no such file"), ("ok", "READY", ""))
+SUSPECT = ready(2, suspect="no answer for 3 s")
+
+
+def stands(some: Fleet) -> tuple[str, str]:
+    state, reason = standing(some, RULES, NOW_S)
+    return str(state), reason
+
+
+@pytest.mark.parametrize(
+    ("some", "state", "reason"),
+    [
+        (fleet(ready(1)), "ready", ""),
+        (fleet(), "ready", ""),
+        (fleet(ready(1), ready(2), desired=1), "ready", ""),
+        (fleet(asked(1)), "starting", "0 of 1 ready"),
+        (fleet(asked(1, reason="no node")), "starting", "0 of 1 ready; w-0001: no node"),
+        (fleet(ready(1), starting(2)), "starting", "1 of 2 ready"),
+        (
+            fleet(ready(1), SUSPECT, settled=True),
+            "ready",
+            "1 of 2 ready; w-0002: no answer for 3 s",
+        ),
+        (
+            fleet(ready(1), draining(2, reason="evicted"), desired=2, settled=True),
+            "ready",
+            "1 of 2 ready",
+        ),
+        (
+            fleet(ready(1), desired=2, short_s=NOW_S - 60.0),
+            "degraded",
+            "1 of 2 ready, for 60 s",
+        ),
+        (fleet(ready(1), desired=2, short_s=NOW_S - 59.9), "starting", "1 of 2 ready"),
+        (fleet(desired=2, short_s=NOW_S - 99.0), "starting", "0 of 2 ready"),
+        (
+            fleet(ready(1, models=BAD)),
+            "degraded",
+            "model bad is unavailable on w-0001: no such file",
+        ),
+        (
+            fleet(starting(1, models=BAD)),
+            "starting",
+            "model bad is unavailable on w-0001: no such file",
+        ),
+        (fleet(ready(1), draining(2, models=BAD), desired=1), "ready", ""),
+        (fleet(halted="five failures", desired=1), "failed", "five failures"),
+        (fleet(ready(1), halted="five failures", desired=2), "degraded", "five failures"),
+        (fleet(draining(1), ending=True), "stopping", "1 instances still drain or stop"),
+        (fleet(ending=True), "stopped", ""),
+    ],
+)
+def test_the_state_and_its_reason(some: Fleet, state: str, reason: str) -> None:
+    """Zero wanted is ready; degraded serves; failed is given up with nothing left."""
+    assert stands(some) == (state, reason)
+
+
+def test_a_model_that_is_listed_and_not_loaded_is_no_fault() -> None:
+    """Without a reason nobody tried to load it."""
+    idle = (("idle", "UNAVAILABLE", ""),)
+    assert stands(fleet(ready(1, models=idle))) == ("ready", "")
+
+
+def test_ending_wins_over_every_fault() -> None:
+    """What is being ended is not degraded."""
+    some = attrs.evolve(fleet(ready(1, models=BAD)), halted="five failures", ending=True)
+    assert standing(some, RULES, NOW_S)[0] is ClusterState.STOPPING
