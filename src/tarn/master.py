@@ -214,7 +214,7 @@ class _Master:
         return Control(fleet, rules, launch, _warmup(spec, launch.repository), near)
 
     def _discoveries(self, spec: ClusterSpec) -> dict[str, Discovery]:
-        return {f"{d.use}": self._provider("discovery", d.use, d.options) for d in spec.discovery}
+        return {d.use: self._provider("discovery", d.use, d.options) for d in spec.discovery}
 
     def _until_over(self, control: Control, runtime: Runtime) -> Outcome:
         control.start()

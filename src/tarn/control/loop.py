@@ -34,7 +34,7 @@ from tarn.domain.memory import saved
 from tarn.domain.obey import obey
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
-from tarn.errors import RefusedError, TarnError
+from tarn.errors import RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
 
 __all__ = ["Control", "Neighbours", "Outcome"]
@@ -151,6 +151,8 @@ class Control:
         """One step; whatever it raises is counted, and survived."""
         try:
             return self._step()
+        except Superseded:
+            return Outcome.SUPERSEDED
         except Exception as error:  # noqa: BLE001 (the thread must go on)
             self._survive(error)
             return None
@@ -176,9 +178,6 @@ class Control:
         try:
             if not fenced:
                 self._act(readings, now_s, at, asking=asking)
-        except Exception as error:  # noqa: BLE001 (shown in this very snapshot)
-            self._survive(error)
-        try:
             self._publish(readings, now_s, at, fenced=fenced)
             self._announce()
         finally:
@@ -229,10 +228,16 @@ class Control:
         """Decide and post. After a fence the silences are our own, as after a late tick."""
         late = now_s - self._acted_s > LATE_S + self._rules.spec.scaling.interval_s
         self._acted_s = now_s
-        self._fleet = tick(self._fleet, self._look(readings, now_s, at, late=late), self._rules)
-        if asking:
-            self._near.policy.ask(_fleet_view(self._fleet, self._rules, now_s))
-        self._post(now_s)
+        try:
+            seen = self._look(readings, now_s, at, late=late)
+            self._fleet = tick(self._fleet, seen, self._rules)
+            if asking:
+                self._near.policy.ask(_fleet_view(self._fleet, self._rules, now_s))
+            self._post(now_s)
+        except Superseded:
+            raise
+        except Exception as error:  # noqa: BLE001 (shown in the very next snapshot)
+            self._survive(error)
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool

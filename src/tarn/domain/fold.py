@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 import attrs
 
@@ -82,6 +83,7 @@ def _after_fact(instance: Instance, fact: Fact | None, now_s: float, notes: list
             return _over(instance, status, now_s, notes)
         case None:
             return _missing(instance, now_s, notes)
+    assert_never(fact)
 
 
 def _asked(instance: Instance, waits_for: str) -> Instance:

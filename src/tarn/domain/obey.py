@@ -80,8 +80,7 @@ def _changed(
             return _drain(fleet, instance_id, now_s, at)
         case Down():
             return _down(fleet, at)
-        case _:
-            assert_never(command)
+    assert_never(command)
 
 
 def _scale(fleet: Fleet, command: Scale, rules: Rules) -> tuple[Fleet, str]:

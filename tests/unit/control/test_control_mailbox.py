@@ -168,9 +168,7 @@ def test_closing_may_finish_the_last_item_first(work: Work, hire) -> None:
     assert work.done == [1, 2]
 
 
-def test_closing_ends_the_retries(
-    work: Work, hire, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_ends_the_retries(work: Work, hire, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider that is down does not keep its master from leaving."""
     monkeypatch.setattr(mailbox, "RETRY_S", 60.0)
     work.errors = [DiscoveryError("fake", "no quorum")]

@@ -1,7 +1,20 @@
 """What followers are told, and whose word a drain waits for."""
 
 import attrs
-from given import AT, EPOCH, NOW_S, codes, draining, endpoint, fleet, name, one, ready, rules, starting
+from given import (
+    AT,
+    EPOCH,
+    NOW_S,
+    codes,
+    draining,
+    endpoint,
+    fleet,
+    name,
+    one,
+    ready,
+    rules,
+    starting,
+)
 
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.domain.fleet import Fleet, FollowerState

@@ -127,7 +127,7 @@ def test_drain_of_a_surplus_one_keeps_its_time_and_takes_its_way_back() -> None:
 
 def test_drain_of_a_stranger_names_who_is_there() -> None:
     """At most ten."""
-    with pytest.raises(NotFoundError, match="there is no instance 'x'.*Alive: none"):
+    with pytest.raises(NotFoundError, match=r"there is no instance 'x'.*Alive: none"):
         after(fleet(), Drain("x"))
     with pytest.raises(NotFoundError, match=r"Alive: w-0001, w-0002$"):
         after(fleet(ready(1), ready(2)), Drain("x"))

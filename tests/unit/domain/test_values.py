@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from given import AT, EPOCH, NOW_S, asked, draining, endpoint, fleet, ready, reading
+from given import AT, EPOCH, NOW_S, asked, draining, endpoint, fleet, reading, ready
 
 from tarn.domain import CODES, Epoch, Event, FleetView, Known, Limits, Reading, State, Unknown
 from tarn.domain.events import aggregate
@@ -93,7 +93,9 @@ def test_busy_is_queued_and_executing_and_unknown_unless_both_are_known(
 
 def test_the_newest_sample_of_a_signal() -> None:
     """Unknown when there never was one."""
-    view = FleetView(NOW_S, 1, Limits(0, 8), signals={"load": ((1.0, Known(1.0)), (2.0, Known(2.0)))})
+    view = FleetView(
+        NOW_S, 1, Limits(0, 8), signals={"load": ((1.0, Known(1.0)), (2.0, Known(2.0)))}
+    )
     assert view.latest("load") == Known(2.0)
     assert view.latest("other") == Unknown("no sample of other yet")
 

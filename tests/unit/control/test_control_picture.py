@@ -1,0 +1,72 @@
+"""What readers see of a fleet."""
+
+import attrs
+
+from tarn.control.picture import Surroundings, blank, picture
+from tarn.control.snapshot import Follower
+from tarn.control.troubles import Trouble, of_followers
+from tarn.domain import (
+    ClusterState,
+    DiscoveryView,
+    Endpoint,
+    Epoch,
+    Member,
+)
+from tarn.domain.fleet import Fleet, FollowerState, Rules
+from tarn.testing.context import cluster_spec
+
+EPOCH = Epoch(1, 1)
+RULES = Rules(cluster_spec("w"), "hash", frozenset({"lb", "zk"}))
+VIEW = DiscoveryView(EPOCH, 3, True, (Member("w-0001", "c1", Endpoint("h", 1, 2, 3), "hash"),))
+FLEET = Fleet("w", EPOCH, 1, view=VIEW)
+
+
+def test_the_first_picture_can_be_mistaken_for_nothing_that_serves() -> None:
+    """Nobody who waits for a ready cluster is told one before the first tick."""
+    first = blank(EPOCH, RULES, 5.0)
+    assert (first.state, first.ready, first.stale) == (ClusterState.SUBMITTED, 0, True)
+    assert first.instances_text == b""
+
+
+def test_bytes_that_cannot_have_changed_are_not_rendered_again() -> None:
+    """``/instances`` by view, ``/metrics`` once a second."""
+    one = picture(FLEET, RULES, Surroundings(10.0, 100.0), None)
+    assert one.instances_text == b"h:1\n"
+    two = picture(FLEET, RULES, Surroundings(10.9, 100.9), one)
+    assert two.instances_text is one.instances_text
+    assert (two.metrics_text is one.metrics_text, two.metrics_at) == (True, 100.0)
+    three = picture(FLEET, RULES, Surroundings(11.0, 101.0), two)
+    assert (three.metrics_text is one.metrics_text, three.metrics_at) == (False, 101.0)
+    empty = attrs.evolve(FLEET, view=attrs.evolve(VIEW, members=()))
+    assert picture(empty, RULES, Surroundings(11.0, 101.0), three).instances_text == b""
+
+
+def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -> None:
+    """By name; with the age of their last word."""
+    followers = {
+        "lb": FollowerState(3, 4.0, 9.0, "no quorum", came=True, lost=True),
+        "notebook": FollowerState(),
+    }
+    shown = picture(
+        attrs.evolve(FLEET, followers=followers), RULES, Surroundings(10.0, 100.0), None
+    )
+    assert shown.followers == (
+        Follower("lb", True, 3, 6.0, True, "no quorum"),
+        Follower("notebook", False, -1, None),
+        Follower("zk", True, -1, None),
+    )
+
+
+def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
+    """The faults, open to all, name nobody; thirty seconds are granted for coming."""
+    lost = {"lb": FollowerState(3, came=True, lost=True)}
+    some = attrs.evolve(FLEET, followers=lost, started_s=0.0)
+    early = list(of_followers(some, RULES, 29.9))
+    fault = "a required follower is lost; drains wait longer instead of its word"
+    assert early == [Trouble(fault, "follower lb is lost: its lease ran out")]
+    late = list(of_followers(some, RULES, 30.0))
+    warning = "follower zk never came; drains do not wait for it"
+    assert late == [*early, Trouble("", warning, "TARN-1302", "zk")]
+    heard = {"lb": FollowerState(3, came=True), "zk": FollowerState()}
+    never = list(of_followers(attrs.evolve(some, followers=heard), RULES, 30.0))
+    assert [t.subject for t in never] == ["zk"]
