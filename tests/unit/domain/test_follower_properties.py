@@ -1,0 +1,75 @@
+"""The law that no request is lost: nothing is stopped while a follower may still send to it."""
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from world import World, rules
+
+from tarn.domain import Acknowledge, Applied, Drain, Epoch, Scale
+from tarn.domain.fleet import Rules
+from tarn.domain.obey import obey
+from tarn.errors import TarnError
+
+STEPS = 150
+LEASE_S = 15.0
+
+
+def held() -> Rules:
+    return attrs.evolve(rules(initial=3, max=8), required=frozenset({"lb"}))
+
+
+class Follower:
+    """A load balancer that is late, and obeys views as it must."""
+
+    def __init__(self) -> None:
+        self.table: set[str] = set()
+        self.applied = (Epoch(0, 0), -1)
+
+    def read(self, world: World) -> None:
+        """Obey the newest view: an incomplete one adds and removes nothing."""
+        view = world.fleet.view
+        if (view.epoch, view.revision) <= self.applied:
+            return
+        members = {m.instance_id for m in view.members}
+        self.table = members if view.complete else self.table | members
+        self.applied = (view.epoch, view.revision)
+
+    def acknowledge(self, world: World) -> None:
+        epoch, revision = self.applied
+        word = Acknowledge(Applied("lb", epoch, revision, world.now_s), LEASE_S)
+        world.fleet, _ = obey(world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s)
+
+
+def command(world: World) -> None:
+    """Let a person resize or drain at random."""
+    some = world.chance.choice(world.fleet.instances or (None,))
+    ask = Scale(world.chance.randrange(0, 6))
+    try:
+        what = Drain(some.id) if some and world.chance.random() < 0.3 else ask
+        world.fleet, _ = obey(world.fleet, what, world.rules, now_s=world.now_s, at=world.now_s)
+    except TarnError:
+        world.refused += 1
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32))
+def test_nothing_is_stopped_while_a_living_follower_may_send_to_it(seed: int) -> None:
+    """Through restarts of the master, late views and lost words; strays were never in a view."""
+    world = World(seed, held())
+    lb = Follower()
+    lb.read(world)
+    lb.acknowledge(world)
+    posted: set[str] = set()
+    for _ in range(STEPS):
+        if world.chance.random() < 0.1:
+            command(world)
+        world.step()
+        stops = {i.id: i for i in world.fleet.instances if i.stop_posted}
+        for id_ in stops.keys() - posted:
+            stray = stops[id_].reason.startswith("it runs, though")
+            assert stray or world.fleet.followers["lb"].lost or id_ not in lb.table
+        posted = set(stops)
+        if world.chance.random() < 0.5:
+            lb.read(world)
+        if world.chance.random() < 0.8:
+            lb.acknowledge(world)
