@@ -13,6 +13,10 @@ from pathlib import Path
 import pytest
 from house import House, ids, kill, until
 
+from tarn.domain import Applied, Epoch
+from tarn.follow import reach
+from tarn.interfaces import ClusterRef
+
 pytestmark = pytest.mark.triton
 
 
@@ -254,3 +258,35 @@ def test_a_full_disk_costs_a_warning_and_never_the_fleet(house: House) -> None:
         for pid in house.processes(name):
             kill(pid)
         subprocess.run(["umount", "-l", str(house.home)], check=True)
+
+
+def test_a_follower_follows_the_next_cluster_of_the_name(house: House) -> None:
+    """down, then up: the follower finds it again, and its epoch is higher, never lower."""
+    name = "again"
+    spec = house.spec(name, replicas={"min": 1, "max": 2})
+    seen: list[tuple[int, int]] = []
+    for _ in range(2):
+        assert house.tarn("up", "-f", spec).returncode == 0
+        with reach(ref_of(house, name), token(house, name)) as api:
+            view = api.instances()
+            epoch = Epoch.parse(view["epoch"])
+            seen.append((epoch.incarnation, epoch.attempt))
+            applied = Applied("lb1", epoch, view["revision"], at=0.0)
+            api.acknowledge(applied)
+            follower = api.status()["followers"][0]
+            assert (follower["name"], follower["revision"]) == ("lb1", view["revision"])
+            if len(seen) == 2:
+                stale = Applied("lb1", Epoch(*seen[0]), 10**6, at=0.0)
+                api.acknowledge(stale)
+                assert api.status()["followers"][0]["revision"] == view["revision"]
+        assert house.tarn("down", "-c", name).returncode == 0
+    assert seen[1] > seen[0]
+
+
+def ref_of(house: House, name: str) -> ClusterRef:
+    ref = house.ref(name)
+    return ClusterRef(name, "local", Epoch.parse(str(ref["epoch"])), url=str(ref["url"]))
+
+
+def token(house: House, name: str) -> str:
+    return (house.directory(name) / "api_token").read_text().strip()

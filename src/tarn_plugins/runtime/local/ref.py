@@ -6,12 +6,15 @@ from pathlib import Path
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
+from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef
 from tarn_plugins.runtime.local.atomic import replace_file
 
 __all__ = ["read_ref", "write_ref"]
 
 _converter = make_converter()
+_converter.register_unstructure_hook(Epoch, str)
+_converter.register_structure_hook(Epoch, lambda text, _type: Epoch.parse(text))
 
 
 def write_ref(directory: Path, ref: ClusterRef) -> None:
