@@ -110,14 +110,14 @@ async def _serve(count: int) -> None:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         verb, numbers = json.loads(line)
-        _obey(servers, verb, frozenset(numbers))
+        await _obey(servers, verb, frozenset(numbers))
         _say([])
 
 
-def _obey(servers: list[FakeServer], verb: str, numbers: frozenset[int]) -> None:
+async def _obey(servers: list[FakeServer], verb: str, numbers: frozenset[int]) -> None:
     for number, server in enumerate(servers):
         if verb == "crash" and number in numbers:
-            server.crash()
+            await server.crash()
         elif verb == "hang" and number in numbers:
             server.hang()
         elif verb == "hang":

@@ -43,6 +43,11 @@ class Answer:
 _NOT_FOUND = Answer(404, b'{"error":"Not Found"}')
 
 
+_TURNS = 3
+"""Turns of the loop until an accepted socket is a connection: asyncio loses those whose listener is
+closed before, and their sockets stay open."""
+
+
 class FakeServer:
     """Serves one `State` on two ports; every method runs on one asyncio loop."""
 
@@ -97,8 +102,14 @@ class FakeServer:
         for writer in tuple(self._open):
             writer.transport.abort()
 
-    def crash(self) -> None:
-        """End like a killed process: every socket closes at once."""
+    async def crash(self) -> None:
+        """End like a killed process: every socket closes; nothing listens when this returns."""
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            for sock in listener.sockets:
+                loop.remove_reader(sock.fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         for listener in self._listeners:
             listener.close()
         self.drop_connections()

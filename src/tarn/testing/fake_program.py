@@ -78,7 +78,7 @@ async def _exit(server: FakeServer, timeout_s: float) -> int:
     if not clean:
         text = "failed to stop server: Internal - Exit timeout expired. Exiting immediately."
         _log("E", "main.cc:535", text)
-    server.crash()
+    await server.crash()
     return 0 if clean else 1
 
 

@@ -37,10 +37,6 @@ DEADLINE_S = 5.0
 """For anything asked of the fake's own thread."""
 
 
-_TURNS = 5
-"""Turns of the loop until an accepted socket is a connection that can be closed, and closed."""
-
-
 class FakeTriton:
     """One fake server on its own thread, listening on 127.0.0.1.
 
@@ -88,7 +84,7 @@ class FakeTriton:
     def close(self) -> None:
         """End it and its thread; idempotent."""
         if self._thread.is_alive():
-            self._do(self._server.crash)
+            self.crash()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(DEADLINE_S)
 
@@ -133,7 +129,8 @@ class FakeTriton:
 
     def crash(self) -> None:
         """End both ports and all connections at once; `endpoint` stays as it was."""
-        self._do(self._server.crash)
+        crash = asyncio.run_coroutine_threadsafe(self._server.crash(), self._loop)
+        crash.result(DEADLINE_S)
 
     def drop_connections(self) -> None:
         """End all connections, and go on listening."""
@@ -162,16 +159,13 @@ class FakeTriton:
             self._loop.close()
 
     async def _let_go(self) -> None:
-        """End every connection and every task, what was taken in the last moment too."""
-        for _ in range(_TURNS):
-            self._server.crash()
-            await asyncio.sleep(0)
+        """End every task that is left; the sockets are closed already."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the transports' last callbacks
+        await asyncio.sleep(0)
 
     def _do(self, work: Callable[[], T]) -> T:
         """Call *work* on the fake's thread."""
