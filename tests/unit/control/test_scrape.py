@@ -556,6 +556,23 @@ def test_a_closed_connection_cannot_be_asked() -> None:
         asyncio.run(ask_after_close(triton.endpoint.http_port))
 
 
+def test_a_connection_that_did_not_answer_in_time_is_never_asked_again() -> None:
+    """Its late answer would be taken for the next one."""
+
+    async def ask_in_vain(port: int) -> bool:
+        connection = await connect("127.0.0.1", port, lambda: None)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await connection.ask(request("GET", "/v2/health/live", "x"))
+        usable = connection.usable
+        connection.close()
+        return usable
+
+    with FakeTriton() as triton:
+        triton.hang()
+        assert not asyncio.run(ask_in_vain(triton.endpoint.http_port))
+
+
 def test_an_error_in_a_callback_is_counted() -> None:
     """Which asyncio would only log."""
     watcher = Watcher(1.0, 1.0)
