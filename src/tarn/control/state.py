@@ -46,14 +46,7 @@ class Saver:
         last = self._posted
         if state == last:
             return
-        urgent = (
-            at_once
-            or last is None
-            or (
-                (state.next_number, state.spec_revision, state.drains, state.stops)
-                != (last.next_number, last.spec_revision, last.drains, last.stops)
-            )
-        )
+        urgent = at_once or last is None or _urgent(state) != _urgent(last)
         now_s = self._clock.now_s()
         if urgent or now_s - self._posted_s >= LEAST_GAP_S:
             self._posted, self._posted_s = state, now_s
@@ -74,3 +67,9 @@ class Saver:
             raise
         self.trouble = ""
         self._below = max(self._below, state.next_number)
+
+
+def _urgent(state: SavedState) -> tuple[object, ...]:
+    """Return the part whose loss would cost an id, a person's word or a request."""
+    counters = state.next_number, state.spec_revision
+    return *counters, state.drains, state.stops, state.followers

@@ -93,6 +93,18 @@ class Policy:
         return self.answer
 
 
+class Discovery(FakeDiscovery):
+    """Keeps how it was closed: whether it was to withdraw."""
+
+    def __init__(self, clock: FakeClock, name: str = "fake") -> None:
+        super().__init__(clock=clock, name=name)
+        self.closed: list[bool] = []
+
+    def close(self, *, withdraw: bool) -> None:
+        self.closed.append(withdraw)
+        super().close(withdraw=withdraw)
+
+
 class Listener:
     """Stands for the plugins; keeps what they are told, in order."""
 
@@ -126,7 +138,7 @@ class Desk:
         self.clock = runtime.clock if runtime else FakeClock()
         self.runtime = runtime or FakeRuntime(clock=self.clock)
         self.store = store or FakeStateStore()
-        self.discovery = FakeDiscovery(clock=self.clock, name="fake")
+        self.discovery = Discovery(self.clock)
         self.scraper = FakeScraper(self.clock)
         self.policy = Policy()
         self.listener = Listener()

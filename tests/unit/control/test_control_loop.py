@@ -30,7 +30,7 @@ from tarn.domain import (
     State,
     Wish,
 )
-from tarn.domain.spec import DrainSpec, MasterSpec
+from tarn.domain.spec import MasterSpec
 from tarn.errors import ConflictError, RefusedError, Superseded
 from tarn.testing.fakes import (
     FakeClock,
@@ -61,6 +61,18 @@ class Blocked:
     def wait(self) -> None:
         self.begun.set()
         self.going.wait(30.0)
+
+
+class FullStore(FakeStateStore):
+    """Saves when it is let, or never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Blocked()
+
+    def save(self, state: SavedState, epoch: Epoch) -> None:
+        self.block.wait()
+        super().save(state, epoch)
 
 
 class BlockedDiscovery(FakeDiscovery):
@@ -117,6 +129,7 @@ def test_a_fleet_comes_up_scales_and_goes_down() -> None:
         assert desk.control.wait(5.0)
         assert desk.control.outcome is Outcome.ENDED
         assert desk.now.state is ClusterState.STOPPED
+        assert desk.discovery.closed == [True]
         assert desk.discovery.registry.members == {}
         assert len(desk.runtime.world.stopped) == 3
 
@@ -440,6 +453,7 @@ def test_a_newer_master_met_while_saving_ends_this_one_and_nothing_is_touched() 
             views,
         )
         assert len(desk.discovery.registry.members) == 2
+        assert desk.discovery.closed == []
         assert runtime.world.stopped == []
 
 
@@ -480,20 +494,32 @@ def test_a_newer_master_told_of_by_the_facts_ends_this_one() -> None:
 
 def test_leaving_saves_the_last_state_and_touches_no_instance() -> None:
     """Even one that is younger than a second; the fleet and its entries stay."""
-    shelf = FakeShelf()
-    slow_drains = spec(drain=DrainSpec(quiesce_s=60.0))
-    with Desk(slow_drains, store=FakeStateStore(shelf)) as desk:
-        desk.reach(2)
+    with Desk() as desk:
+        revision = desk.reach(2).view.revision
         until(lambda: len(desk.discovery.registry.members) == 2)
-        desk.policy.answer = Wish(1, "idle")
-        desk.tick(1.0)
-        until(lambda: desk._woken() or desk.now.desired == 1)
-        desk.policy.answer = Wish(2, "load")
         assert desk.leave() is Outcome.LEFT
-        assert shelf.kept[-1].state.desired == 1
+        assert desk.store.shelf.kept[-1].state.view_revision == revision
         assert desk.over.is_set()
-        assert desk.runtime.world.finished == 0
-        assert {i.id for i in desk.now.instances} == {"w-0001", "w-0002"}
+        assert desk.discovery.closed == [False]
+        assert len(desk.discovery.registry.members) == 2
+        assert (desk.runtime.world.finished, desk.runtime.world.stopped) == (0, [])
+
+
+def test_leaving_waits_for_a_last_save_that_is_not_yet_begun() -> None:
+    """The disk is slow: one save is in work, and the last one waits behind it."""
+    store = FullStore()
+    with Desk(store=store) as desk:
+        assert store.block.begun.wait(5.0)
+        close = desk.saver.close
+
+        def close_slowly(within_s: float, *, finish: bool) -> None:
+            threading.Timer(0.03, store.block.going.set).start()
+            close(within_s, finish=finish)
+
+        desk.saver.close = close_slowly  # type: ignore[method-assign]
+        desk.ask(PauseScaling(60.0))
+        desk.leave()
+        assert store.shelf.kept[-1].state.pause is not None
 
 
 def test_a_command_that_waits_when_its_master_leaves_is_answered() -> None:
@@ -576,18 +602,6 @@ def test_announcements_that_are_lost_are_a_fault() -> None:
 
 
 # Ids, states, recovery.
-
-
-class FullStore(FakeStateStore):
-    """Saves when it is let, or never."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.block = Blocked()
-
-    def save(self, state: SavedState, epoch: Epoch) -> None:
-        self.block.wait()
-        super().save(state, epoch)
 
 
 def test_no_id_is_used_before_its_number_is_saved() -> None:

@@ -78,6 +78,7 @@ def test_a_changed_size_is_saved_at_most_once_a_second(bench: Bench) -> None:
         {"spec_revision": 2},
         {"drains": (("w-0001", 1.0, ""),)},
         {"stops": frozenset({"w-0001"})},
+        {"followers": frozenset({"lb"})},
     ],
 )
 def test_what_people_and_ids_depend_on_is_saved_at_once(bench: Bench, change: Any) -> None:

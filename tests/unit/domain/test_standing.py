@@ -25,6 +25,7 @@ def stands(some: Fleet) -> tuple[str, str]:
         (fleet(), "ready", ""),
         (fleet(ready(1), ready(2), desired=1), "ready", ""),
         (fleet(asked(1)), "starting", "0 of 1 ready"),
+        (fleet(asked(1), settled=True), "starting", "0 of 1 ready"),
         (fleet(asked(1, reason="no node")), "starting", "0 of 1 ready; w-0001: no node"),
         (fleet(ready(1), starting(2)), "starting", "1 of 2 ready"),
         (
