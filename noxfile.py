@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
+BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
 
 nox.options.sessions = ["lint", "types", "layers", "unit", "contract", "local"]
@@ -118,7 +119,7 @@ def unit(session: nox.Session) -> None:
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", ".[local,examples]", *_group("tests"))
-    _pytest(session, "-m", "not triton", *_folders("unit", "compat", "docs"))
+    _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit", "compat", "docs"))
 
 
 @nox.session(python=ONE)
@@ -126,7 +127,7 @@ def unit(session: nox.Session) -> None:
 def contract(session: nox.Session) -> None:
     """Each Protocol's suite over every provider, and over the broken ones."""
     session.install("-e", ".[local,examples]", *_group("tests"))
-    _pytest(session, "-m", "not triton", *_folders("contract"))
+    _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("contract"))
 
 
 @nox.session(python=ONE)
@@ -134,7 +135,15 @@ def contract(session: nox.Session) -> None:
 def local(session: nox.Session) -> None:
     """Real Tritons on this machine, and the examples as a user runs them."""
     session.install("-e", ".[local,examples]", *_group("tests"))
-    _pytest(session, "-m", "triton", "--timeout", "300", "tests")
+    _pytest(session, *BOTH_CORES, "-m", "triton and not endurance", "--timeout", "300", "tests")
+
+
+@nox.session(python=ONE)
+@budgeted
+def endurance(session: nox.Session) -> None:
+    """Real Tritons under load, killed masters, a provider blocked for a minute."""
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    _pytest(session, "-m", "endurance", "--timeout", "300", "tests")
 
 
 @nox.session(python=ONE)

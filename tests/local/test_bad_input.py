@@ -76,20 +76,25 @@ def test_a_broken_model_beside_a_good_one_leaves_the_good_one_serving(house: Hou
 
 def test_a_triton_that_crashes_at_start_ends_in_a_failed_cluster(house: House) -> None:
     """Five quick failures with a growing back-off: failed, exit 1, Triton's own line is shown."""
-    spec = house.spec(
-        "crash", triton={"args": {"backend-directory": "/nonexistent", "no-such-option": 1}}
-    )
+    spec = house.spec("crash", triton={"args": {"cache-config": "no-such-cache,size=1048576"}})
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 1, done.stdout + done.stderr
     status = house.status("crash")
     assert status["state"] == "failed"
-    assert "no-such-option" in done.stderr, done.stderr
-    assert "no-such-option" in status["reason"]
+    assert "no-such-cache" in done.stderr, done.stderr
+    assert "no-such-cache" in status["reason"]
     failed = [i for i in status["ended"] if i["state"] == "failed"]
     assert 5 <= len(failed) <= 6
     events = json.loads(house.tarn("events", "-c", "crash", "-o", "json").stdout)
     assert any(e["code"] == "TARN-1112" for e in events)
     assert not house.tritons("crash")
+
+
+def test_a_triton_that_can_never_start_is_not_tried_five_times(house: House) -> None:
+    """An option that it does not know: failed at once, with its own line."""
+    done = house.tarn("up", "-f", house.spec("never", triton={"args": {"no-such-option": 1}}))
+    assert done.returncode == 1
+    assert "unrecognized option '--no-such-option=1'" in done.stderr
 
 
 def test_a_cluster_of_one_name_runs_once(house: House) -> None:

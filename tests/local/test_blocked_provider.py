@@ -8,7 +8,7 @@ import httpx
 import pytest
 from house import House, kill, until
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
 BLOCKED_S = 60.0
 PLUGIN = '''

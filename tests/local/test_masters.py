@@ -17,7 +17,7 @@ from tarn.domain import Applied, Epoch
 from tarn.follow import reach
 from tarn.interfaces import ClusterRef
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
 
 def master(house: House, name: str) -> int:

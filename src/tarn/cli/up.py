@@ -60,7 +60,8 @@ def _ending(status: Mapping[str, Any], url: str | None, home: str) -> str:
     name = status["name"]
     serving = [item for item in status["instances"] if item["state"] == "ready" and item["http"]]
     lines = [f"{name} is {status['state']}: {status['ready']} of {status['desired']} ready"]
-    lines += [f"! {first_words(note)}" for note in status.get("warnings", ())]
+    notes = [status.get("reason"), *status.get("warnings", ())]
+    lines += [f"! {first_words(note)}" for note in notes if note]
     rows = [("serves", f"http://{item['http']}") for item in serving]
     rows.append(("API", f"{url} (api token: {home}/clusters/{name}/api_token)"))
     if serving:

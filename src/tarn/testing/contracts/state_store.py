@@ -16,7 +16,8 @@ from tarn.testing.strategies import for_any, saved_states
 
 __all__ = ["StateStoreContract"]
 
-_ONE, _TWO, _THREE = (SavedState(desired) for desired in (1, 2, 3))
+_ONE, _TWO, _THREE = (SavedState(desired, manual=desired - 1) for desired in (1, 2, 3))
+"""The first one's manual size is 0, which must not become none."""
 
 
 class StateStoreContract:
