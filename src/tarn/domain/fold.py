@@ -49,10 +49,9 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     fleet = fleet.with_instances(everyone).notes(at, notes)
     numbers = (i.number + 1 for i in strays)
     fleet = attrs.evolve(fleet, next_number=max((fleet.next_number, *numbers)))
-    hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
     for instance, was in zip(after, before, strict=True):
         if instance.state is State.FAILED and was.state is not State.DRAINING:
-            fleet = _after_failure(fleet, instance, now_s, at, final=instance.id in hopeless)
+            fleet = _after_failure(fleet, instance, now_s, at)
     return fleet
 
 
@@ -148,23 +147,17 @@ def _receipt(instance: Instance, now_s: float) -> str:
     return f"{drained}, {cut} cut at drain.timeout" if cut else f"{drained}, 0 cut"
 
 
-def _after_failure(
-    fleet: Fleet, instance: Instance, now_s: float, at: float, *, final: bool
-) -> Fleet:
-    """Count a quick failure, and wait longer after each; five, or a *final* one, are the end."""
+def _after_failure(fleet: Fleet, instance: Instance, now_s: float, at: float) -> Fleet:
+    """Count a quick failure, and wait longer after each; five in a row are the end."""
     if instance.ready_s is not None and now_s - instance.ready_s >= QUICK_S:
         return fleet
     strikes = fleet.strikes + 1
     pause_s = min(RETRY_FIRST_S * 2 ** min(fleet.strikes, RETRY_DOUBLINGS), RETRY_MOST_S)
     fleet = attrs.evolve(fleet, strikes=strikes, retry_s=now_s + pause_s)
-    if fleet.halted or (strikes < STRIKES and not final):
+    if strikes < STRIKES or fleet.halted:
         return fleet
-    why = (
-        "trying again cannot help"
-        if final
-        else f"{strikes} instances in a row failed quickly; the last"
-    )
-    fleet = attrs.evolve(fleet, halted=f"{why}, {instance.id}: {instance.reason}")
+    halted = f"{strikes} instances in a row failed quickly; the last, {instance.id}: "
+    fleet = attrs.evolve(fleet, halted=halted + instance.reason)
     return fleet.note(at, "TARN-1112", fleet.name, fleet.halted)
 
 

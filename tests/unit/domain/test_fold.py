@@ -198,12 +198,6 @@ def test_a_crowd_that_fails_together_breaks_no_arithmetic() -> None:
     assert (some.strikes, some.retry_s) == (1199, NOW_S + 60.0)
 
 
-def test_a_failure_that_trying_again_cannot_help_gives_up_at_once() -> None:
-    """There is no tritonserver: five attempts would not find one."""
-    some = told(fleet(starting(1)), ended(1, "no tritonserver was found", permanent=True))
-    assert some.halted == "trying again cannot help, w-0001: no tritonserver was found"
-
-
 def test_a_failure_after_ten_seconds_ready_is_no_strike() -> None:
     """It launched well; 9.9 s are too quick."""
     long_ready = ready(1, ready_s=NOW_S - 10.0)
