@@ -90,6 +90,16 @@ def test_a_triton_that_crashes_at_start_ends_in_a_failed_cluster(house: House) -
     assert not house.tritons("crash")
 
 
+def test_a_repository_of_broken_models_only_ends_in_a_failed_cluster(house: House) -> None:
+    """Nothing can ever be served: failed in seconds, not after the start deadline; exit 1."""
+    place = repository(house.root / "models", bad='raise RuntimeError("no weights")\n')
+    done = house.tarn("up", "-f", house.spec("vain", models=str(place)), timeout_s=90)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "no weights" in done.stderr
+    assert house.status("vain")["state"] == "failed"
+    assert house.tarn("down", "-c", "vain").returncode == 0
+
+
 def test_a_triton_that_can_never_start_is_not_tried_five_times(house: House) -> None:
     """An option that it does not know: failed at once, with its own line."""
     done = house.tarn("up", "-f", house.spec("never", triton={"args": {"no-such-option": 1}}))

@@ -66,6 +66,8 @@ class ExitStatus:
     """The node is to blame; replacing elsewhere helps."""
     permanent: bool = False
     """Trying again with the same spec cannot help."""
+    last_error: str = ""
+    """The last error that it logged itself, where the runtime can read its log."""
 
 
 @attrs.frozen

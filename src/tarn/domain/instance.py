@@ -67,6 +67,9 @@ class Instance:
     """Monotonic seconds at which it first became ready; None before."""
     silent_s: float | None = None
     """Monotonic seconds since which it does not answer; None while it does."""
+    stuck_s: float | None = None
+    """Monotonic seconds since which it answers and can never serve: Triton says that it is not
+    live, or every model is settled and too few are READY."""
     gone: bool = False
     """It is certain that nothing listens any more; silence alone is never certain."""
     suspect: str = ""

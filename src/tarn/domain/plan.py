@@ -8,6 +8,9 @@ from tarn.domain.samples import Known
 
 __all__ = ["Plan", "plan"]
 
+STUCK_AFTER_S = 2.0
+"""A start that can come to nothing is given up after this long."""
+
 _LEAST_VALUABLE_FIRST = {State.REQUESTED: 0, State.STARTING: 1, State.READY: 2}
 
 
@@ -82,7 +85,10 @@ def _value_of_drain(instance: Instance) -> tuple[bool, float, str]:
 def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str:
     """Say why an instance must be replaced now; empty when it need not."""
     spec = rules.spec.instance
-    if instance.state is State.STARTING and now_s - instance.since_s >= spec.start_timeout_s:
+    starting = instance.state is State.STARTING
+    if starting and instance.stuck_s is not None and now_s - instance.stuck_s >= STUCK_AFTER_S:
+        return instance.reason
+    if starting and now_s - instance.since_s >= spec.start_timeout_s:
         why = instance.reason or "it never answered"
         return f"not ready {spec.start_timeout_s:g} s after its start: {why}"
     if instance.state is not State.READY or instance.silent_s is None:

@@ -7,7 +7,8 @@ import attrs
 from tarn.domain.enact import enact
 from tarn.domain.facts import Fact
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.fold import fold_facts, fold_readings
+from tarn.domain.fold_facts import fold_facts
+from tarn.domain.fold_readings import fold_readings
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.guard import guard
 from tarn.domain.instance import State

@@ -215,3 +215,12 @@ def test_one_that_was_never_in_a_view_stops_at_once() -> None:
 def test_a_stop_is_planned_once() -> None:
     """It was posted; the runtime is at work."""
     assert plan(fleet(left(1, stop_posted=True), desired=0), RULES, NOW_S + 99.0) == Plan()
+
+
+def test_a_stuck_start_is_given_up_after_two_seconds() -> None:
+    """Long before the start deadline; a ready one is never judged so."""
+    stuck = starting(1, stuck_s=NOW_S, reason="no weights")
+    assert plan(fleet(stuck), rules(), NOW_S + 1.9).condemn == ()
+    assert plan(fleet(stuck), rules(), NOW_S + 2.0).condemn == (("w-0001", "no weights"),)
+    serving = ready(1, stuck_s=NOW_S)
+    assert plan(fleet(serving), rules(), NOW_S + 9.0).condemn == ()

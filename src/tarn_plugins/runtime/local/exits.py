@@ -49,11 +49,12 @@ def last_error(lines: Iterable[str]) -> str:
 
 def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
     """Return the exit status with its reason in words, from the end of Triton's log *lines*."""
-    if end.asked:
-        return ExitStatus(_stopped(end), end.code, expected=True)
     error = last_error(lines)
+    if end.asked:
+        return ExitStatus(_stopped(end), end.code, expected=True, last_error=error)
     reason = f"{_ended(end.code)}: {error}" if error else _ended(end.code)
-    return ExitStatus(reason, end.code, permanent=_LOADER.search(error) is not None)
+    permanent = _LOADER.search(error) is not None
+    return ExitStatus(reason, end.code, permanent=permanent, last_error=error)
 
 
 def could_not_start(error: LaunchError | OSError) -> ExitStatus:

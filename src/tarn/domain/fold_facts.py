@@ -1,0 +1,147 @@
+"""Fold what the runtime says into the fleet. Whole states: order cannot matter."""
+
+import math
+import operator
+from typing import assert_never
+
+import attrs
+
+from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running
+from tarn.domain.fleet import Fleet
+from tarn.domain.instance import Instance, State
+from tarn.domain.samples import Known
+from tarn.domain.strikes import count_failure
+
+__all__ = ["fold_facts"]
+
+MISSING_AFTER_S = 10.0
+"""A runtime that knew an instance and says nothing of it for this long has lost it."""
+
+Note = tuple[str, str, str]
+
+
+def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -> Fleet:
+    """Return *fleet* after the runtime's whole word.
+
+    A running instance that is in no list is a stray of something given up: it is taken in, only
+    to be stopped. Ended ones that are unknown are old news.
+    """
+    by_id = {fact.instance_id: fact for fact in facts}
+    notes: list[Note] = []
+    before = fleet.instances
+    after = [_after_fact(i, by_id.pop(i.id, None), now_s, notes) for i in before]
+    strays = [_stray(f, now_s) for f in by_id.values() if isinstance(f, Running)]
+    if not strays and all(map(operator.is_, after, before)):
+        return fleet
+    notes.extend(("TARN-1108", stray.id, stray.reason) for stray in strays)
+    everyone = sorted((*after, *strays), key=lambda i: i.id)
+    fleet = fleet.with_instances(everyone).notes(at, notes)
+    numbers = (i.number + 1 for i in strays)
+    fleet = attrs.evolve(fleet, next_number=max((fleet.next_number, *numbers)))
+    hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
+    for instance, was in zip(after, before, strict=True):
+        if instance.state is State.FAILED and (was.state is not State.DRAINING or _in_vain(was)):
+            fleet = count_failure(fleet, instance, now_s, at, final=instance.id in hopeless)
+    return fleet
+
+
+def _stray(fact: Running, now_s: float) -> Instance:
+    return Instance(
+        fact.instance_id,
+        fact.spec_hash,
+        State.DRAINING,
+        now_s,
+        now_s,
+        "it runs, though it is not wanted any more",
+        container_id=fact.container_id,
+        node=fact.node,
+        endpoint=fact.endpoint,
+        ranks=fact.ranks,
+        condemned=True,
+        withdrawn_s=now_s,
+    )
+
+
+def _after_fact(instance: Instance, fact: Fact | None, now_s: float, notes: list[Note]) -> Instance:
+    match fact:
+        case Running():
+            return _running(instance, fact, now_s, notes)
+        case Asked(waits_for=waits_for):
+            return _asked(instance, waits_for)
+        case Ended(exit=status):
+            return _over(instance, status, now_s, notes)
+        case None:
+            return _missing(instance, now_s, notes)
+    assert_never(fact)
+
+
+def _asked(instance: Instance, waits_for: str) -> Instance:
+    waiting = instance.state is State.REQUESTED and instance.reason != waits_for
+    if not waiting and instance.missing_s is None:
+        return instance
+    reason = waits_for if waiting else instance.reason
+    return attrs.evolve(instance, reason=reason, missing_s=None)
+
+
+def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note]) -> Instance:
+    if instance.state is State.REQUESTED:
+        instance = instance.become(State.STARTING, now_s)
+        notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
+    elif _same_place(instance, fact) and instance.missing_s is None:
+        return instance
+    return attrs.evolve(
+        instance,
+        container_id=fact.container_id,
+        node=fact.node,
+        endpoint=fact.endpoint,
+        ranks=fact.ranks,
+        missing_s=None,
+    )
+
+
+def _same_place(instance: Instance, fact: Running) -> bool:
+    same = instance.endpoint is fact.endpoint or instance.endpoint == fact.endpoint
+    return same and instance.container_id == fact.container_id
+
+
+def _missing(instance: Instance, now_s: float, notes: list[Note]) -> Instance:
+    if instance.endpoint is None and not instance.stop_posted:
+        return instance  # only asked for: the wish is posted again and again
+    if instance.missing_s is None:
+        return attrs.evolve(instance, missing_s=now_s)
+    if now_s - instance.missing_s < MISSING_AFTER_S:
+        return instance
+    return _over(instance, ExitStatus("the runtime knows it no more"), now_s, notes)
+
+
+def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
+    if _in_vain(instance):
+        own = f". Its last word: {status.last_error}" if status.last_error else ""
+        reason = f"{instance.reason}{own}"
+        notes.append(("TARN-1105", instance.id, reason))
+        return instance.become(State.FAILED, now_s, reason)
+    if instance.stop_posted or status.expected:
+        receipt = _receipt(instance, now_s)
+        notes.append(("TARN-1104", instance.id, receipt))
+        return instance.become(State.STOPPED, now_s, receipt)
+    notes.append(("TARN-1105", instance.id, status.reason))
+    return instance.become(State.FAILED, now_s, status.reason)
+
+
+def _in_vain(instance: Instance) -> bool:
+    """Say whether it was given up before it ever served: a failure, though we stopped it."""
+    return instance.condemned and instance.untouched and instance.endpoint is not None
+
+
+def _receipt(instance: Instance, now_s: float) -> str:
+    if instance.endpoint is None:
+        return "cancelled before it started"
+    drained = f"drained in {now_s - instance.since_s:.1f} s"
+    if instance.condemned:
+        return f"{drained}: {instance.reason}"
+    if instance.untouched:
+        return "stopped before it was ready"
+    if not isinstance(instance.busy, Known):
+        return f"{drained}, requests in flight unknown"
+    cut = math.ceil(instance.busy.value)
+    return f"{drained}, {cut} cut at drain.timeout" if cut else f"{drained}, 0 cut"

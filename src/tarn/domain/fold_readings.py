@@ -1,0 +1,146 @@
+"""Fold what the scraper read into the fleet: who serves, who is busy, who is silent or stuck."""
+
+import operator
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.instance import Instance, State
+from tarn.domain.reading import Reading
+from tarn.domain.samples import Known, Sample
+from tarn.domain.serving import Judge, Models
+from tarn.domain.strikes import forgive
+
+__all__ = ["fold_readings"]
+
+Note = tuple[str, str, str]
+
+
+def fold_readings(  # noqa: PLR0913 (what was read, and when)
+    fleet: Fleet,
+    readings: Mapping[str, Reading],
+    rules: Rules,
+    now_s: float,
+    at: float,
+    *,
+    late: bool = False,
+) -> Fleet:
+    """Return *fleet* after the newest readings: who serves, who is busy, who is silent.
+
+    *late*: our own tick came much too late, so nobody is marked for a silence that may be ours.
+    """
+    doubt = late or fleet.frozen_s is not None
+    look = _Look(rules, now_s, doubt)
+    before = fleet.instances
+    after = tuple(look.after(i, readings[i.id]) if i.id in readings else i for i in before)
+    if not all(map(operator.is_, after, before)):
+        fleet = attrs.evolve(fleet, instances=after).notes(at, look.notes)
+    return forgive(fleet, now_s)
+
+
+class _Look:
+    """One look at all readings: what is the same for each, and the notes that it makes."""
+
+    def __init__(self, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
+        self._judge = Judge(rules.spec.models)
+        self._unready_after_s = rules.spec.instance.unready_after_s
+        self._now_s = now_s
+        self._doubt = doubt
+        self.notes: list[Note] = []
+
+    def after(self, instance: Instance, reading: Reading) -> Instance:
+        """Return *instance* after *reading*, the very same where nothing of use changed."""
+        if instance.endpoint is None or instance.stop_posted:
+            return instance  # what was read last before the stop is what the receipt tells
+        serving, why, models = self._judge(reading)
+        silent_s = None if models is not None else self._since(instance)
+        changes: dict[str, object] = {}
+        if models is not None and models != instance.models:
+            self.notes.extend(_newly_unavailable(instance, models))
+            changes["models"] = models
+        if serving is not instance.serving:
+            changes["serving"] = serving
+        if silent_s != instance.silent_s:
+            changes["silent_s"] = silent_s
+        stuck_s = self._stuck(instance, reading, models, serving=serving)
+        if stuck_s != instance.stuck_s:
+            changes["stuck_s"] = stuck_s
+        if bool(reading.gone) is not instance.gone:
+            changes["gone"] = bool(reading.gone)
+        self._add_why(changes, instance, reading.gone, why, silent_s)
+        _add_busy(changes, instance, reading)
+        return instance.but(**changes) if changes else instance
+
+    def _add_why(
+        self,
+        changes: dict[str, object],
+        instance: Instance,
+        gone: str,
+        why: str,
+        silent_s: float | None,
+    ) -> None:
+        if instance.state is State.STARTING and why != instance.reason:
+            changes["reason"] = why
+        elif instance.state is State.READY:
+            suspect = self._suspicion(instance, gone, why, silent_s)
+            if suspect != instance.suspect:
+                changes["suspect"] = suspect
+
+    def _stuck(
+        self, instance: Instance, reading: Reading, models: Models | None, *, serving: bool
+    ) -> float | None:
+        if models is None:
+            stuck = isinstance(reading.live, Known) and not reading.live.value
+        else:
+            stuck = bool(models) and not serving and reading.warm and all(map(_is_settled, models))
+        since_s = self._now_s if instance.stuck_s is None else instance.stuck_s
+        return since_s if stuck else None
+
+    def _since(self, instance: Instance) -> float:
+        return self._now_s if instance.silent_s is None else instance.silent_s
+
+    def _suspicion(self, instance: Instance, gone: str, why: str, silent_s: float | None) -> str:
+        """Say why a ready instance must not get traffic; empty when it may.
+
+        Certainty (a closed connection, a model unloaded) counts at once; silence only after
+        ``unready_after``, and not while the observer itself is suspect.
+        """
+        if gone or silent_s is None:
+            suspect = gone or why
+        elif not self._doubt and self._now_s - silent_s >= self._unready_after_s:
+            suspect = f"no answer for {self._unready_after_s:g} s: {why}"
+        else:
+            suspect = instance.suspect
+        if suspect and not instance.suspect:
+            self.notes.append(("TARN-1106", instance.id, suspect))
+        elif instance.suspect and not suspect:
+            self.notes.append(("TARN-1107", instance.id, "answers again"))
+        return suspect
+
+
+def _is_settled(model: tuple[str, str, str]) -> bool:
+    _, state, reason = model
+    return state == "READY" or (state == "UNAVAILABLE" and bool(reason))
+
+
+def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) -> None:
+    """Add what it is busy with, when that changed; its moment matters to a drain only."""
+    busy = reading.busy
+    if instance.state is not State.DRAINING and _same_value(busy, instance.busy):
+        return
+    age_s = busy.age_s if isinstance(busy, Known) else 0.0
+    changes["busy"], changes["busy_s"] = busy, reading.taken_s - age_s
+
+
+def _same_value(one: Sample[float], other: Sample[float]) -> bool:
+    if isinstance(one, Known):
+        return isinstance(other, Known) and one.value == other.value
+    return one == other
+
+
+def _newly_unavailable(instance: Instance, models: Models) -> Iterator[Note]:
+    before = {name for name, state, reason in instance.models if state == "UNAVAILABLE" and reason}
+    for name, state, reason in models:
+        if state == "UNAVAILABLE" and reason and name not in before:
+            yield "TARN-1111", instance.id, f"{name}: {reason.partition(chr(10))[0]}"

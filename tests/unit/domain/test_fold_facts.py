@@ -1,0 +1,169 @@
+"""What the runtime and the scraper say, folded into the fleet."""
+
+import attrs
+import pytest
+from given import (
+    AT,
+    NOW_S,
+    asked,
+    codes,
+    draining,
+    ended,
+    endpoint,
+    fleet,
+    name,
+    one,
+    readings,
+    ready,
+    rules,
+    running,
+    starting,
+)
+
+from tarn.domain import Asked, Fact, Instance, Known, Reading, State, Unknown
+from tarn.domain.fleet import Fleet
+from tarn.domain.fold_facts import fold_facts
+from tarn.domain.fold_readings import fold_readings
+
+RULES = rules()
+
+
+def told(some: Fleet, *facts: Fact, now_s: float = NOW_S) -> Fleet:
+    return fold_facts(some, facts, now_s, AT)
+
+
+def read(some: Fleet, *what: Reading, now_s: float = NOW_S, late: bool = False) -> Fleet:
+    return fold_readings(some, readings(*what), RULES, now_s, AT, late=late)
+
+
+def fail(some: Fleet, instance: Instance, now_s: float = NOW_S) -> Fleet:
+    """Return *some* after *instance* joined it and failed."""
+    some = attrs.evolve(some, instances=(*some.instances, instance))
+    return told(some, *_alive(some), ended(instance.number), now_s=now_s)
+
+
+def _alive(some: Fleet) -> list[Fact]:
+    return [running(i.number) for i in some.instances[:-1]]
+
+
+# The runtime's word.
+
+
+def test_the_same_word_twice_changes_nothing() -> None:
+    """Whole states: the very same fleet comes back."""
+    some = fleet(asked(1), ready(2))
+    once = told(some, Asked(name(1), "hash", "no node is free"), running(2))
+    assert one(once, 1).reason == "no node is free"
+    assert told(once, Asked(name(1), "hash", "no node is free"), running(2)) is once
+
+
+def test_a_process_makes_an_asked_instance_starting() -> None:
+    """It has a place now, and the event says where."""
+    some = told(fleet(asked(1)), running(1, ranks=2), now_s=NOW_S + 5.0)
+    first = one(some, 1)
+    assert (first.state, first.since_s) == (State.STARTING, NOW_S + 5.0)
+    assert (first.endpoint, first.container_id, first.node, first.ranks) == (
+        endpoint(1),
+        "c1",
+        "h",
+        2,
+    )
+    assert some.events[0].message == "started on h as c1"
+
+
+def test_a_container_that_changed_is_believed() -> None:
+    """A runtime that granted twice names the one that runs."""
+    some = told(fleet(ready(1)), attrs.evolve(running(1), container_id="other"))
+    assert one(some, 1).container_id == "other"
+
+
+def test_an_instance_that_was_only_asked_for_is_not_missed() -> None:
+    """Nothing ran yet, so nothing is lost; it is asked for again."""
+    some = fleet(asked(1))
+    assert told(some, now_s=NOW_S + 60.0) is some
+
+
+def test_an_instance_of_which_nothing_is_said_is_lost_after_ten_seconds() -> None:
+    """A gap in the runtime's word is forgiven; the limit is sharp."""
+    some = told(fleet(ready(1)))
+    assert one(some, 1).missing_s == NOW_S
+    assert told(some, now_s=NOW_S + 9.9) is some
+    assert one(told(some, running(1), now_s=NOW_S + 9.9), 1).missing_s is None
+    lost = told(some, now_s=NOW_S + 10.0)
+    assert one(lost, 1).state is State.FAILED
+    assert one(lost, 1).reason == "the runtime knows it no more"
+
+
+def test_an_ask_forgives_a_gap_too() -> None:
+    """The runtime knows it again."""
+    some = told(fleet(starting(1)))
+    back = told(some, Asked(name(1), "hash"))
+    assert one(back, 1).missing_s is None
+    assert one(back, 1).state is State.STARTING
+
+
+def test_a_running_stranger_is_taken_in_only_to_be_stopped() -> None:
+    """It is condemned, and its number is never minted again."""
+    some = told(fleet(ready(1)), running(1), running(7), running(9))
+    assert [i.id for i in some.instances] == [name(1), name(7), name(9)]
+    assert one(some, 7).state is State.DRAINING
+    assert one(some, 7).condemned
+    assert some.next_number == 10
+    assert codes(some) == ["TARN-1108"] * 2
+
+
+def test_an_end_that_nobody_knows_is_old_news() -> None:
+    """The wish that names it no more is still on its way."""
+    some = fleet(ready(1))
+    assert told(some, running(1), ended(7)) is some
+
+
+# Ends, and what is said of them.
+
+
+@pytest.mark.parametrize(
+    ("instance", "receipt"),
+    [
+        (
+            attrs.evolve(asked(1), state=State.DRAINING, stop_posted=True),
+            "cancelled before it started",
+        ),
+        (
+            starting(1, state=State.DRAINING, stop_posted=True),
+            "stopped before it was ready",
+        ),
+        (draining(1, stop_posted=True), "drained in 3.0 s, 0 cut"),
+        (
+            draining(1, stop_posted=True, busy=Known(0.4)),
+            "drained in 3.0 s, 1 cut at drain.timeout",
+        ),
+        (
+            draining(1, stop_posted=True, busy=Unknown("late")),
+            "drained in 3.0 s, requests in flight unknown",
+        ),
+        (
+            draining(1, stop_posted=True, condemned=True, reason="silent for 30 s"),
+            "drained in 3.0 s: silent for 30 s",
+        ),
+    ],
+)
+def test_the_receipt_of_a_stop_says_what_was_cut(instance: Instance, receipt: str) -> None:
+    """Whatever still ran is counted, rounded up, never silently lost."""
+    some = told(fleet(instance), ended(1), now_s=NOW_S + 3.0)
+    assert one(some, 1).state is State.STOPPED
+    assert one(some, 1).reason == receipt
+    assert codes(some) == ["TARN-1104"]
+    assert some.strikes == 0
+
+
+def test_an_end_that_was_asked_for_by_an_earlier_master_is_no_failure() -> None:
+    """The runtime says that it was expected."""
+    some = told(fleet(ready(1)), ended(1, expected=True))
+    assert one(some, 1).state is State.STOPPED
+
+
+def test_only_the_last_twenty_ends_are_kept() -> None:
+    """Oldest first; the rest is in the log."""
+    some = fleet(*(draining(n, stop_posted=True) for n in range(1, 26)))
+    some = told(some, *(ended(n) for n in range(1, 26)))
+    assert [i.number for i in some.ended] == list(range(6, 26))

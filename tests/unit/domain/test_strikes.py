@@ -1,0 +1,127 @@
+"""What the runtime and the scraper say, folded into the fleet."""
+
+import attrs
+from given import (
+    AT,
+    NOW_S,
+    codes,
+    draining,
+    ended,
+    fleet,
+    one,
+    reading,
+    readings,
+    ready,
+    rules,
+    running,
+    starting,
+)
+
+from tarn.domain import Fact, Instance, Reading, State
+from tarn.domain.fleet import Fleet
+from tarn.domain.fold_facts import fold_facts
+from tarn.domain.fold_readings import fold_readings
+
+RULES = rules()
+
+
+def told(some: Fleet, *facts: Fact, now_s: float = NOW_S) -> Fleet:
+    return fold_facts(some, facts, now_s, AT)
+
+
+def read(some: Fleet, *what: Reading, now_s: float = NOW_S, late: bool = False) -> Fleet:
+    return fold_readings(some, readings(*what), RULES, now_s, AT, late=late)
+
+
+def fail(some: Fleet, instance: Instance, now_s: float = NOW_S) -> Fleet:
+    """Return *some* after *instance* joined it and failed."""
+    some = attrs.evolve(some, instances=(*some.instances, instance))
+    return told(some, *_alive(some), ended(instance.number), now_s=now_s)
+
+
+def _alive(some: Fleet) -> list[Fact]:
+    return [running(i.number) for i in some.instances[:-1]]
+
+
+# The runtime's word.
+
+
+def test_quick_failures_wait_one_two_four_seconds_and_the_fifth_gives_up() -> None:
+    """1, 2, 4, 8 s, then launching is given up, with the last reason."""
+    some = fleet()
+    waits = []
+    for number in range(1, 6):
+        some = fail(some, starting(number))
+        waits.append(some.retry_s - NOW_S)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert (
+        some.halted == "5 instances in a row failed quickly; the last, w-0005: killed by signal 9"
+    )
+    assert codes(some)[-1] == "TARN-1112"
+    again = fail(some, starting(6))
+    assert (again.halted, again.retry_s) == (some.halted, NOW_S + 32.0)
+    assert fail(again, starting(7)).retry_s == NOW_S + 60.0
+
+
+def test_a_crowd_that_fails_together_breaks_no_arithmetic() -> None:
+    """Thousands of strikes still make a back-off of a minute."""
+    some = fleet(*(starting(n) for n in range(1, 1200)))
+    some = told(some, *(ended(n) for n in range(1, 1200)))
+    assert (some.strikes, some.retry_s) == (1199, NOW_S + 60.0)
+
+
+def test_a_failure_that_trying_again_cannot_help_gives_up_at_once() -> None:
+    """There is no tritonserver: five attempts would not find one."""
+    some = told(fleet(starting(1)), ended(1, "no tritonserver was found", permanent=True))
+    assert some.halted == "trying again cannot help, w-0001: no tritonserver was found"
+
+
+def test_a_failure_after_five_seconds_ready_is_no_strike() -> None:
+    """It launched well; 4.9 s are too quick."""
+    long_ready = ready(1, ready_s=NOW_S - 5.0)
+    assert fail(fleet(), long_ready).strikes == 0
+    assert fail(fleet(), ready(1, ready_s=NOW_S - 4.9)).strikes == 1
+
+
+def test_a_failure_on_its_way_out_is_no_strike() -> None:
+    """It was not needed, broken already, or evicted: nothing is learnt about launching."""
+    for flags in ({}, {"condemned": True}, {"evicted": True}):
+        quick = draining(1, ready_s=NOW_S, **flags)
+        some = fail(fleet(), quick)
+        assert one(some, 1).state is State.FAILED
+        assert some.strikes == 0
+
+
+def test_strikes_end_when_a_new_instance_was_ready_for_five_seconds() -> None:
+    """It was asked for after the back-off; 4.9 s are too quick."""
+    some = fleet(ready(1, requested_s=NOW_S, ready_s=NOW_S), strikes=3, retry_s=NOW_S)
+    assert read(some, reading(1), now_s=NOW_S + 4.9).strikes == 3
+    assert read(some, reading(1), now_s=NOW_S + 5.0).strikes == 0
+
+
+def test_those_that_served_all_the_while_end_no_strikes() -> None:
+    """A fleet of healthy ones must not hide that no new one comes up: no endless loop."""
+    old, adopted = ready(1, requested_s=NOW_S - 1.0), ready(2, adopted=True)
+    some = fleet(old, adopted, strikes=3, retry_s=NOW_S)
+    assert read(some, reading(1), reading(2), now_s=NOW_S + 60.0).strikes == 3
+
+
+def test_launching_goes_on_while_others_serve() -> None:
+    """Ten killed in a row beside a healthy one: back-off, but no end: the same launch works."""
+    some = fleet(ready(99, ready_s=NOW_S - 5.0))
+    for number in range(1, 11):
+        some = fail(some, starting(number))
+    assert some.halted == ""
+    assert some.retry_s == NOW_S + 60.0
+
+
+def test_a_start_given_up_is_a_strike_with_tritons_own_words() -> None:
+    """We stopped it ourselves, and yet it failed: five of them are the end."""
+    some = fleet()
+    for number in range(1, 6):
+        vain = draining(number, ready_s=None, condemned=True, stop_posted=True, reason="no weights")
+        some = attrs.evolve(some, instances=(vain,))
+        some = told(some, ended(number, "stopped as asked", expected=True, last_error="E1"))
+    assert some.ended[-1].state is State.FAILED
+    assert some.ended[-1].reason == "no weights. Its last word: E1"
+    assert some.halted.endswith("w-0005: no weights. Its last word: E1")
