@@ -111,7 +111,8 @@ def _monotonic(stamp: float, now_s: float, at: float) -> float:
 def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Instance:
     drains = {id_: (since, reason) for id_, since, reason in state.drains}
     since, reason = drains.get(fact.instance_id, (at, ""))
-    draining = fact.instance_id in drains or fact.instance_id in state.stops
+    stopping = fact.instance_id in state.stops
+    draining = fact.instance_id in drains or stopping
     return Instance(
         fact.instance_id,
         fact.spec_hash,
@@ -126,6 +127,7 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         ready_s=now_s if draining else None,
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
-        stop_posted=fact.instance_id in state.stops,
+        withdrawn_s=now_s if stopping else None,  # or its stop would not have been posted
+        stop_posted=stopping,
         adopted=True,
     )
