@@ -13,7 +13,8 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +34,7 @@ from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
+from tarn.domain.spec import DiscoverySpec
 from tarn.errors import ConfigError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
@@ -214,7 +216,8 @@ class _Master:
         return Control(fleet, rules, launch, _warmup(spec, launch.repository), near)
 
     def _discoveries(self, spec: ClusterSpec) -> dict[str, Discovery]:
-        return {d.use: self._provider("discovery", d.use, d.options) for d in spec.discovery}
+        named = _named(spec.discovery)
+        return {name: self._provider("discovery", d.use, d.options) for name, d in named}
 
     def _until_over(self, control: Control, runtime: Runtime) -> Outcome:
         control.start()
@@ -254,13 +257,22 @@ def _launch(spec: ClusterSpec, directory: Path) -> Launch:
     )
 
 
+def _named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[tuple[str, DiscoverySpec]]:
+    """Yield each discovery with a name of its own: ``zookeeper``, then ``zookeeper-2``."""
+    seen: Counter[str] = Counter()
+    for discovery in discoveries:
+        seen[discovery.use] += 1
+        number = seen[discovery.use]
+        yield (discovery.use if number == 1 else f"{discovery.use}-{number}"), discovery
+
+
 def _required(spec: ClusterSpec) -> frozenset[str]:
     """Name the followers whose word a drain waits for: required discoveries, or their agents."""
     names: set[str] = set()
-    for discovery in spec.discovery:
+    for name, discovery in _named(spec.discovery):
         if discovery.required:
             followers = discovery.options.get("followers")
-            agents = followers if isinstance(followers, (list, tuple)) else [discovery.use]
+            agents = followers if isinstance(followers, (list, tuple)) else [name]
             names.update(str(agent) for agent in agents)
     return frozenset(names)
 

@@ -87,7 +87,7 @@ def test_a_triton_that_crashes_at_start_ends_in_a_failed_cluster(house: House) -
     assert 5 <= len(failed) <= 6
     events = json.loads(house.tarn("events", "-c", "crash", "-o", "json").stdout)
     assert any(e["code"] == "TARN-1112" for e in events)
-    assert not house.tritons("crash")
+    until(lambda: not house.tritons("crash"), 10, "the end of the last one")
 
 
 def test_a_repository_of_broken_models_only_ends_in_a_failed_cluster(house: House) -> None:

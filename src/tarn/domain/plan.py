@@ -91,7 +91,8 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
     if starting and now_s - instance.since_s >= spec.start_timeout_s:
         why = instance.reason or "it never answered"
         return f"not ready {spec.start_timeout_s:g} s after its start: {why}"
-    if instance.state is not State.READY or instance.silent_s is None:
+    served = instance.state is State.READY or (starting and instance.adopted)
+    if not served or instance.silent_s is None:
         return ""
     if now_s - instance.silent_s < spec.replace_after_s:
         return ""

@@ -224,3 +224,13 @@ def test_a_stuck_start_is_given_up_after_two_seconds() -> None:
     assert plan(fleet(stuck), rules(), NOW_S + 2.0).condemn == (("w-0001", "no weights"),)
     serving = ready(1, stuck_s=NOW_S)
     assert plan(fleet(serving), rules(), NOW_S + 9.0).condemn == ()
+
+
+def test_a_recovered_instance_that_stays_silent_is_replaced_like_a_ready_one() -> None:
+    """It served an earlier master: `replace_after` counts, not the start deadline."""
+    hung = starting(1, adopted=True, silent_s=NOW_S, reason="no answer")
+    assert plan(fleet(hung), rules(), NOW_S + 29.9).condemn == ()
+    (condemned,) = plan(fleet(hung), rules(), NOW_S + 30.0).condemn
+    assert condemned[0] == "w-0001"
+    fresh = starting(1, silent_s=NOW_S)
+    assert plan(fleet(fresh), rules(), NOW_S + 30.0).condemn == ()
