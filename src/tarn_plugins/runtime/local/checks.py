@@ -25,7 +25,8 @@ def findings(
     yield from _ranks(spec)
     yield from _arguments(spec)
     yield from binary.check(spec.triton.binary, environ)
-    yield from _gpus(spec, present_gpus)
+    setting = environ.get("CUDA_VISIBLE_DEVICES")
+    yield from _gpus(spec, lambda: gpus.visible(present_gpus(), setting))
     yield from _memory(spec, memory())
     yield from port(spec)
 

@@ -168,7 +168,10 @@ class LocalRuntime:
     def _allocate(self, count: int) -> tuple[str, ...] | None:
         with self._lock:
             held = [g for s in self._slots.values() if s.ended is None for g in s.record.gpus]
-        return gpus.allocate(self._gpus(), held, count) if count else ()
+        if not count:
+            return ()
+        ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
+        return gpus.allocate(ours, held, count)
 
     def _reserve(self, launch: Launch) -> Endpoint:
         triton = launch.triton

@@ -20,7 +20,7 @@ from tarn.errors import LaunchError
 from tarn_plugins.runtime.local import ports
 from tarn_plugins.runtime.local.checks import findings
 from tarn_plugins.runtime.local.exits import Exit, explain, last_error
-from tarn_plugins.runtime.local.gpus import allocate
+from tarn_plugins.runtime.local.gpus import allocate, visible
 from tarn_plugins.runtime.local.ports import Ports, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail
 from tarn_plugins.runtime.local.procfs import holder
@@ -127,6 +127,23 @@ def test_gpus_are_given_in_order_and_never_twice():
     assert allocate(present, ("a", "gone"), 2) == ("b", "c")
     assert allocate(present, ("a", "b"), 2) is None
     assert allocate((), (), 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("setting", "ours"),
+    [
+        (None, ("GPU-a1", "GPU-b2", "GPU-b3")),
+        ("", ()),
+        ("1", ("GPU-b2",)),
+        ("2, GPU-a", ("GPU-b3", "GPU-a1")),
+        ("GPU-b", ()),
+        ("0,7,1", ("GPU-a1",)),
+        ("-1", ()),
+    ],
+)
+def test_an_outer_cuda_visible_devices_is_obeyed(setting, ours):
+    """Whoever gave this process two GPUs of eight did not give it the others."""
+    assert visible(("GPU-a1", "GPU-b2", "GPU-b3"), setting) == ours
 
 
 def test_a_port_s_holder_is_named():
