@@ -1,5 +1,6 @@
 """A real fleet under an open-loop load: what may be lost, and what may not."""
 
+import http.client
 import json
 import os
 import signal
@@ -84,6 +85,33 @@ def test_scaling_and_a_killed_master_lose_no_request(
     assert report.lost == []
     assert report.doubled == 0
     assert len(report.answered) == report.sent
+
+
+def test_a_request_of_ten_seconds_outlives_the_scaling_down(
+    cluster: tarn.Cluster, fleet: Fleet
+) -> None:
+    """Nothing waits, one executes on each, and two of three are drained: every answer comes."""
+    answers: dict[str, int] = {}
+
+    def ask(target: str) -> None:
+        body = {
+            "parameters": {"delay": "10"},
+            "inputs": [{"name": "IN", "shape": [1], "datatype": "FP32", "data": [1.0]}],
+        }
+        connection = http.client.HTTPConnection(target, timeout=60)
+        connection.request("POST", "/v2/models/echo/infer", json.dumps(body))
+        answers[target] = connection.getresponse().status
+        connection.close()
+
+    targets = fleet.read()
+    threads = [threading.Thread(target=ask, args=(target,)) for target in targets]
+    for thread in threads:
+        thread.start()
+    pause(1)
+    cluster.scale(1)
+    for thread in threads:
+        thread.join(60)
+    assert answers == dict.fromkeys(targets, 200)
 
 
 def test_a_killed_instance_loses_only_what_was_sent_to_it(

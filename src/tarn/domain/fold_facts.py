@@ -122,6 +122,8 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
         return instance.become(State.FAILED, now_s, reason)
     if instance.stop_posted or status.expected:
         receipt = _receipt(instance, now_s)
+        if status.code:  # Triton ends with 0 only when nothing was in flight any more
+            receipt = f"{receipt}; {status.reason}"
         notes.append(("TARN-1104", instance.id, receipt))
         return instance.become(State.STOPPED, now_s, receipt)
     notes.append(("TARN-1105", instance.id, status.reason))

@@ -167,3 +167,13 @@ def test_only_the_last_twenty_ends_are_kept() -> None:
     some = fleet(*(draining(n, stop_posted=True) for n in range(1, 26)))
     some = told(some, *(ended(n) for n in range(1, 26)))
     assert [i.number for i in some.ended] == list(range(6, 26))
+
+
+def test_the_receipt_of_a_stop_that_did_not_end_well_says_so() -> None:
+    """Triton ends with 0 only when nothing was in flight: anything else is never silent."""
+    some = fleet(draining(1, stop_posted=True))
+    said = told(some, ended(1, "a request on them is lost", expected=True, code=1)).ended[-1]
+    assert said.state is State.STOPPED
+    assert said.reason.endswith("; a request on them is lost")
+    well = told(some, ended(1, "stopped as asked", expected=True, code=0)).ended[-1]
+    assert "stopped as asked" not in well.reason

@@ -66,8 +66,11 @@ def could_not_start(error: LaunchError | OSError) -> ExitStatus:
 
 
 def _stopped(end: Exit) -> str:
+    """Say how it took its stop: Triton exits with 1 when its exit timeout passed first."""
     if end.forced:
-        return "stopped: it did not end in time and was killed"
+        return "it did not end in time and was killed; a request in flight is lost"
+    if end.code == 1:
+        return "connections were still open at triton.exit_timeout; a request on them is lost"
     return "stopped as asked" if not end.code else f"stopped as asked ({_ended(end.code)})"
 
 

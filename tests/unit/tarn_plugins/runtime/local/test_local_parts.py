@@ -64,8 +64,14 @@ def test_a_long_error_is_cut():
         (Exit(-9), "killed by signal 9 (SIGKILL), not by TARN (out of memory?)"),
         (Exit(None), "ended; exit status not seen, it was started by an earlier master"),
         (Exit(0, asked=True), "stopped as asked"),
-        (Exit(1, asked=True), "stopped as asked (exited with code 1)"),
-        (Exit(-9, asked=True, forced=True), "stopped: it did not end in time and was killed"),
+        (
+            Exit(1, asked=True),
+            "connections were still open at triton.exit_timeout; a request on them is lost",
+        ),
+        (
+            Exit(-9, asked=True, forced=True),
+            "it did not end in time and was killed; a request in flight is lost",
+        ),
     ],
 )
 def test_each_end_has_its_words(end, reason):
