@@ -63,7 +63,8 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
     some = attrs.evolve(FLEET, followers=lost, started_s=0.0)
     early = list(of_followers(some, RULES, 29.9))
     fault = "a required follower is lost; drains wait longer instead of its word"
-    assert early == [Trouble(fault, "follower lb is lost: its lease ran out")]
+    warning = "follower lb is lost: its lease ran out"
+    assert early == [Trouble(fault, warning, "TARN-1301", "lb", noted=True)]
     late = list(of_followers(some, RULES, 30.0))
     warning = "follower zk never came; drains do not wait for it"
     assert late == [*early, Trouble("", warning, "TARN-1302", "zk")]
