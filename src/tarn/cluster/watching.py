@@ -67,7 +67,6 @@ class Watch:
         """
         begun_s = self._clock.now_s()
         while True:
-            self._news.clear()
             try:
                 if self._drawn(screen, goal):
                     return
@@ -81,6 +80,7 @@ class Watch:
                     return
                 raise TimedOutError(f"{goal} not reached in {limit_s:g} s", where=self._name)
             self._news.wait(LOOK_EVERY_S)
+            self._news.clear()  # before the look: what comes while it lasts counts for the next
 
     def _drawn(self, screen: Screen, goal: Goal | None) -> bool:
         """Draw once; True when the goal is reached."""
