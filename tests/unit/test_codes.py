@@ -13,11 +13,8 @@ from tarn.domain import CODES, Severity
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
-    ConflictError,
-    NotAuthorizedError,
     PluginError,
     ProviderError,
-    Superseded,
     TarnError,
 )
 
@@ -79,23 +76,23 @@ def test_titles_are_told_apart() -> None:
     assert len(set(titles)) == len(titles)
 
 
-def _made(cls: type[TarnError], **parts: str) -> TarnError:
+def _made(cls: type[TarnError], where: str, right: str, next_step: str) -> TarnError:
     """Make an error of *cls* with the parts that it takes."""
     made: Any = cls
-    if issubclass(cls, ConfigErrors):
-        return cls([ConfigError("it broke", **parts)])
-    if issubclass(cls, Superseded):
-        return cls("1-1", "1-2")
-    if issubclass(cls, NotAuthorizedError):
-        return cls("alice", "scale", "ocr", next_step=parts["next_step"])
-    if issubclass(cls, ConflictError):
-        return cls("it broke", spec_revision=3, next_step=parts["next_step"])
+    parts = {"right": right, "next_step": next_step}
+    match cls.__name__:
+        case "ConfigErrors":
+            return made([ConfigError("it broke", where=where, **parts)])
+        case "Superseded":
+            return made("1-1", "1-2")
+        case "NotAuthorizedError":
+            return made("alice", "scale", "ocr", next_step=next_step)
+        case "ConflictError":
+            return made("it broke", spec_revision=3, next_step=next_step)
     if issubclass(cls, PluginError):
-        del parts["where"]
         return made("acme", "it broke", **parts)
-    if issubclass(cls, ProviderError):
-        return made("acme", "it broke", **parts)
-    return made("it broke", **parts)
+    who = ("acme",) if issubclass(cls, ProviderError) else ()
+    return made(*who, "it broke", where=where, **parts)
 
 
 EXPECTED = {

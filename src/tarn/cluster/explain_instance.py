@@ -73,7 +73,7 @@ def _suspect(item: Item) -> Cause:
     id_ = item["id"]
     found = f"{id_} is kept out of the view: {_reason(item)}"
     found += _until(item, "it is killed and replaced unless it answers")
-    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.")
+    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
 
 
 def _draining(item: Item) -> Cause:

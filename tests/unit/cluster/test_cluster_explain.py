@@ -66,13 +66,19 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
     )
     assert said(shown) == (
         "demo is degraded, 1 of 3 ready",
-        "demo-0001: model 'bad' is unavailable: no version."
-        " Mend the model in the repository; `tarn logs demo-0001` shows more.",
-        "demo-0002 is starting for 1m10s: loads; it is replaced unless it is ready in 13m50s."
-        " `tarn logs demo-0002` shows Triton's log.",
-        "demo-0003 is kept out of the view: silent for 4 s;"
-        " it is killed and replaced unless it answers in 26s."
-        " `tarn logs demo-0003` shows Triton's log.",
+        (
+            "demo-0001: model 'bad' is unavailable: no version."
+            " Mend the model in the repository; `tarn logs demo-0001` shows more."
+        ),
+        (
+            "demo-0002 is starting for 1m10s: loads; it is replaced unless it is ready in 13m50s."
+            " `tarn logs demo-0002` shows Triton's log."
+        ),
+        (
+            "demo-0003 is kept out of the view: silent for 4 s;"
+            " it is killed and replaced unless it answers in 26s."
+            " `tarn logs demo-0003` shows Triton's log."
+        ),
         f"{lost}. Restart the follower.",
         "the disk is nearly full",
     )
@@ -87,13 +93,17 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
         ),
         (
             instance(1, "requested", reason="no node without tag 'nvidia' is free (3 of 3 used)"),
-            "demo-0001 has waited for 1m15s for a place: no node without tag 'nvidia' is free"
-            " (3 of 3 used). Free what it waits for, or lower `instance.resources` or the size.",
+            (
+                "demo-0001 has waited for 1m15s for a place: no node without tag 'nvidia' is free"
+                " (3 of 3 used). Free what it waits for, or lower `instance.resources` or the size."
+            ),
         ),
         (
             instance(1, "draining", reason="asked", waits=waits("followers", None, "lb1", "lb2")),
-            "demo-0001 is draining for 1m15s (asked): waits for the word of lb1, lb2."
-            " If it is gone, restart lb1, lb2: a lost lease ends this waiting, too.",
+            (
+                "demo-0001 is draining for 1m15s (asked): waits for the word of lb1, lb2."
+                " If it is gone, restart lb1, lb2: a lost lease ends this waiting, too."
+            ),
         ),
         (
             instance(1, "draining", waits=waits("followers")),
@@ -105,13 +115,18 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
         ),
         (
             instance(1, "draining", busy=3.0, waits=waits("requests", 588)),
-            "demo-0001 is draining for 1m15s: waits for 3 requests in flight;"
-            " what is left is cut in 9m48s",
+            (
+                "demo-0001 is draining for 1m15s: waits for 3 requests in flight;"
+                " what is left is cut in 9m48s"
+            ),
         ),
         (
             instance(1, "draining", busy=None, waits=waits("requests", 588)),
-            "demo-0001 is draining for 1m15s: waits for requests in flight; how many is unknown;"
-            " what is left is cut in 9m48s",
+            (
+                "demo-0001 is draining for 1m15s: waits for requests in flight;"
+                " how many is unknown;"
+                " what is left is cut in 9m48s"
+            ),
         ),
         (
             instance(1, "draining", waits=waits("end")),
@@ -124,8 +139,10 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
         ),
         (
             instance(1, "failed"),
-            "demo-0001 failed 1m15s ago: no reason is known."
-            " `tarn logs demo-0001` shows Triton's log.",
+            (
+                "demo-0001 failed 1m15s ago: no reason is known."
+                " `tarn logs demo-0001` shows Triton's log."
+            ),
         ),
         (
             instance(1, "stopped", reason="drained in 2.0 s, 0 cut"),
@@ -178,8 +195,10 @@ def test_says_one_cause_once_and_on_one_line():
     starting = instance(1, "starting", reason=f"model ocr is unavailable: {why}", models=broken)
     assert said(status("starting", (starting,))) == (
         "demo is starting, 0 of 1 ready",
-        f"demo-0001 is starting for 1m15s: model ocr is unavailable: {cause}."
-        " `tarn logs demo-0001` shows Triton's log.",
+        (
+            f"demo-0001 is starting for 1m15s: model ocr is unavailable: {cause}."
+            " `tarn logs demo-0001` shows Triton's log."
+        ),
     )
 
 
@@ -195,8 +214,10 @@ def test_says_when_the_next_launch_is_tried():
     held = holds(failures_in_a_row=3, retry_in_s=3.2)
     shown = status("starting", (instance(1),), desired=2, ready=1, holds=held)
     assert said(shown)[1:] == (
-        "after 3 quick failures in a row the next launch is tried in 4s (at 08:00:03Z)."
-        " `tarn resume` tries at once.",
+        (
+            "after 3 quick failures in a row the next launch is tried in 4s (at 08:00:03Z)."
+            " `tarn resume` tries at once."
+        ),
     )
     once = {**shown, "holds": holds(failures_in_a_row=1, retry_in_s=1)}
     assert "after a quick failure the next launch" in said(once)[1]
@@ -212,8 +233,10 @@ def test_says_that_launching_was_given_up_and_names_the_last_failure_once():
     shown["instances"] = []
     assert said(shown) == (
         "demo is failed, 0 of 1 ready",
-        f"launching is given up: {why}. Mend the cause, then `tarn resume -c demo`;"
-        " `tarn help TARN-1112` says more.",
+        (
+            f"launching is given up: {why}. Mend the cause, then `tarn resume -c demo`;"
+            " `tarn help TARN-1112` says more."
+        ),
     )
 
 
@@ -222,9 +245,11 @@ def test_says_that_replacements_are_frozen_and_until_when():
     trouble = {"code": "TARN-1010", "subject": "demo", "message": "replacements are frozen"}
     held = holds(frozen_for_s=12.0, thaws_in_s=288.0)
     assert said(status(holds=held, troubles=[trouble], faults=["replacements are frozen"])) == (
-        "replacements are frozen for 12s: most instances fell silent at once, so the observer is"
-        " suspect; they thaw in 4m48s at the latest."
-        " Check the network between master and instances; `tarn resume` thaws at once.",
+        (
+            "replacements are frozen for 12s: most instances fell silent at once, so the observer"
+            " is suspect; they thaw in 4m48s at the latest."
+            " Check the network between master and instances; `tarn resume` thaws at once."
+        ),
     )
 
 
@@ -247,8 +272,10 @@ def test_says_what_the_policy_wants_when_limits_or_cooldown_hold_it_back():
     policy = {"use": "target", "wanted": 9, "reason": "queue 40 ms"}
     limited = status(holds=holds(policy=policy))
     assert said(limited) == (
-        "policy target wants 9 (queue 40 ms); the limits are 1 to 5."
-        " `tarn adapt --min N --max M` changes the limits.",
+        (
+            "policy target wants 9 (queue 40 ms); the limits are 1 to 5."
+            " `tarn adapt --min N --max M` changes the limits."
+        ),
     )
     cooling = holds(policy={**policy, "wanted": 4}, cooldown_in_s=42.5)
     (line,) = said(status(holds=cooling))
@@ -271,8 +298,10 @@ def test_says_that_a_fenced_masters_word_is_old():
     """What a fenced master shows is what it last knew, said once."""
     trouble = {"code": "TARN-1008", "subject": "demo", "message": "the master has lost its runtime"}
     assert said(status(stale=True, troubles=[trouble])) == (
-        "demo: the master stopped acting, and this is what it last knew."
-        " Check the runtime; the master acts again as soon as it answers.",
+        (
+            "demo: the master stopped acting, and this is what it last knew."
+            " Check the runtime; the master acts again as soon as it answers."
+        ),
     )
 
 

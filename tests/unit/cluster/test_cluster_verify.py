@@ -153,7 +153,7 @@ def test_a_model_that_tells_nothing_is_an_error(tritons):
     """Its metadata is what the request is made of."""
     one = tritons[0]
     one.state.models["broken"] = FakeModel("broken", error="no")
-    with pytest.raises(UnreachableError, match="metadata cannot be read: .*no available versions"):
+    with pytest.raises(UnreachableError, match=r"metadata cannot be read: .*no available versions"):
         run(lambda: shown(one, models=("broken",)), Order(1, 1))
     gone = shown(one)
     one.crash()

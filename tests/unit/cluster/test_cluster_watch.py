@@ -172,7 +172,7 @@ def test_a_screen_is_chosen_by_where_the_process_runs(monkeypatch):
     tty = io.StringIO()
     tty.isatty = lambda: True
     assert isinstance(screen(tty), Terminal)
-    in_terminal = SimpleNamespace(get_ipython=lambda: SimpleNamespace())
+    in_terminal = SimpleNamespace(get_ipython=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "IPython", in_terminal)
     assert isinstance(screen(), Lines)
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1), display=Display())
