@@ -7,6 +7,7 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.guard import THAW_AFTER_S
 from tarn.domain.instance import Instance, State
+from tarn.domain.plan import STUCK_AFTER_S
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import Wish
 
@@ -89,19 +90,25 @@ def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Holds
 
 def prospect(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
     """Return what *instance* waits for; None for one that is as it should be, or over."""
-    spec = rules.spec.instance
     match instance.state:
         case State.REQUESTED:
             return Prospect(Waits.PLACE)
-        case State.STARTING:
-            return Prospect(Waits.MODELS, instance.since_s + spec.start_timeout_s)
-        case State.READY if instance.silent_s is not None:
+        case State.STARTING if not (instance.adopted and instance.silent_s is not None):
+            return Prospect(Waits.MODELS, _given_up_s(instance, rules))
+        case State.STARTING | State.READY if instance.silent_s is not None:
             frozen = fleet.frozen_s is not None and not instance.gone
-            until_s = None if frozen else instance.silent_s + spec.replace_after_s
-            return Prospect(Waits.ANSWER, until_s)
+            until_s = instance.silent_s + rules.spec.instance.replace_after_s
+            return Prospect(Waits.ANSWER, None if frozen else until_s)
         case State.DRAINING:
             return _draining(instance, fleet, rules)
     return None
+
+
+def _given_up_s(instance: Instance, rules: Rules) -> float:
+    """Return when a start that did not end well is given up."""
+    limit_s = instance.since_s + rules.spec.instance.start_timeout_s
+    stuck_s = instance.stuck_s
+    return limit_s if stuck_s is None else min(limit_s, stuck_s + STUCK_AFTER_S)
 
 
 def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:

@@ -34,6 +34,24 @@ def test_one_that_starts_is_replaced_at_the_start_limit() -> None:
     assert prospect(starting(1), fleet(), RULES) == Prospect(Waits.MODELS, NOW_S + 60.0)
 
 
+def test_a_start_that_can_come_to_nothing_is_given_up_sooner() -> None:
+    """Two seconds after that is known, and never later than the limit."""
+    assert prospect(starting(1, stuck_s=NOW_S + 5.0), fleet(), RULES) == Prospect(
+        Waits.MODELS, NOW_S + 7.0
+    )
+    late = starting(1, stuck_s=NOW_S + 59.0)
+    assert prospect(late, fleet(), RULES) == Prospect(Waits.MODELS, NOW_S + 60.0)
+
+
+def test_a_recovered_one_that_is_silent_is_like_a_ready_one() -> None:
+    """It served before, so the limit of a start is not its own."""
+    limit_s = NOW_S - 5.0 + RULES.spec.instance.replace_after_s
+    found = starting(1, adopted=True, silent_s=NOW_S - 5.0)
+    assert prospect(found, fleet(), RULES) == Prospect(Waits.ANSWER, limit_s)
+    answering = starting(1, adopted=True)
+    assert prospect(answering, fleet(), RULES) == Prospect(Waits.MODELS, NOW_S + 60.0)
+
+
 def test_a_silent_one_is_replaced_unless_replacements_are_frozen() -> None:
     """One that is gone for certain is replaced all the same."""
     silent = ready(1, silent_s=NOW_S - 5.0)
