@@ -35,11 +35,26 @@ def instance(number: int, state: str = "ready", **more: Any) -> dict[str, Any]:
         "container_id": str(number),
         "spec_hash": "abc",
         "age_s": 75.0,
+        "state_for_s": 75.0,
+        "waits": None,
         "http": endpoint.http,
         "grpc": endpoint.grpc,
         "metrics": endpoint.metrics,
         "models": [{"name": "echo", "state": "READY", "reason": ""}],
         "busy": 0,
+        **more,
+    }
+
+
+def holds(**more: Any) -> dict[str, Any]:
+    return {
+        "halted": "",
+        "failures_in_a_row": 0,
+        "retry_in_s": None,
+        "frozen_for_s": None,
+        "thaws_in_s": None,
+        "cooldown_in_s": None,
+        "policy": {"use": "fixed", "wanted": None, "reason": "keeps the size"},
         **more,
     }
 
@@ -66,6 +81,8 @@ def status(state: str = "ready", instances: tuple[dict[str, Any], ...] = (), **m
         "followers": [],
         "warnings": [],
         "faults": [],
+        "troubles": [],
+        "holds": holds(),
         **more,
     }
 

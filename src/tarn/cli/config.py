@@ -6,7 +6,7 @@ import click
 
 from tarn import config
 from tarn.cli.options import form_option, pass_around
-from tarn.cli.show import columns, emit
+from tarn.cli.show import columns, emit, note
 from tarn.cli.source import Source, source_options
 from tarn.cluster import Surroundings
 from tarn.cluster.difference import flat
@@ -34,8 +34,8 @@ def explain(around: Surroundings, *, source: Source, form: str) -> None:
         {"key": key, "value": value, "origin": _origin(loaded.origins, key)}
         for key, value in flat(config.redact(config.dump(loaded.spec)))
     ]
-    for note in loaded.notes:
-        click.echo(f"note: {note}", err=True)
+    for text in loaded.notes:
+        note(text)
     emit(
         rows, form, lambda: columns(("KEY", "VALUE", "FROM"), (tuple(row.values()) for row in rows))
     )

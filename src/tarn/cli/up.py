@@ -8,7 +8,7 @@ import yaml
 
 from tarn import config
 from tarn.cli.options import form_option, pass_around
-from tarn.cli.show import columns, emit, moment
+from tarn.cli.show import columns, emit, moment, note
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster, Surroundings
@@ -32,8 +32,8 @@ def command(  # noqa: PLR0913 (one for each option)
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
     cluster = Cluster(source.path, aliases=source.aliases, surroundings=around, **arguments)
-    for note in cluster.notes:
-        click.echo(f"note: {note}", err=True)
+    for text in cluster.notes:
+        note(text)
     if dry_run:
         plain = config.redact(config.dump(cluster.spec))
         emit(plain, form, lambda: yaml.safe_dump(plain, sort_keys=False).rstrip())
@@ -61,7 +61,7 @@ def _ending(status: Mapping[str, Any], url: str | None, home: str) -> str:
     serving = [item for item in status["instances"] if item["state"] == "ready" and item["http"]]
     lines = [f"{name} is {status['state']}: {status['ready']} of {status['desired']} ready"]
     notes = [status.get("reason"), *status.get("warnings", ())]
-    lines += [f"! {first_words(note)}" for note in notes if note]
+    lines += [f"! {first_words(line)}" for line in notes if line]
     rows = [("serves", f"http://{item['http']}") for item in serving]
     rows.append(("API", f"{url} (api token: {home}/clusters/{name}/api_token)"))
     if serving:

@@ -2,13 +2,16 @@
 
 import click
 
-from tarn.cli.options import pass_cluster
+from tarn.cli.options import form_option, pass_cluster
+from tarn.cli.show import emit
 from tarn.cluster import Cluster
 
 
 @click.command("why")
 @pass_cluster
 @click.argument("instance", required=False)
-def command(cluster: Cluster, *, instance: str | None) -> None:
-    """Say, a sentence each, why the cluster or INSTANCE is not as desired."""
-    click.echo(cluster.why(instance))
+@form_option
+def command(cluster: Cluster, *, instance: str | None, form: str) -> None:
+    """Say, a sentence each, why the cluster or INSTANCE is not as desired, and what to do."""
+    causes = cluster.causes(instance)
+    emit([cause.plain() for cause in causes], form, lambda: "\n".join(map(str, causes)))

@@ -3,5 +3,6 @@
 from tarn.cluster.entries import Entry, choose, entries
 from tarn.cluster.handle import Cluster, connect
 from tarn.cluster.surroundings import Surroundings, here
+from tarn.cluster.waiting import Goal
 
-__all__ = ["Cluster", "Entry", "Surroundings", "choose", "connect", "entries", "here"]
+__all__ = ["Cluster", "Entry", "Goal", "Surroundings", "choose", "connect", "entries", "here"]

@@ -1,106 +1,216 @@
 """Why a cluster is not as desired: pure, over what ``GET /api/v1/status`` answers."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["age", "explain", "first_words"]
+from tarn.cluster.cause import Cause, age, first_words, span
+from tarn.cluster.explain_instance import about_instance, about_life
+
+__all__ = ["age", "causes", "explain", "first_words"]
+
+Status = Mapping[str, Any]
+
+_CODED = re.compile(r"(TARN-\d{4}) (.*)", re.DOTALL)
+"""How a runtime writes a warning that the table explains."""
+_WELL = "nothing is amiss"
+_SAID_BY_FACTS = frozenset({"TARN-1008", "TARN-1010"})
+"""Troubles of which the facts say more than their message."""
 
 
-def age(seconds: float | None) -> str:
-    """Return *seconds* in the two units that matter: ``45s``, ``3m12s``, ``5h02m``, ``2d03h``."""
-    if seconds is None:
-        return ""
-    whole = max(0, int(seconds))
-    for size, unit, small_size, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "m")):
-        if whole >= size:
-            return f"{whole // size}{unit}{whole % size // small_size:02}{small}"
-    return f"{whole // 60}m{whole % 60:02}s" if whole >= 60 else f"{whole}s"  # noqa: PLR2004
-
-
-def first_words(text: object) -> str:
-    """Return the first paragraph of *text* as one line: what went wrong, without its traceback."""
-    return " ".join(str(text).strip().partition("\n\n")[0].split())
-
-
-def explain(status: Mapping[str, Any], instance: str | None = None) -> tuple[str, ...]:
-    """Return a sentence for each thing that is not as desired; one that says so when all is.
+def explain(status: Status, instance: str | None = None) -> tuple[Cause, ...]:
+    """Return a cause for each thing that is not as desired; one that says so when all is.
 
     Args:
-        status: The answer of ``GET /api/v1/status``.
+        status: The answer of ``GET /api/v1/status``; one of an older master says less.
         instance: Only what concerns this instance id; None: the whole cluster.
+
+    Returns:
+        Causes, the most important first; none for an *instance* that nobody knows.
     """
     if instance is not None:
-        return tuple(first_words(line) for line in _about(status, instance))
-    said = map(
-        first_words,
-        (
-            *_cluster(status),
-            *(line for item in status.get("instances", ()) for line in _instance(item)),
-            *_failures(status),
-            *_size(status),
-            *(f"{warning}" for warning in status.get("warnings", ())),
-            *(f"{fault}" for fault in status.get("faults", ())),
-        ),
+        return tuple(_about(status, instance))
+    found = causes(status)
+    found = (*_cluster(status, alone=not found), *found)
+    return found or (Cause(status["name"], f"{status['name']}: {_ratio(status)} ready; {_WELL}"),)
+
+
+def causes(status: Status) -> tuple[Cause, ...]:
+    """Return a cause for each thing that is not as desired; none when all is."""
+    every = (
+        *_master(status),
+        *_halted(status),
+        *(cause for item in status.get("instances", ()) for cause in about_instance(item)),
+        *_failure(status),
+        *_back_off(status),
+        *_frozen(status),
+        *_size(status),
+        *_policy(status),
+        *_followers(status),
+        *_troubles(status),
     )
-    unique = tuple(dict.fromkeys(said))
-    return unique or (f"{_ratio(status)} ready; nothing is amiss",)
+    unique: dict[str, Cause] = {}
+    for cause in every:
+        unique.setdefault(cause.found, cause)
+    return tuple(unique.values())
 
 
-def _ratio(status: Mapping[str, Any]) -> str:
-    return f"{status['name']}: {status.get('ready', 0)} of {status.get('desired', 0)}"
+def _ratio(status: Status) -> str:
+    return f"{status.get('ready', 0)} of {status.get('desired', 0)}"
 
 
-def _cluster(status: Mapping[str, Any]) -> Iterator[str]:
-    state, reason = status["state"], status.get("reason", "")
-    if status.get("stale"):
-        yield f"{status['name']}: what follows is what the master last knew; it stopped acting"
-    if state != "ready" or reason:
-        yield f"{status['name']} is {state}" + (f": {reason}" if reason else "")
-    if (status.get("ready") or 0) < (status.get("desired") or 0):
-        yield f"{_ratio(status)} ready"
+def _short(status: Status) -> bool:
+    return bool((status.get("ready") or 0) < (status.get("desired") or 0))
 
 
-def _instance(item: Mapping[str, Any]) -> Iterator[str]:
-    reason = item.get("reason", "")
-    if item["state"] != "ready":
-        since = f" for {age(item['age_s'])}" if item.get("age_s") is not None else ""
-        yield f"{item['id']} is {item['state']}{since}" + (f": {reason}" if reason else "")
-    elif item.get("suspect"):
-        yield f"{item['id']} is kept out of the view: {item['suspect']}"
-    for model in item.get("models", ()):
-        why = model.get("reason") or ""
-        if model["state"] == "UNAVAILABLE" and not (why and why in reason):
-            yield f"{item['id']}: model '{model['name']}' is unavailable" + (
-                f": {why}" if why else ""
-            )
+def _cluster(status: Status, *, alone: bool) -> Iterator[Cause]:
+    """Say how the whole stands; the master's reason only where no cause says more of it."""
+    name, state = status["name"], status["state"]
+    reason = first_words(status.get("reason") or "")
+    if state == "ready" and not (reason and alone) and not _short(status):
+        return
+    said = f"{name} is {state}, {_ratio(status)} ready"
+    yield Cause(name, f"{said}: {reason}" if reason and alone else said)
 
 
-def _failures(status: Mapping[str, Any]) -> Iterator[str]:
+def _master(status: Status) -> Iterator[Cause]:
+    name = status["name"]
+    if code := status.get("code"):  # no master is at work: the status was made without one
+        yield Cause(name, first_words(status.get("reason", "")), code=code)
+    elif status.get("stale"):
+        found = f"{name}: the master stopped acting, and this is what it last knew"
+        yield Cause(name, found, code="TARN-1008")
+
+
+def _halted(status: Status) -> Iterator[Cause]:
+    if halted := _holds(status).get("halted"):
+        name = status["name"]
+        step = f"Mend the cause, then `tarn resume -c {name}`; `tarn help TARN-1112` says more."
+        found = f"launching is given up: {first_words(halted)}"
+        yield Cause(name, found, step, "TARN-1112")
+
+
+def _failure(status: Status) -> Iterator[Cause]:
     """The newest failure stands for the others: five equal ones are one fact."""
     failed = [item for item in status.get("ended", ()) if item["state"] == "failed"]
-    if failed and (status.get("ready") or 0) < (status.get("desired") or 0):
-        last = failed[-1]
-        yield f"{last['id']} failed: {last.get('reason') or 'no reason is known'}"
+    if failed and _short(status) and failed[-1]["id"] not in _holds(status).get("halted", ""):
+        yield about_life(failed[-1])
 
 
-def _size(status: Mapping[str, Any]) -> Iterator[str]:
-    limits = status.get("limits") or {}
+def _back_off(status: Status) -> Iterator[Cause]:
+    held = _holds(status)
+    retry_s = held.get("retry_in_s")
+    if retry_s is None or held.get("halted") or not _short(status):
+        return
+    count = held.get("failures_in_a_row", 0)
+    after = "a quick failure" if count == 1 else f"{count} quick failures in a row"
+    found = f"after {after} the next launch is tried in {span(retry_s)}{_clock(status, retry_s)}"
+    yield Cause(status["name"], found, "`tarn resume` tries at once.")
+
+
+def _frozen(status: Status) -> Iterator[Cause]:
+    held = _holds(status)
+    if held.get("frozen_for_s") is None:
+        return
+    thaw_s = held.get("thaws_in_s")
+    until = "" if thaw_s is None else f"; they thaw in {span(thaw_s)} at the latest"
+    found = (
+        f"replacements are frozen for {age(held['frozen_for_s'])}:"
+        f" most instances fell silent at once, so the observer is suspect{until}"
+    )
+    step = "Check the network between master and instances; `tarn resume` thaws at once."
+    yield Cause(status["name"], found, step, "TARN-1010")
+
+
+def _size(status: Status) -> Iterator[Cause]:
+    name, limits = status["name"], status.get("limits") or {}
     if limits.get("ceiling") is not None and limits["ceiling"] < limits.get("max", 0):
-        yield f"at most {limits['ceiling']} replicas: {limits.get('ceiling_reason', '')}"
+        why = limits.get("ceiling_reason") or "the farm grants no more"
+        yield Cause(name, f"at most {limits['ceiling']} replicas: {why}")
     if pause := status.get("pause"):
         until = datetime.fromtimestamp(pause["until"], UTC).strftime("%H:%M:%SZ")
         why = f": {pause['reason']}" if pause.get("reason") else ""
-        yield f"scaling is paused until {until}{why} (`tarn resume` ends it)"
+        step = "`tarn resume` ends the pause."
+        yield Cause(name, f"scaling is paused until {until}{why}", step, "TARN-1201")
     if status.get("manual") is not None:
-        yield f"the size was set by hand to {status['manual']} (`tarn scale --auto` gives it back)"
+        step = "`tarn scale --auto` gives it back to the policy."
+        yield Cause(name, f"the size was set by hand to {status['manual']}", step)
 
 
-def _about(status: Mapping[str, Any], instance: str) -> Iterator[str]:
+def _policy(status: Status) -> Iterator[Cause]:
+    """Say what the policy wants, where something other than a pause or a person holds it back."""
+    policy = _holds(status).get("policy") or {}
+    wanted, desired = policy.get("wanted"), status.get("desired")
+    person = status.get("manual") is not None or status.get("pause")
+    if wanted is None or wanted == desired or person or status["state"] == "stopping":
+        return
+    why = f" ({first_words(policy['reason'])})" if policy.get("reason") else ""
+    wants = f"policy {policy.get('use', '')} wants {wanted}{why}"
+    limits = status.get("limits") or {}
+    low, high = limits.get("min", 0), limits.get("max", wanted)
+    cooldown_s = _holds(status).get("cooldown_in_s")
+    if not low <= wanted <= high:
+        step = "`tarn adapt --min N --max M` changes the limits."
+        yield Cause(status["name"], f"{wants}; the limits are {low} to {high}", step)
+    elif cooldown_s is not None:
+        found = f"{wants}; cooldown holds the size for {span(cooldown_s)}"
+        step = "`scaling.cooldown` is the least time between two changes; `tarn scale N` waits not."
+        yield Cause(status["name"], found, step)
+
+
+def _followers(status: Status) -> Iterator[Cause]:
+    for follower in status.get("followers", ()):
+        if follower.get("error"):
+            name = follower["name"]
+            found = f"follower {name} could not apply the view: {first_words(follower['error'])}"
+            yield Cause(name, found, code="TARN-1303")
+
+
+def _troubles(status: Status) -> Iterator[Cause]:
+    """Yield what the master complains of: what has a code, then every other line."""
+    troubles = status.get("troubles")
+    said = set()
+    for trouble in troubles or ():
+        said.add(trouble["message"])
+        if trouble["code"] not in _SAID_BY_FACTS:
+            message = first_words(trouble["message"])
+            yield Cause(trouble["subject"], message, code=trouble["code"])
+    for line in status.get("warnings", ()):
+        if line not in said:
+            yield _coded(status["name"], line)
+    if troubles is None:
+        for line in status.get("faults", ()):
+            yield _coded(status["name"], line)
+
+
+def _coded(subject: str, line: str) -> Cause:
+    match = _CODED.fullmatch(line)
+    code, found = (match[1], match[2]) if match else ("", line)
+    return Cause(subject, first_words(found), code=code)
+
+
+def _about(status: Status, instance: str) -> Iterator[Cause]:
     for item in (*status.get("instances", ()), *status.get("ended", ())):
         if item["id"] != instance:
             continue
-        lines = tuple(_instance(item))
         where = f" at {item['http']}" if item.get("http") else ""
-        yield from lines or (f"{instance} is ready{where}; nothing is amiss",)
+        well = Cause(instance, f"{instance} is ready{where}; {_WELL}")
+        if item["state"] in ("stopped", "failed"):
+            yield about_life(item)
+        else:
+            yield from tuple(about_instance(item)) or (well,)
         return
+
+
+def _holds(status: Status) -> Mapping[str, Any]:
+    held: Mapping[str, Any] = status.get("holds") or {}
+    return held
+
+
+def _clock(status: Status, in_s: float) -> str:
+    """Return the wall time of a moment to come, where the status says when it was made."""
+    at = status.get("at")
+    if not at:
+        return ""
+    return datetime.fromtimestamp(at + in_s, UTC).strftime(" (at %H:%M:%SZ)")

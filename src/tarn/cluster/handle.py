@@ -9,10 +9,11 @@ from typing import Any, Self
 from tarn import config
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
-from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events, follow_lines
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
+from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
+from tarn.cluster.looking import Looking
 from tarn.cluster.serving import masterless
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
@@ -31,7 +32,7 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-class Cluster:
+class Cluster(Looking):
     """One fleet of Triton instances, and its master.
 
     A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
@@ -270,7 +271,7 @@ class Cluster:
             UnreachableError: There is one, and it does not answer.
         """
         try:
-            return self._link.ask(lambda api: api.status())
+            return Status(self._link.ask(lambda api: api.status()))
         except (UnreachableError, TimedOutError) as error:
             ref = self._link.find()
             if ref is None:
@@ -281,19 +282,19 @@ class Cluster:
             left = masterless(self._name, ref)
             if left is None:
                 raise
-            return left
+            return Status(left)
 
     def instances(self) -> tuple[Mapping[str, Any], ...]:
         """Return what is known of each instance that is alive, by id."""
-        return tuple(self.status()["instances"])
+        return Instances(self.status()["instances"])
 
     def events(self) -> tuple[Mapping[str, Any], ...]:
         """Return what happened, oldest first; equal things are counted, not repeated."""
-        return tuple(self._link.ask(lambda api: api.events()))
+        return Events(self._link.ask(lambda api: api.events()))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
         """Return the last decisions about the size, oldest first, each with its reason."""
-        return tuple(self._link.ask(lambda api: api.decisions()))
+        return Decisions(self._link.ask(lambda api: api.decisions()))
 
     def follow(self, stop: threading.Event) -> Iterator[Message]:
         """Yield events as they happen, until *stop* is set; goes on when the master moved."""
@@ -318,18 +319,12 @@ class Cluster:
         yield from follow_lines(lambda: self.logs(instance), tail, self._surroundings)
 
     def why(self, instance: str | None = None) -> str:
-        """Return a sentence for each thing that is not as desired, a line each.
+        """Return a sentence for each thing that is not as desired, a line each, with what to do.
 
         Raises:
             NotFoundError: *instance* is unknown.
         """
-        lines = explain(self.status(), instance)
-        if not lines:
-            raise NotFoundError(
-                f"cluster '{self._name}' has no instance '{instance}'",
-                next_step="`tarn status` lists them",
-            )
-        return "\n".join(lines)
+        return Words("\n".join(map(str, self.causes(instance))))
 
     def __repr__(self) -> str:
         """Return name and address; never a secret."""

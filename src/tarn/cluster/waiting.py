@@ -1,7 +1,7 @@
 """Waiting until a cluster serves, and saying meanwhile what it waits for."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -9,8 +9,9 @@ from tarn.cluster.explain import explain, first_words
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
-from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
+from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress
+from tarn.plain import did_you_mean
 from tarn.triton.loading import loading
 
 __all__ = ["Goal", "wait_until"]
@@ -31,6 +32,28 @@ class Goal:
 
     ready: int | None = None
     state: ClusterState | None = None
+
+    @classmethod
+    def of(cls, text: str | int | None) -> Self:
+        """Return the goal that ``ready=3``, ``state=stopped``, a number or None stands for.
+
+        Raises:
+            ConfigError: It is none of these.
+        """
+        if text is None or isinstance(text, int):
+            return cls(text)
+        kind, _, wanted = text.partition("=")
+        if kind == "ready" and wanted.isdecimal():
+            return cls(int(wanted))
+        if kind == "state" and wanted in tuple(ClusterState):
+            return cls(state=ClusterState(wanted))
+        states = ", ".join(ClusterState)
+        near = did_you_mean(wanted, ClusterState) if kind == "state" else ""
+        raise ConfigError(
+            f"'{text}' is no goal",
+            right=f"Right would be ready=N, or state=S (S: {states}).",
+            next_step=near,
+        )
 
     def reached(self, status: Mapping[str, Any]) -> bool:
         """Say whether *status* is what is waited for."""
@@ -107,7 +130,7 @@ class _Watch:
             if blind_s >= GONE_AFTER_S:
                 raise
             return None
-        self._seen_s, self.why = self._clock.now_s(), explain(status)
+        self._seen_s, self.why = self._clock.now_s(), _found(status)
         if not self._goal.reached(status):
             _raise_if_over(self._goal, status)
             self._hear(self._progress(status))
@@ -130,6 +153,10 @@ class _Watch:
             return loading(self._link.deployer.logs(ref, instance, None))
         except NotFoundError:
             return 0, 0  # it has written nothing yet
+
+
+def _found(status: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(cause.found for cause in explain(status))
 
 
 def _silent(link: Link, error: TarnError) -> UnreachableError:

@@ -17,7 +17,7 @@ from tarn.control.probe import Target
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
-from tarn.control.troubles import Trouble, of_followers, of_worker
+from tarn.control.troubles import Trouble, of_followers, of_policy, of_worker
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
@@ -308,6 +308,8 @@ class Control:
                 *self._near.runtime.warnings(),
                 *(t.warning for t in troubles if t.warning),
             ),
+            troubles=tuple((t.code, t.subject, t.said) for t in troubles if t.code),
+            wish=self._near.policy.answer(),
         )
         old = self._near.board.current
         self._near.board.publish(picture(self._fleet, self._rules, around, old))
@@ -320,17 +322,15 @@ class Control:
         if fenced:
             fault = "the master has lost its runtime and does not act"
             yield Trouble(fault, "", "TARN-1008", name)
-        if failed := near.policy.failure():
-            fault = "the scaling policy has no answer; the size is kept"
-            warning = f"the scaling policy has no answer: {failed}"
-            yield Trouble(fault, warning, "TARN-1012", name)
+        yield from of_policy(near.policy.failure(), name)
         if near.saver.trouble:
             warning = f"the state is not saved: {near.saver.trouble}"
             yield Trouble("the state cannot be saved", warning, "TARN-1005", name)
         else:
             yield from of_worker(near.saver.worker, "TARN-1005")
         if self._fleet.frozen_s is not None:
-            yield Trouble("replacements are frozen: most fell silent at once")
+            fault = "replacements are frozen: most fell silent at once"
+            yield Trouble(fault, "", "TARN-1010", name, noted=True)
         if self._errors:
             yield Trouble(f"{self._errors} ticks raised; see the master's log")
         if near.announcer.lost:
@@ -342,9 +342,10 @@ class Control:
 
     def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
         """Note each trouble when it begins, and not while it lasts."""
-        fresh = [t for t in troubles if t.code and (t.code, t.subject) not in self._troubles]
-        self._troubles = frozenset((t.code, t.subject) for t in troubles if t.code)
-        entries = [(t.code, t.subject, t.warning or t.fault) for t in fresh]
+        ours = [t for t in troubles if t.code and not t.noted]
+        fresh = [t for t in ours if (t.code, t.subject) not in self._troubles]
+        self._troubles = frozenset((t.code, t.subject) for t in ours)
+        entries = [(t.code, t.subject, t.said) for t in fresh]
         self._fleet = self._fleet.notes(at, entries)
 
     def _announce(self) -> None:
@@ -357,6 +358,9 @@ class Control:
         near = self._near
         left, ended = self.outcome is Outcome.LEFT, self.outcome is Outcome.ENDED
         if left:
+            entry = ("TARN-1003", self._fleet.name, "the fleet stays")
+            self._fleet = self._fleet.notes(near.clock.at(), [entry])
+            self._announce()
             near.saver.save(saved(self._fleet, self._past_s), at_once=True)
         for request in near.inbox.drain():
             _reply(request, RefusedError("the master is leaving", next_step="Try again"))

@@ -6,8 +6,9 @@ import attrs
 
 from tarn.control.render import render_instances, render_metrics
 from tarn.control.snapshot import Follower, Snapshot
-from tarn.domain import ClusterState, Epoch, Reading
+from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.outlook import Prospect, holds, prospect
 from tarn.domain.standing import standing
 
 __all__ = ["Surroundings", "blank", "picture"]
@@ -26,6 +27,8 @@ class Surroundings:
     readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    troubles: tuple[tuple[str, str, str], ...] = ()
+    wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
 
 
 def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | None) -> Snapshot:
@@ -54,6 +57,9 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         stale=around.stale,
         readings=around.readings,
         event_totals=fleet.event_totals,
+        troubles=around.troubles,
+        holds=holds(fleet, rules, around.wish, around.now_s),
+        prospects=_prospects(fleet, rules),
     )
     if old is None or old.view is not fleet.view:
         text = render_instances(snapshot)
@@ -64,6 +70,11 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
     else:
         metrics, metrics_at = render_metrics(snapshot), around.at
     return attrs.evolve(snapshot, instances_text=text, metrics_text=metrics, metrics_at=metrics_at)
+
+
+def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
+    found = ((i.id, prospect(i, fleet, rules)) for i in fleet.instances)
+    return {id_: each for id_, each in found if each is not None}
 
 
 def _followers(fleet: Fleet, rules: Rules, now_s: float) -> tuple[Follower, ...]:

@@ -16,6 +16,7 @@ from tarn.domain import (
     Pause,
     Reading,
 )
+from tarn.domain.outlook import Holds, Prospect
 
 __all__ = ["Board", "Follower", "Snapshot"]
 
@@ -70,6 +71,12 @@ class Snapshot:
     """Instance id to what was last scraped of it; for ``/metrics``."""
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Code to how often it happened since this master started; never falls."""
+    troubles: tuple[tuple[str, str, str], ...] = ()
+    """(code, subject, what is wrong) of each fault and warning that has a code; may hold names."""
+    holds: Holds = attrs.field(factory=Holds)
+    """What holds the whole fleet back, and until when."""
+    prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)
+    """Instance id to what it waits for; only of those that wait."""
     instances_text: bytes = b""
     """``/instances`` as text: ``host:port`` of each ready instance, a line each."""
     metrics_text: bytes = b""

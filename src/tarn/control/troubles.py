@@ -8,7 +8,7 @@ import attrs
 from tarn.control.mailbox import Worker
 from tarn.domain.fleet import Fleet, Rules
 
-__all__ = ["Trouble", "of_followers", "of_worker"]
+__all__ = ["Trouble", "of_followers", "of_policy", "of_worker"]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
@@ -25,8 +25,15 @@ class Trouble:
     warning: str = ""
     """For ``status``; may name them. Empty: not shown there."""
     code: str = ""
-    """Of the event that its beginning is; empty where another part notes it."""
+    """What it is, in the table of codes; empty where there is nothing to look up."""
     subject: str = ""
+    noted: bool = False
+    """Another part makes the event of its beginning."""
+
+    @property
+    def said(self) -> str:
+        """What people with access are told."""
+        return self.warning or self.fault
 
 
 def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
@@ -40,6 +47,13 @@ def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
         yield Trouble(fault, f"{worker.name}: {worker.error}", code, worker.name)
 
 
+def of_policy(failure: str, name: str) -> Iterator[Trouble]:
+    """Say that the policy of the cluster *name* has no answer, where *failure* is not empty."""
+    if failure:
+        fault = "the scaling policy has no answer; the size is kept"
+        yield Trouble(fault, f"the scaling policy has no answer: {failure}", "TARN-1012", name)
+
+
 def of_followers(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
     """Name the required followers that are lost, or never came."""
     late = now_s - fleet.started_s >= COMES_WITHIN_S
@@ -47,7 +61,8 @@ def of_followers(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         follower = fleet.followers.get(name)
         if follower is not None and follower.lost:
             fault = "a required follower is lost; drains wait longer instead of its word"
-            yield Trouble(fault, f"follower {name} is lost: its lease ran out")
+            warning = f"follower {name} is lost: its lease ran out"
+            yield Trouble(fault, warning, "TARN-1301", name, noted=True)
         elif late and (follower is None or not follower.came):
             warning = f"follower {name} never came; drains do not wait for it"
             yield Trouble("", warning, "TARN-1302", name)

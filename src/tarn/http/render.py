@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import CODES, Decision, DiscoveryView, Event, Instance, Known, Limits, Sample
+from tarn.domain.outlook import Holds, Prospect
 
 __all__ = [
     "decision_json",
     "encode",
     "event_json",
     "health",
+    "holds_json",
     "instances_json",
     "limits_json",
     "render_instances_json",
@@ -59,10 +61,11 @@ def _join(head: Json, lists: Mapping[str, Iterable[Json]]) -> bytes:
 
 def render_status(snapshot: Snapshot, now_s: float) -> bytes:
     """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages."""
+    waits = snapshot.prospects
     return _join(
-        status_json(snapshot),
+        {**status_json(snapshot), "holds": holds_json(snapshot.holds, now_s)},
         {
-            "instances": (_instance(i, now_s) for i in snapshot.instances),
+            "instances": (_instance(i, now_s, waits.get(i.id)) for i in snapshot.instances),
             "ended": (_instance(i, now_s) for i in snapshot.ended),
             "followers": (_follower(f) for f in snapshot.followers),
         },
@@ -79,7 +82,10 @@ def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
         "stale": snapshot.stale,
     }
     members = {member.instance_id for member in snapshot.view.members}
-    rows = ({**_instance(i, now_s), "in_view": i.id in members} for i in snapshot.instances)
+    rows = (
+        {**_instance(i, now_s, snapshot.prospects.get(i.id)), "in_view": i.id in members}
+        for i in snapshot.instances
+    )
     return _join(head, {"instances": rows})
 
 
@@ -103,6 +109,42 @@ def status_json(snapshot: Snapshot) -> dict[str, object]:
         "stale": snapshot.stale,
         "warnings": list(snapshot.warnings),
         "faults": list(snapshot.faults),
+        "troubles": [
+            {"code": code, "subject": subject, "message": said}
+            for code, subject, said in snapshot.troubles
+        ],
+    }
+
+
+def holds_json(holds: Holds, now_s: float) -> dict[str, object]:
+    """Return what holds the fleet back; times are seconds from *now_s*, null where it does not."""
+    return {
+        "halted": holds.halted,
+        "failures_in_a_row": holds.strikes,
+        "retry_in_s": _in_s(holds.retry_s, now_s),
+        "frozen_for_s": None if holds.frozen_s is None else _in(now_s, holds.frozen_s),
+        "thaws_in_s": _in_s(holds.thaw_s, now_s),
+        "cooldown_in_s": _in_s(holds.cooldown_s, now_s),
+        "policy": {"use": holds.policy, "wanted": holds.wanted, "reason": holds.wanted_why},
+    }
+
+
+def _in(moment_s: float, now_s: float) -> float:
+    return round(moment_s - now_s, 3)
+
+
+def _in_s(moment_s: float | None, now_s: float) -> float | None:
+    """Return how far off *moment_s* is; never negative, None for a moment that there is not."""
+    return None if moment_s is None else max(0.0, _in(moment_s, now_s))
+
+
+def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
+    if prospect is None:
+        return None
+    return {
+        "for": str(prospect.waits_for),
+        "until_in_s": _in_s(prospect.until_s, now_s),
+        "followers": list(prospect.followers),
     }
 
 
@@ -116,7 +158,9 @@ def limits_json(limits: Limits) -> dict[str, object]:
     }
 
 
-def _instance(instance: Instance, now_s: float) -> dict[str, object]:
+def _instance(
+    instance: Instance, now_s: float, prospect: Prospect | None = None
+) -> dict[str, object]:
     endpoint = instance.endpoint
     return {
         "id": instance.id,
@@ -127,6 +171,8 @@ def _instance(instance: Instance, now_s: float) -> dict[str, object]:
         "container_id": instance.container_id,
         "spec_hash": instance.spec_hash,
         "age_s": round(max(0.0, now_s - instance.requested_s), 3),
+        "state_for_s": round(max(0.0, now_s - instance.since_s), 3),
+        "waits": _waits(prospect, now_s),
         "http": endpoint.http if endpoint else None,
         "grpc": endpoint.grpc if endpoint else None,
         "metrics": endpoint.metrics if endpoint else None,

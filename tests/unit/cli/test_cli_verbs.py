@@ -29,6 +29,7 @@ from tarn.errors import (
 )
 from tarn.follow import Message
 from tarn.interfaces import Progress
+from tarn.testing.fake_triton import FakeTriton
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
 
@@ -214,7 +215,8 @@ def test_a_command_prints_what_the_master_says(tarn, running, arguments, asked):
 @pytest.mark.parametrize(
     "arguments",
     [["scale"], ["scale", "3", "--auto"], ["scale", "-1"], ["pause"], ["drain"], ["fly"],
-     ["wait", "--for", "ready=many"], ["wait", "--for", "state=happy"], ["pause", "30"],
+     ["wait", "--for", "ready=many"], ["wait", "--for", "state=happy"], ["wait", "--for", "ready"],
+     ["wait", "--for", "ready=2", "--timeout", "soon"], ["pause", "30"],
      ["up", "--set", "a"], ["up", "-f", "nowhere.yaml"], ["logs", "--tail", "x"]],
 )  # fmt: skip
 def test_a_wrong_command_line_exits_with_2(tarn, running, arguments):
@@ -230,9 +232,15 @@ def test_wait_for_a_number_or_a_state(tarn, running):
     """Silent on stdout; exit code 4 when it does not come to that."""
     assert tarn("wait", "--for", "ready=2")[:2] == (0, "")
     assert tarn("wait", "--for", "state=ready")[:2] == (0, "")
+    assert tarn("wait")[:2] == (0, "")
     code, _, err = tarn("wait", "--for", "ready=3", "--timeout", "2s")
     assert code == 4
     assert "tarn: [TARN-4002] demo: 3 ready instances not reached in 2 s" in err
+    assert "Did you mean 'ready'?" in tarn("wait", "--for", "state=redy")[2]
+    running.statuses = [status("failed", (instance(1, "failed"),), reason="no backend")]
+    code, _, err = tarn("wait", "--for", "ready=3")
+    assert code == 1
+    assert "[TARN-1112] demo: the cluster is failed: no backend" in err
 
 
 def test_events_are_a_table_or_a_stream(tarn, running):
@@ -269,6 +277,51 @@ def test_why_says_sentences(tarn, running):
     assert tarn("why")[1] == "demo: 2 of 2 ready; nothing is amiss\n"
     assert tarn("why", "demo-0001")[1].startswith("demo-0001 is ready")
     assert tarn("why", "demo-0404")[0] == 3
+
+
+def test_why_is_a_list_of_causes_for_programs(tarn, running):
+    """Subject, what was found, next step and code: nobody need read a sentence."""
+    running.statuses = [status(instances=(instance(1, suspect="silent for 4 s"),))]
+    assert json.loads(tarn("why", "-o", "json")[1]) == [
+        {
+            "subject": "demo-0001",
+            "found": "demo-0001 is kept out of the view: silent for 4 s",
+            "next_step": "`tarn logs demo-0001` shows Triton's log.",
+            "code": "TARN-1106",
+        }
+    ]
+    assert "Did you mean 'demo-0001'?" in tarn("why", "demo-001")[2]
+
+
+def test_watch_ends_at_its_goal_or_its_time(tarn, running):
+    """Lines where there is no terminal; exit code 4 when it does not come to that."""
+    code, out, _ = tarn("watch", "--until", "ready=2")
+    assert (code, out) == (
+        0,
+        "demo is ready: 2 of 2 ready; demo-0001 ready, demo-0002 ready\n",
+    )
+    assert tarn("watch", "--timeout", "0s")[0] == 0
+    assert tarn("watch", "--until", "ready=3", "--timeout", "0s")[0] == 4
+    assert tarn("watch", "--until", "ready")[0] == 2
+
+
+def test_verify_exits_with_1_when_something_was_lost(tarn, running):
+    """The report on stdout, for people or programs; progress on stderr."""
+    with FakeTriton("echo") as triton:
+        running.statuses = [status(instances=(instance(1, http=triton.endpoint.http),))]
+        given = ("verify", "--rps", "100", "--for", "50ms")
+        code, out, err = tarn(*given)
+        assert (code, err) == (0, "")
+        assert out.startswith("demo: 5 sent in 0.05 s to echo, 5 answered, 0 lost\n")
+        assert json.loads(tarn(*given, "-o", "json")[1])["total"]["answered"] == 5
+        Path("body.json").write_text("no JSON")
+        code, out, _ = tarn(*given, "--model", "echo", "--input", "body.json")
+        assert code == 1
+        assert "5 lost on demo-0001 (echo): 500: failed to parse" in out
+        assert tarn(*given, "--model", "ecko")[0] == 3
+        assert tarn(*given, "--input", "nowhere.json")[0] == 2
+        assert tarn("verify", "--rps", "0")[0] == 2
+        assert tarn("verify", "--for", "30")[0] == 2
 
 
 def test_down_twice_is_no_error(tarn, running):
@@ -330,6 +383,9 @@ def test_help_explains_verbs_and_knows_no_others(tarn):
     assert tarn("help", "up")[1] == tarn("up", "--help")[1]
     assert tarn("help", "TARN-9999")[0] == 3
     assert tarn("help", "fly")[0] == 3
+    assert tarn("help", "2102")[1] == tarn("help", "TARN-2102")[1]
+    assert "Did you mean 'TARN-1112'?" in tarn("help", "TARN-11122")[2]
+    assert "Did you mean 'status'?" in tarn("help", "statsu")[2]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -404,6 +460,7 @@ def test_no_output_ever_holds_the_token(tarn, running):
     for form in ("table", "json", "yaml"):
         for verb in (["status"], ["events"], ["resume"], ["plugins"], ["config", "explain"]):
             shown += "".join(tarn(*verb, "-o", form)[1:])
+    shown += "".join(tarn("why")[1:]) + "".join(tarn("watch", "--timeout", "0s")[1:])
     running.answers = {URL: UnreachableError("gone")}
     shown += "".join(tarn("status")[1:]) + "".join(tarn("up")[1:]) + "".join(tarn("down")[1:])
     assert API_TOKEN not in shown

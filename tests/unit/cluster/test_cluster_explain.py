@@ -1,48 +1,176 @@
 import pytest
-from fake_fleet import instance, status
+from fake_fleet import holds, instance, status
 
-from tarn.cluster.explain import age, explain
+from tarn.cluster.cause import Cause, age, span
+from tarn.cluster.explain import causes, explain
+
+WELL = "demo: 2 of 2 ready; nothing is amiss"
+
+
+def said(shown, id_=None) -> tuple[str, ...]:
+    """What `tarn why` prints, a line each."""
+    return tuple(map(str, explain(shown, id_)))
+
+
+def waits(what: str, until_in_s: float | None = None, *followers: str) -> dict[str, object]:
+    return {"for": what, "until_in_s": until_in_s, "followers": list(followers)}
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [(None, ""), (0.4, "0s"), (59.9, "59s"), (60, "1m00s"), (192, "3m12s"), (3600, "1h00m"),
      (18_125, "5h02m"), (183_600, "2d03h"), (-3, "0s")],
 )  # fmt: skip
-def test_says_an_age_in_the_two_units_that_matter(seconds, said):
+def test_says_an_age_in_the_two_units_that_matter(seconds, expected):
     """A person wants the order of magnitude, not a number of seconds."""
-    assert age(seconds) == said
+    assert age(seconds) == expected
+
+
+def test_what_is_to_come_is_never_in_no_time():
+    """Rounded up: in 0.2 s is not now."""
+    assert (span(0.2), span(1.0), span(59.1)) == ("1s", "1s", "1m00s")
+
+
+def test_a_cause_ends_in_its_own_step_or_in_that_of_its_code():
+    """Where only time helps, neither is made up."""
+    assert str(Cause("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
+    assert str(Cause("a", "it is late", code="TARN-1301")) == "it is late. Restart the follower."
+    assert str(Cause("a", "it is ready", code="TARN-1102")) == "it is ready"
+    plain = {"subject": "a", "found": "it is late", "next_step": "Restart the follower."}
+    assert Cause("a", "it is late", code="TARN-1301").plain() == {**plain, "code": "TARN-1301"}
 
 
 def test_says_so_when_nothing_is_amiss():
     """Silence could mean that nobody looked."""
-    assert explain(status()) == ("demo: 2 of 2 ready; nothing is amiss",)
+    assert said(status()) == (WELL,)
+    assert causes(status()) == ()
 
 
 def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
-    """State, size, instances, suspects, models, and what the master warns of."""
+    """State, size, instances, suspects, models, and what the master complains of."""
     broken = {"name": "bad", "state": "UNAVAILABLE", "reason": "no version"}
+    lost = "follower lb1 is lost: its lease ran out"
     shown = status(
         "degraded",
         (
             instance(1, models=[broken]),
-            instance(2, "starting", reason="loads", age_s=70),
-            instance(3, suspect="silent for 4 s"),
+            instance(2, "starting", reason="loads", state_for_s=70, waits=waits("models", 830)),
+            instance(3, suspect="silent for 4 s", waits=waits("answer", 25.2)),
         ),
         reason="a model is unavailable",
         desired=3,
         ready=1,
-        warnings=["follower lb1 never came"],
-        faults=["TARN-1303 discovery behind"],
+        warnings=[lost, "the disk is nearly full"],
+        faults=["a required follower is lost"],
+        troubles=[{"code": "TARN-1301", "subject": "lb1", "message": lost}],
     )
-    assert explain(shown) == (
-        "demo is degraded: a model is unavailable",
-        "demo: 1 of 3 ready",
-        "demo-0001: model 'bad' is unavailable: no version",
-        "demo-0002 is starting for 1m10s: loads",
-        "demo-0003 is kept out of the view: silent for 4 s",
-        "follower lb1 never came",
-        "TARN-1303 discovery behind",
+    assert said(shown) == (
+        "demo is degraded, 1 of 3 ready",
+        (
+            "demo-0001: model 'bad' is unavailable: no version."
+            " Mend the model in the repository; `tarn logs demo-0001` shows more."
+        ),
+        (
+            "demo-0002 is starting for 1m10s: loads; it is replaced unless it is ready in 13m50s."
+            " `tarn logs demo-0002` shows Triton's log."
+        ),
+        (
+            "demo-0003 is kept out of the view: silent for 4 s;"
+            " it is killed and replaced unless it answers in 26s."
+            " `tarn logs demo-0003` shows Triton's log."
+        ),
+        f"{lost}. Restart the follower.",
+        "the disk is nearly full",
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (
+            instance(1, "requested", state_for_s=3),
+            "demo-0001 has waited for 3s for a place; nothing is known to be wrong",
+        ),
+        (
+            instance(1, "requested", reason="no node without tag 'nvidia' is free (3 of 3 used)"),
+            (
+                "demo-0001 has waited for 1m15s for a place: no node without tag 'nvidia' is free"
+                " (3 of 3 used). Free what it waits for, or lower `instance.resources` or the size."
+            ),
+        ),
+        (
+            instance(1, "draining", reason="asked", waits=waits("followers", None, "lb1", "lb2")),
+            (
+                "demo-0001 is draining for 1m15s (asked): waits for the word of lb1, lb2."
+                " If it is gone, restart lb1, lb2: a lost lease ends this waiting, too."
+            ),
+        ),
+        (
+            instance(1, "draining", waits=waits("followers")),
+            "demo-0001 is draining for 1m15s: waits until everybody's view is without it",
+        ),
+        (
+            instance(1, "draining", waits=waits("quiesce", 1.5)),
+            "demo-0001 is draining for 1m15s: it is quiet, and stops after `drain.quiesce`",
+        ),
+        (
+            instance(1, "draining", busy=3.0, waits=waits("requests", 588)),
+            (
+                "demo-0001 is draining for 1m15s: waits for 3 requests in flight;"
+                " what is left is cut in 9m48s"
+            ),
+        ),
+        (
+            instance(1, "draining", busy=None, waits=waits("requests", 588)),
+            (
+                "demo-0001 is draining for 1m15s: waits for requests in flight;"
+                " how many is unknown;"
+                " what is left is cut in 9m48s"
+            ),
+        ),
+        (
+            instance(1, "draining", waits=waits("end")),
+            "demo-0001 is draining for 1m15s: its stop was asked of the runtime",
+        ),
+        (instance(1, "draining"), "demo-0001 is draining for 1m15s"),
+        (
+            instance(1, "failed", reason="exit code 1"),
+            "demo-0001 failed 1m15s ago: exit code 1. `tarn logs demo-0001` shows Triton's log.",
+        ),
+        (
+            instance(1, "failed"),
+            (
+                "demo-0001 failed 1m15s ago: no reason is known."
+                " `tarn logs demo-0001` shows Triton's log."
+            ),
+        ),
+        (
+            instance(1, "stopped", reason="drained in 2.0 s, 0 cut"),
+            "demo-0001 stopped 1m15s ago: drained in 2.0 s, 0 cut",
+        ),
+        (instance(1), "demo-0001 is ready at 127.0.0.1:41001; nothing is amiss"),
+    ],
+)
+def test_explains_one_instance_from_its_facts(item, expected):
+    """In each state: what it waits for, until when, and what can be done."""
+    over = item["state"] in ("failed", "stopped")
+    shown = status(instances=(instance(2),), ended=[item]) if over else status(instances=(item,))
+    assert said(shown, "demo-0001") == (expected,)
+    assert said(shown, "demo-0404") == ()
+
+
+def test_an_older_master_says_less_and_is_understood():
+    """Neither `holds` nor `waits` nor `troubles` need be there."""
+    item = instance(1, "starting", reason="loads")
+    for key in ("waits", "state_for_s"):
+        del item[key]
+    shown = status("starting", (item,), faults=["TARN-1303 discovery behind"])
+    for key in ("holds", "troubles"):
+        del shown[key]
+    assert said(shown) == (
+        "demo is starting, 0 of 1 ready",
+        "demo-0001 is starting for 1m15s: loads. `tarn logs demo-0001` shows Triton's log.",
+        "discovery behind. Read its message; it is tried again.",
     )
 
 
@@ -50,12 +178,13 @@ def test_names_the_newest_failure_while_instances_are_missing():
     """Five equal failures are one fact; a failure of yesterday in a whole fleet is none."""
     ended = [
         instance(1, "failed", reason="old"),
-        instance(2, "failed", reason="error: unable to find backend"),
+        instance(2, "failed", reason="error: unable to find backend", state_for_s=4),
         instance(3, "stopped"),
     ]
     missing = status("starting", (instance(4, "requested"),), ended=ended)
-    assert "demo-0002 failed: error: unable to find backend" in explain(missing)
-    assert explain(status(ended=ended)) == ("demo: 2 of 2 ready; nothing is amiss",)
+    line = "demo-0002 failed 4s ago: error: unable to find backend."
+    assert f"{line} `tarn logs demo-0002` shows Triton's log." in said(missing)
+    assert said(status(ended=ended)) == (WELL,)
 
 
 def test_says_one_cause_once_and_on_one_line():
@@ -64,10 +193,63 @@ def test_says_one_cause_once_and_on_one_line():
     why = f"{cause}\n\nAt:\n  model.py(13): <module>\n"
     broken = [{"name": "ocr", "state": "UNAVAILABLE", "reason": why}]
     starting = instance(1, "starting", reason=f"model ocr is unavailable: {why}", models=broken)
-    assert explain(status("starting", (starting,))) == (
-        "demo is starting",
-        "demo: 0 of 1 ready",
-        f"demo-0001 is starting for 1m15s: model ocr is unavailable: {cause}",
+    assert said(status("starting", (starting,))) == (
+        "demo is starting, 0 of 1 ready",
+        (
+            f"demo-0001 is starting for 1m15s: model ocr is unavailable: {cause}."
+            " `tarn logs demo-0001` shows Triton's log."
+        ),
+    )
+
+
+def test_the_masters_own_reason_stands_where_no_cause_says_more():
+    """A master that takes up its work knows of nothing else."""
+    shown = status("submitted", desired=0, ready=0, reason="the master takes up its work")
+    shown["instances"] = []
+    assert said(shown) == ("demo is submitted, 0 of 0 ready: the master takes up its work",)
+
+
+def test_says_when_the_next_launch_is_tried():
+    """The back-off in seconds and as a time; a resume does not wait for it."""
+    held = holds(failures_in_a_row=3, retry_in_s=3.2)
+    shown = status("starting", (instance(1),), desired=2, ready=1, holds=held)
+    assert said(shown)[1:] == (
+        (
+            "after 3 quick failures in a row the next launch is tried in 4s (at 08:00:03Z)."
+            " `tarn resume` tries at once."
+        ),
+    )
+    once = {**shown, "holds": holds(failures_in_a_row=1, retry_in_s=1)}
+    assert "after a quick failure the next launch" in said(once)[1]
+    assert said({**shown, "desired": 1}) == ("demo is starting, 1 of 1 ready",)
+
+
+def test_says_that_launching_was_given_up_and_names_the_last_failure_once():
+    """The reason holds the failure; a back-off means nothing any more."""
+    why = "5 instances in a row failed quickly; the last, demo-0005: exit code 1"
+    held = holds(halted=why, failures_in_a_row=5, retry_in_s=30.0)
+    ended = [instance(5, "failed", reason="exit code 1")]
+    shown = status("failed", (), desired=1, ready=0, holds=held, ended=ended, reason=why)
+    shown["instances"] = []
+    assert said(shown) == (
+        "demo is failed, 0 of 1 ready",
+        (
+            f"launching is given up: {why}. Mend the cause, then `tarn resume -c demo`;"
+            " `tarn help TARN-1112` says more."
+        ),
+    )
+
+
+def test_says_that_replacements_are_frozen_and_until_when():
+    """The fact says more than the fault, which is not said again."""
+    trouble = {"code": "TARN-1010", "subject": "demo", "message": "replacements are frozen"}
+    held = holds(frozen_for_s=12.0, thaws_in_s=288.0)
+    assert said(status(holds=held, troubles=[trouble], faults=["replacements are frozen"])) == (
+        (
+            "replacements are frozen for 12s: most instances fell silent at once, so the observer"
+            " is suspect; they thaw in 4m48s at the latest."
+            " Check the network between master and instances; `tarn resume` thaws at once."
+        ),
     )
 
 
@@ -78,23 +260,62 @@ def test_says_who_holds_the_size():
         pause={"until": 1_800_000_000.0, "reason": "load test"},
         limits={"min": 1, "max": 5, "ceiling": 2, "ceiling_reason": "farm alice has 2"},
     )
-    assert explain(shown) == (
+    assert said(shown) == (
         "at most 2 replicas: farm alice has 2",
-        "scaling is paused until 08:00:00Z: load test (`tarn resume` ends it)",
-        "the size was set by hand to 2 (`tarn scale --auto` gives it back)",
+        "scaling is paused until 08:00:00Z: load test. `tarn resume` ends the pause.",
+        "the size was set by hand to 2. `tarn scale --auto` gives it back to the policy.",
     )
 
 
-def test_explains_one_instance_alone():
-    """Alive or ended; nothing of the others; empty for one that nobody knows."""
-    shown = status(ended=[instance(9, "failed", reason="exit code 1")])
-    assert explain(shown, "demo-0001") == (
-        "demo-0001 is ready at 127.0.0.1:41001; nothing is amiss",
+def test_says_what_the_policy_wants_when_limits_or_cooldown_hold_it_back():
+    """A pause or a person says that of itself; an obeyed policy says nothing."""
+    policy = {"use": "target", "wanted": 9, "reason": "queue 40 ms"}
+    limited = status(holds=holds(policy=policy))
+    assert said(limited) == (
+        (
+            "policy target wants 9 (queue 40 ms); the limits are 1 to 5."
+            " `tarn adapt --min N --max M` changes the limits."
+        ),
     )
-    assert explain(shown, "demo-0009") == ("demo-0009 is failed for 1m15s: exit code 1",)
-    assert explain(shown, "demo-0404") == ()
+    cooling = holds(policy={**policy, "wanted": 4}, cooldown_in_s=42.5)
+    (line,) = said(status(holds=cooling))
+    assert line.startswith("policy target wants 4 (queue 40 ms); cooldown holds the size for 43s")
+    assert said(status(holds=holds(policy={**policy, "wanted": 4}))) == (WELL,)
+    assert said(status(holds=holds(policy={**policy, "wanted": 2}))) == (WELL,)
+    assert len(said(status(manual=2, holds=holds(policy=policy)))) == 1
+
+
+def test_says_that_a_follower_could_not_apply_the_view():
+    """With its own words."""
+    follower = {"name": "lb1", "required": True, "revision": 2, "age_s": 1.0, "lost": False}
+    shown = status(followers=[{**follower, "error": "no such backend 'triton'"}])
+    assert said(shown)[0].startswith(
+        "follower lb1 could not apply the view: no such backend 'triton'."
+    )
 
 
 def test_says_that_a_fenced_masters_word_is_old():
-    """What a fenced master shows is what it last knew."""
-    assert "last knew" in explain(status(stale=True))[0]
+    """What a fenced master shows is what it last knew, said once."""
+    trouble = {"code": "TARN-1008", "subject": "demo", "message": "the master has lost its runtime"}
+    assert said(status(stale=True, troubles=[trouble])) == (
+        (
+            "demo: the master stopped acting, and this is what it last knew."
+            " Check the runtime; the master acts again as soon as it answers."
+        ),
+    )
+
+
+def test_says_how_a_fleet_without_a_master_is_taken_over():
+    """The status was made without one, and its code has the next step."""
+    reason = "no master; 1 instance serves; `tarn up` takes it over"
+    shown = status("degraded", (instance(1),), code="TARN-4003", reason=reason, stale=True)
+    assert said(shown) == (
+        "demo is degraded, 1 of 1 ready",
+        f"{reason}. `tarn up` starts one that takes them over.",
+    )
+
+
+def test_a_warning_with_a_code_in_front_is_explained_by_the_table():
+    """A runtime writes its codes so."""
+    shown = status(warnings=["TARN-1014 no keeper: nobody restarts the master"])
+    assert said(shown) == ("no keeper: nobody restarts the master. `tarn up` starts a keeper.",)

@@ -498,6 +498,7 @@ def test_leaving_saves_the_last_state_and_touches_no_instance() -> None:
         revision = desk.reach(2).view.revision
         until(lambda: len(desk.discovery.registry.members) == 2)
         assert desk.leave() is Outcome.LEFT
+        until(lambda: ("event", "TARN-1003") in desk.listener.heard)
         assert desk.store.shelf.kept[-1].state.view_revision == revision
         assert desk.over.is_set()
         assert desk.discovery.closed == [False]

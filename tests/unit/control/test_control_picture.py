@@ -4,15 +4,20 @@ import attrs
 
 from tarn.control.picture import Surroundings, blank, picture
 from tarn.control.snapshot import Follower
-from tarn.control.troubles import Trouble, of_followers
+from tarn.control.troubles import Trouble, of_followers, of_policy
 from tarn.domain import (
     ClusterState,
     DiscoveryView,
     Endpoint,
     Epoch,
+    Instance,
+    Known,
     Member,
+    State,
+    Wish,
 )
 from tarn.domain.fleet import Fleet, FollowerState, Rules
+from tarn.domain.outlook import Holds, Prospect, Waits
 from tarn.testing.context import cluster_spec
 
 EPOCH = Epoch(1, 1)
@@ -63,10 +68,35 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
     some = attrs.evolve(FLEET, followers=lost, started_s=0.0)
     early = list(of_followers(some, RULES, 29.9))
     fault = "a required follower is lost; drains wait longer instead of its word"
-    assert early == [Trouble(fault, "follower lb is lost: its lease ran out")]
+    warning = "follower lb is lost: its lease ran out"
+    assert early == [Trouble(fault, warning, "TARN-1301", "lb", noted=True)]
     late = list(of_followers(some, RULES, 30.0))
     warning = "follower zk never came; drains do not wait for it"
     assert late == [*early, Trouble("", warning, "TARN-1302", "zk")]
     heard = {"lb": FollowerState(3, came=True), "zk": FollowerState()}
     never = list(of_followers(attrs.evolve(some, followers=heard), RULES, 30.0))
     assert [t.subject for t in never] == ["zk"]
+
+
+def test_a_picture_tells_what_is_waited_for_and_what_holds_the_fleet() -> None:
+    """For `tarn why`: only those that wait, and the policy's wish."""
+    ready = Instance("w-0001", "hash", State.READY, endpoint=Endpoint("h", 1, 2, 3))
+    asked = Instance("w-0002", "hash")
+    around = Surroundings(
+        10.0,
+        100.0,
+        troubles=(("TARN-1012", "w", "the policy hangs"),),
+        wish=Known(Wish(3, "queue 40 ms")),
+    )
+    shown = picture(attrs.evolve(FLEET, instances=(ready, asked)), RULES, around, None)
+    assert shown.prospects == {"w-0002": Prospect(Waits.PLACE)}
+    assert shown.holds == Holds(policy="fixed", wanted=3, wanted_why="queue 40 ms")
+    assert shown.troubles == around.troubles
+
+
+def test_a_policy_without_an_answer_is_one_trouble() -> None:
+    """The fault, open to all, does not say what the policy wrote."""
+    assert list(of_policy("", "w")) == []
+    (trouble,) = of_policy("it raised KeyError: 'alice'", "w")
+    assert "alice" not in trouble.fault
+    assert trouble.said == "the scaling policy has no answer: it raised KeyError: 'alice'"

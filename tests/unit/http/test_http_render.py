@@ -28,8 +28,9 @@ from tarn.domain import (
     State,
     Unknown,
 )
+from tarn.domain.outlook import Holds, Prospect, Waits
 from tarn.http.feed import decision_changes, event_changes, fleet_changes
-from tarn.http.render import encode, health, render_instances_json, render_status
+from tarn.http.render import encode, health, holds_json, render_instances_json, render_status
 
 names = st.text(max_size=8)
 numbers = st.floats() | st.integers(-5, 10**9)
@@ -79,6 +80,10 @@ followers = st.builds(
 )
 events = st.builds(Event, st.sampled_from(["TARN-1102", "odd"]), names, names, numbers, numbers)
 decisions = st.builds(Decision, numbers, st.none() | st.integers(), st.integers(), names, names)
+prospects = st.builds(
+    Prospect, st.sampled_from(Waits), st.none() | numbers, st.lists(names, max_size=2).map(tuple)
+)
+held = st.builds(Holds, names, st.integers(0, 9), *[st.none() | numbers] * 4, names)
 texts = st.lists(names, max_size=2).map(tuple)
 
 
@@ -108,6 +113,9 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         stale=draw(st.booleans()),
         readings={i.id: draw(readings) for i in alive},
         event_totals=draw(st.dictionaries(names, st.integers(0, 99), max_size=3)),
+        troubles=draw(st.lists(st.tuples(names, names, names), max_size=2).map(tuple)),
+        holds=draw(held),
+        prospects={i.id: draw(prospects) for i in alive},
     )
 
 
@@ -199,3 +207,28 @@ def test_an_unchanged_fleet_says_nothing() -> None:
     assert list(fleet_changes(first, later)) == []
     grown = attrs.evolve(later, view=view((instance(1), instance(2)), revision=4))
     assert [c.event for c in fleet_changes(later, grown)] == ["instances", "status"]
+
+
+def test_moments_become_seconds_from_now() -> None:
+    """A client has another clock; what is past is now, what does not hold is null."""
+    held = Holds("", 3, 1004.0, 990.0, 1290.0, 999.0, "target", 4, "queue 40 ms")
+    assert holds_json(held, 1000.0) == {
+        "halted": "",
+        "failures_in_a_row": 3,
+        "retry_in_s": 4.0,
+        "frozen_for_s": 10.0,
+        "thaws_in_s": 290.0,
+        "cooldown_in_s": 0.0,
+        "policy": {"use": "target", "wanted": 4, "reason": "queue 40 ms"},
+    }
+    assert holds_json(Holds(), 1000.0)["retry_in_s"] is None
+
+
+def test_an_instance_tells_what_it_waits_for() -> None:
+    """Null for one that waits for nothing."""
+    shown = snapshot(instance(1), instance(2, State.DRAINING))
+    waits = Prospect(Waits.REQUESTS, 1012.5, ("lb",))
+    shown = attrs.evolve(shown, prospects={"llama-0002": waits})
+    one, two = _strict(render_status(shown, 1000.0))["instances"]
+    assert (one["waits"], one["state_for_s"]) == (None, 100.0)
+    assert two["waits"] == {"for": "requests", "until_in_s": 12.5, "followers": ["lb"]}

@@ -322,11 +322,15 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     assert set(body) == {
         *("name", "runtime", "state", "reason", "epoch", "spec_revision", "view_revision"),
         *("desired", "ready", "manual", "limits", "pause", "at", "stale", "instances", "ended"),
-        *("followers", "warnings", "faults"),
+        *("followers", "warnings", "faults", "troubles", "holds"),
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),
-        *("http", "grpc", "metrics", "models", "busy"),
+        *("http", "grpc", "metrics", "models", "busy", "state_for_s", "waits"),
+    }
+    assert set(body["holds"]) == {
+        *("halted", "failures_in_a_row", "retry_in_s", "frozen_for_s", "thaws_in_s"),
+        *("cooldown_in_s", "policy"),
     }
     assert set(body["limits"]) == {"min", "max", "ceiling", "ceiling_reason"}
     assert body["instances"][0]["models"] == [{"name": "echo", "state": "READY", "reason": ""}]

@@ -1,0 +1,115 @@
+"""Why one instance is not as desired: pure, over one item of the status."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tarn.cluster.cause import Cause, age, first_words, span
+
+__all__ = ["about_instance", "about_life"]
+
+Item = Mapping[str, Any]
+
+
+def about_instance(item: Item) -> Iterator[Cause]:
+    """Yield a cause for each thing of one alive instance that is not as desired."""
+    match item["state"]:
+        case "requested":
+            yield _requested(item)
+        case "starting":
+            yield _starting(item)
+        case "ready" if item.get("suspect"):
+            yield _suspect(item)
+        case "draining":
+            yield _draining(item)
+        case "ready":
+            pass
+        case _:
+            yield about_life(item)
+    yield from _models(item)
+
+
+def about_life(item: Item) -> Cause:
+    """Return how one instance that is over ended."""
+    id_, reason = item["id"], first_words(item.get("reason") or "")
+    ago = f" {age(item['state_for_s'])} ago" if item.get("state_for_s") is not None else ""
+    if item["state"] == "failed":
+        found = f"{id_} failed{ago}: {reason or 'no reason is known'}"
+        return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1105")
+    return Cause(id_, f"{id_} {item['state']}{ago}" + (f": {reason}" if reason else ""))
+
+
+def _since(item: Item) -> str:
+    """Return how long it has been in its state, where that is known."""
+    for_s = item.get("state_for_s", item.get("age_s"))
+    return "" if for_s is None else f" for {age(for_s)}"
+
+
+def _until(item: Item, what: str) -> str:
+    """Return what happens when it does not come to that in time, and when."""
+    until_s = (item.get("waits") or {}).get("until_in_s")
+    return "" if until_s is None else f"; {what} in {span(until_s)}"
+
+
+def _reason(item: Item) -> str:
+    return first_words(item.get("suspect") or item.get("reason") or "")
+
+
+def _requested(item: Item) -> Cause:
+    id_, reason = item["id"], _reason(item)
+    if reason:
+        step = "Free what it waits for, or lower `instance.resources` or the size."
+        return Cause(id_, f"{id_} has waited{_since(item)} for a place: {reason}", step)
+    return Cause(id_, f"{id_} has waited{_since(item)} for a place; nothing is known to be wrong")
+
+
+def _starting(item: Item) -> Cause:
+    id_, reason = item["id"], _reason(item)
+    found = f"{id_} is starting{_since(item)}" + (f": {reason}" if reason else "")
+    found += _until(item, "it is replaced unless it is ready")
+    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.")
+
+
+def _suspect(item: Item) -> Cause:
+    id_ = item["id"]
+    found = f"{id_} is kept out of the view: {_reason(item)}"
+    found += _until(item, "it is killed and replaced unless it answers")
+    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
+
+
+def _draining(item: Item) -> Cause:
+    id_, reason = item["id"], _reason(item)
+    found = f"{id_} is draining{_since(item)}" + (f" ({reason})" if reason else "")
+    waits = item.get("waits") or {}
+    names = ", ".join(waits.get("followers", ()))
+    match waits.get("for"):
+        case "followers" if names:
+            step = f"If it is gone, restart {names}: a lost lease ends this waiting, too."
+            return Cause(id_, f"{found}: waits for the word of {names}", step)
+        case "followers":
+            found += ": waits until everybody's view is without it"
+        case "quiesce":
+            found += ": it is quiet, and stops after `drain.quiesce`"
+        case "requests":
+            found += f": waits for {_busy(item)}" + _until(item, "what is left is cut")
+        case "end":
+            found += ": its stop was asked of the runtime"
+    return Cause(id_, found)
+
+
+def _busy(item: Item) -> str:
+    busy = item.get("busy")
+    if busy is None:
+        return "requests in flight; how many is unknown"
+    return "1 request in flight" if busy == 1 else f"{busy:g} requests in flight"
+
+
+def _models(item: Item) -> Iterator[Cause]:
+    """Say which models do not serve, with Triton's own first line, unless it was said above."""
+    id_, reason = item["id"], item.get("reason") or ""
+    for model in item.get("models", ()):
+        why = model.get("reason") or ""
+        if model["state"] != "UNAVAILABLE" or (why and why in reason):
+            continue
+        found = f"{id_}: model '{model['name']}' is unavailable"
+        step = f"Mend the model in the repository; `tarn logs {id_}` shows more."
+        yield Cause(id_, found + (f": {first_words(why)}" if why else ""), step, "TARN-1111")

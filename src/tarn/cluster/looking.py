@@ -1,0 +1,159 @@
+"""How a cluster is looked at: causes, the card of a notebook, the live view, the check by canaries.
+
+Beneath `Cluster`, which knows how the cluster is asked.
+"""
+
+import abc
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tarn.cluster import card
+from tarn.cluster.cause import Cause
+from tarn.cluster.explain import explain
+from tarn.cluster.following import follow_events
+from tarn.cluster.link import Link
+from tarn.cluster.report import Report
+from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.table import cluster_table
+from tarn.cluster.verifying import Order, verify
+from tarn.cluster.waiting import Goal
+from tarn.cluster.watching import Screen, Watch, screen
+from tarn.errors import NotFoundError, TarnError
+from tarn.interfaces import Deployer, Progress
+from tarn.plain import did_you_mean
+from tarn.plain import seconds as span_of
+
+__all__ = ["Looking"]
+
+
+class Looking(abc.ABC):
+    """The half of `Cluster` that only looks."""
+
+    _link: Link
+    _surroundings: Surroundings
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The cluster's name."""
+
+    @property
+    @abc.abstractmethod
+    def url(self) -> str | None:
+        """Where the master's API was last found; None before anything was asked."""
+
+    @abc.abstractmethod
+    def status(self) -> Mapping[str, Any]:
+        """Return name, state, reason, epoch, desired, ready, instances and more."""
+
+    @abc.abstractmethod
+    def _deployer(self) -> Deployer:
+        """Make the client side of its runtime."""
+
+    def causes(self, instance: str | None = None) -> tuple[Cause, ...]:
+        """Return what `why` says as records: subject, what was found, next step, code.
+
+        Raises:
+            NotFoundError: *instance* is unknown.
+        """
+        status = self.status()
+        found = explain(status, instance)
+        if not found:
+            ids = [item["id"] for item in (*status["instances"], *status["ended"])]
+            raise NotFoundError(
+                f"cluster '{self.name}' has no instance '{instance}'",
+                next_step=did_you_mean(instance, ids) or "`tarn status` lists them.",
+            )
+        return found
+
+    def watch(
+        self,
+        until: str | int | None = None,
+        timeout: str | float | None = None,
+        *,
+        on: Screen | None = None,
+    ) -> None:
+        """Show the cluster as it changes, until interrupted, gone, or *until* is reached.
+
+        In a terminal the view rewrites itself, in a notebook the cell's output does; elsewhere
+        a line is printed when something changed.
+
+        Args:
+            until: ``ready=3`` (or 3), ``state=stopped``; None: only an interrupt ends it.
+            timeout: A duration (``5m``) or seconds; None: for ever.
+            on: Where to show it; None: what this process has.
+
+        Raises:
+            TimedOutError: *until* was not reached in time.
+        """
+        around = self._surroundings
+        limit_s = None if timeout is None else span_of(timeout)
+        goal = None if until is None else Goal.of(until)
+        news, stop = threading.Event(), threading.Event()
+        link = Link(self.name, around, self._deployer)  # its connection is the follower's own
+
+        def follow() -> None:
+            try:
+                for _message in follow_events(link, around, stop):
+                    news.set()
+            except TarnError:
+                return  # the looks go on, and say what is wrong
+
+        follower = threading.Thread(target=follow, name="watch-events", daemon=True)
+        shown = on or screen()
+        follower.start()
+        try:
+            Watch(self.status, lambda: self.url, around.clock, news).run(shown, goal, limit_s)
+        except KeyboardInterrupt:
+            return
+        finally:
+            stop.set()
+            shown.close()
+            follower.join(2.0)
+            link.close()
+
+    def verify(  # noqa: PLR0913 (one for each option)
+        self,
+        rps: float = 20.0,
+        seconds: str | float = 30.0,
+        models: Sequence[str] = (),
+        *,
+        body: bytes | None = None,
+        timeout: str | float = 10.0,
+        slow: str | float = 1.0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Report:
+        """Send canary inferences straight to the ready instances, and report what came of them.
+
+        They are sent open loop: a slow answer delays no other request. An instance that joins or
+        leaves the view meanwhile is followed within a second.
+
+        Args:
+            rps: Requests a second, over all instances and models.
+            seconds: For how long: seconds, or a duration (``30s``).
+            models: Which models; empty: each that is READY.
+            body: A JSON inference request to send; None: one made from the model's metadata,
+                every input zero, dynamic dimensions 1. With it, exactly one model.
+            timeout: Later than this, an answer counts as lost.
+            slow: Later than this, an answer counts as slow.
+            progress: Hears how many were sent and lost.
+
+        Raises:
+            NotFoundError: No such cluster, or no such model in it.
+            UnreachableError: No instance is ready.
+        """
+        order = Order(rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow))
+        return verify(self.name, self.status, order, self._surroundings.clock, progress)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Show the cluster in a notebook, as text and as a card; one that is not there, too."""
+        try:
+            status = self.status()
+        except TarnError as error:
+            text = f"{self!r}\n{error}"
+            return {"text/plain": text, "text/html": card.message(self.name, str(error), self.url)}
+        return {
+            "text/plain": cluster_table(status, self.url),
+            "text/html": card.cluster(status, self.url),
+        }

@@ -1,0 +1,196 @@
+"""A live view of a cluster: look, draw, and wait for news or a second."""
+
+import importlib
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TextIO
+
+from tarn.cluster import card
+from tarn.cluster.explain import causes
+from tarn.cluster.table import cluster_table
+from tarn.cluster.waiting import Goal
+from tarn.errors import NotFoundError, TimedOutError, UnreachableError
+from tarn.interfaces import Clock
+
+__all__ = ["Cell", "Lines", "Screen", "Terminal", "Watch", "screen"]
+
+Status = Mapping[str, Any]
+
+LOOK_EVERY_S = 1.0
+"""Ages and what is busy change without an event."""
+
+
+class Screen(Protocol):
+    """Where a live view is shown."""
+
+    def show(self, status: Status, api: str | None) -> None:
+        """Show *status* in place of what was shown before."""
+        ...
+
+    def say(self, name: str, text: str) -> None:
+        """Show *text* in place of a status that there is not."""
+        ...
+
+    def close(self) -> None:
+        """Leave what was shown last."""
+        ...
+
+
+class Watch:
+    """Looks at one cluster until its goal is reached.
+
+    Args:
+        look: Returns the status.
+        url: Returns where the master's API is.
+        clock: For the time limit.
+        news: Set by whoever hears of events; the next look comes at once.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Status],
+        url: Callable[[], str | None],
+        clock: Clock,
+        news: threading.Event,
+    ) -> None:
+        self._look, self._url, self._clock, self._news = look, url, clock, news
+        self._name = ""
+
+    def run(self, screen: Screen, goal: Goal | None, limit_s: float | None) -> None:
+        """Draw on *screen* until *goal* is reached, or a cluster that was there is gone.
+
+        Raises:
+            TimedOutError: *limit_s* seconds passed; without a goal that is no error.
+            NotFoundError: There is no such cluster, and there was none.
+        """
+        begun_s = self._clock.now_s()
+        while True:
+            try:
+                if self._drawn(screen, goal):
+                    return
+            except NotFoundError as error:
+                if not self._name:
+                    raise
+                screen.say(self._name, str(error))
+                return
+            if limit_s is not None and self._clock.now_s() - begun_s >= limit_s:
+                if goal is None:
+                    return
+                raise TimedOutError(f"{goal} not reached in {limit_s:g} s", where=self._name)
+            self._news.wait(LOOK_EVERY_S)
+            self._news.clear()  # before the look: what comes while it lasts counts for the next
+
+    def _drawn(self, screen: Screen, goal: Goal | None) -> bool:
+        """Draw once; True when the goal is reached."""
+        try:
+            status = self._look()
+        except (UnreachableError, TimedOutError) as error:
+            screen.say(self._name or "the cluster", str(error))
+            return False
+        self._name = status["name"]
+        screen.show(status, self._url())
+        return goal is not None and goal.reached(status)
+
+
+class Terminal:
+    """Rewrites its lines in place."""
+
+    def __init__(
+        self, stream: TextIO, size: Callable[[], tuple[int, int]] = shutil.get_terminal_size
+    ) -> None:
+        self._stream, self._size = stream, size
+        self._drawn = 0
+
+    def show(self, status: Status, api: str | None) -> None:
+        """Draw the table and the causes, no more than fits."""
+        lines = cluster_table(status, api).splitlines()
+        found = [str(cause) for cause in causes(status)]
+        self._draw([*lines, "", *found] if found else lines)
+
+    def say(self, name: str, text: str) -> None:
+        """Draw one sentence."""
+        self._draw([f"{name}: {text}"])
+
+    def close(self) -> None:
+        """Leave the cursor below what was drawn."""
+        self._drawn = 0
+
+    def _draw(self, lines: list[str]) -> None:
+        width, height = self._size()
+        if len(lines) > height - 1:
+            left = len(lines) - (height - 2)
+            lines = [*lines[: height - 2], f"… and {left} lines more"]
+        up = f"\x1b[{self._drawn}F" if self._drawn else ""
+        text = "".join(f"{line[: width - 1]}\x1b[K\n" for line in lines)
+        self._stream.write(f"{up}{text}\x1b[J")
+        self._stream.flush()
+        self._drawn = len(lines)
+
+
+class Lines:
+    """Prints a line when something changed, where nothing can be rewritten."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._said = ""
+
+    def show(self, status: Status, api: str | None) -> None:
+        """Print state, sizes and the states of the instances."""
+        states = ", ".join(f"{item['id']} {item['state']}" for item in status["instances"])
+        ratio = f"{status['ready']} of {status['desired']} ready"
+        self._print(f"{status['name']} is {status['state']}: {ratio}; {states or 'no instance'}")
+
+    def say(self, name: str, text: str) -> None:
+        """Print one sentence."""
+        self._print(f"{name}: {text}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _print(self, line: str) -> None:
+        if line != self._said:
+            self._said = line
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
+class Cell:
+    """Updates the output of a notebook's cell.
+
+    Args:
+        display: The module ``IPython.display``.
+    """
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._handle: Any = None
+
+    def show(self, status: Status, api: str | None) -> None:
+        """Draw the card."""
+        self._draw(card.cluster(status, api))
+
+    def say(self, name: str, text: str) -> None:
+        """Draw a card with one sentence."""
+        self._draw(card.message(name, text))
+
+    def close(self) -> None:
+        """The output stays."""
+
+    def _draw(self, html: str) -> None:
+        made = self._display.HTML(html)
+        if self._handle is None:
+            self._handle = self._display.display(made, display_id=True)
+        else:
+            self._handle.update(made)
+
+
+def screen(stream: TextIO | None = None) -> Screen:
+    """Return what this process can show a live view on: a cell, a terminal, or lines of text."""
+    ipython = sys.modules.get("IPython")  # never imported here unless the user is inside it
+    shell = None if ipython is None else ipython.get_ipython()
+    if stream is None and shell is not None and hasattr(shell, "kernel"):
+        return Cell(importlib.import_module("IPython.display"))
+    stream = stream or sys.stdout
+    return Terminal(stream) if stream.isatty() else Lines(stream)

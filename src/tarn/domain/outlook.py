@@ -1,0 +1,140 @@
+"""What is waited for, and until when: the facts that `tarn why` makes its sentences of."""
+
+import enum
+
+import attrs
+
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.guard import THAW_AFTER_S
+from tarn.domain.instance import Instance, State
+from tarn.domain.plan import STUCK_AFTER_S
+from tarn.domain.samples import Known, Sample, Unknown
+from tarn.domain.scaling import Wish
+
+__all__ = ["Holds", "Prospect", "Waits", "holds", "prospect"]
+
+
+class Waits(enum.StrEnum):
+    """What an instance waits for."""
+
+    PLACE = "place"
+    """A container, a process, a GPU: the runtime's to grant."""
+    MODELS = "models"
+    """Its models to load, and its warm-up."""
+    ANSWER = "answer"
+    """An answer: it is silent."""
+    FOLLOWERS = "followers"
+    """The word of followers that they send it nothing more."""
+    QUIESCE = "quiesce"
+    """The quiet time after that word."""
+    REQUESTS = "requests"
+    """The end of what is queued or executing in it."""
+    END = "end"
+    """Its end: the stop was asked of the runtime."""
+
+
+@attrs.frozen
+class Prospect:
+    """What one instance waits for, and what happens when that does not come."""
+
+    waits_for: Waits
+    until_s: float | None = None
+    """Monotonic second at which it is replaced, or what it still does is cut; None: never."""
+    followers: tuple[str, ...] = ()
+    """Whose word is missing, by name."""
+
+
+@attrs.frozen
+class Holds:
+    """What holds the whole fleet back. Times are monotonic seconds; None: it does not hold."""
+
+    halted: str = ""
+    """Why launching was given up; empty while it goes on."""
+    strikes: int = 0
+    """Quick failures in a row."""
+    retry_s: float | None = None
+    """No launch before."""
+    frozen_s: float | None = None
+    """Since when silent instances are not replaced."""
+    thaw_s: float | None = None
+    """When they are again, at the latest."""
+    cooldown_s: float | None = None
+    """No change of size by the policy before."""
+    policy: str = ""
+    """The scaling policy's name."""
+    wanted: int | None = None
+    """What it wants now; None: nothing, or it has no answer."""
+    wanted_why: str = ""
+    """Its reason, or why it has no answer."""
+
+
+def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Holds:
+    """Return what holds *fleet* back at *now_s*; what is over is left out."""
+    until_s = None
+    if fleet.changed_s is not None:
+        until_s = fleet.changed_s + rules.spec.scaling.cooldown_s
+    frozen_s = fleet.frozen_s
+    known = wish.value if isinstance(wish, Known) else None
+    return Holds(
+        halted=fleet.halted,
+        strikes=fleet.strikes,
+        retry_s=fleet.retry_s if fleet.strikes and fleet.retry_s > now_s else None,
+        frozen_s=frozen_s,
+        thaw_s=None if frozen_s is None else frozen_s + THAW_AFTER_S,
+        cooldown_s=until_s if until_s is not None and until_s > now_s else None,
+        policy=rules.spec.scaling.use,
+        wanted=None if known is None else known.replicas,
+        wanted_why=wish.reason if isinstance(wish, Unknown) else wish.value.reason,
+    )
+
+
+def prospect(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
+    """Return what *instance* waits for; None for one that is as it should be, or over."""
+    match instance.state:
+        case State.REQUESTED:
+            return Prospect(Waits.PLACE)
+        case State.STARTING if not (instance.adopted and instance.silent_s is not None):
+            return Prospect(Waits.MODELS, _given_up_s(instance, rules))
+        case State.STARTING | State.READY if instance.silent_s is not None:
+            frozen = fleet.frozen_s is not None and not instance.gone
+            until_s = instance.silent_s + rules.spec.instance.replace_after_s
+            return Prospect(Waits.ANSWER, None if frozen else until_s)
+        case State.DRAINING:
+            return _draining(instance, fleet, rules)
+    return None
+
+
+def _given_up_s(instance: Instance, rules: Rules) -> float:
+    """Return when a start that did not end well is given up."""
+    limit_s = instance.since_s + rules.spec.instance.start_timeout_s
+    stuck_s = instance.stuck_s
+    return limit_s if stuck_s is None else min(limit_s, stuck_s + STUCK_AFTER_S)
+
+
+def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:
+    if instance.stop_posted or instance.untouched:
+        return Prospect(Waits.END)
+    if instance.withdrawn_s is None:
+        return Prospect(Waits.FOLLOWERS, followers=_silent(instance, fleet, rules))
+    if instance.condemned:
+        return Prospect(Waits.END)
+    drain = rules.spec.drain
+    quiesced_s = instance.withdrawn_s + drain.quiesce_s
+    if instance.quiet:
+        return Prospect(Waits.QUIESCE, quiesced_s)
+    return Prospect(Waits.REQUESTS, max(quiesced_s, instance.since_s + drain.timeout_s))
+
+
+def _silent(instance: Instance, fleet: Fleet, rules: Rules) -> tuple[str, ...]:
+    """Return the required followers that may still send to *instance*."""
+    left = instance.left_revision
+    if left is None:  # the view is not yet complete: nobody is asked to take anybody out
+        return ()
+    return tuple(
+        name
+        for name, follower in sorted(fleet.followers.items())
+        if name in rules.required
+        and follower.came
+        and not follower.lost
+        and follower.revision < left
+    )
