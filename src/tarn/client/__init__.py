@@ -5,13 +5,15 @@
     with tarn.client.http("http://master:40001", api_token=TOKEN) as client:
         client.infer("ocr", inputs)
 
-A *fleet* is a `tarn.Cluster`; the URL of a master, with its scheme; the ``host:port`` of one Triton,
-without; or a list of Tritons and load balancers, with or without.
+A *fleet* is a `tarn.Cluster`; the URL of a master, with its scheme; the ``host:port`` of one
+Triton, without; or a list of Tritons and load balancers, with or without.
 """
 
 import importlib.util
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import attrs
 
 from tarn.client.options import Options
 from tarn.client.targets import Target, parse
@@ -102,7 +104,7 @@ def _options(given: dict[str, Any]) -> Options:
     try:
         return Options(**given)
     except (TypeError, ValueError) as error:
-        names = ", ".join(Options.__slots__[:-1])
+        names = ", ".join(field.name for field in attrs.fields(Options))
         raise ConfigError(f"{error}", right=f"A client's options are {names}") from error
 
 

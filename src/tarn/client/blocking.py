@@ -13,7 +13,7 @@ from tritonclient.http import InferenceServerClient, InferResult
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, raise_if_error, several
+from tarn.client.failing import lost_sequence, raise_if_error, several, single
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plain
@@ -21,9 +21,9 @@ from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
-from tarn.client.wire import Answer, Connection, CutError, LateError, NotConnectedError, NotHttpError
+from tarn.client.wire import Answer, Connection, WireError
 from tarn.clock import SystemClock
-from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
+from tarn.errors import RefusedError, TarnError, TimedOutError
 
 __all__ = ["HttpClient", "PendingInference", "SingleClient"]
 
@@ -98,10 +98,8 @@ class SingleClient(_Spoken):
         try:
             with self._connect(self.target) as connection:
                 return connection.ask(request.head(self.target), request.body)
-        except LateError as error:
-            raise TimedOutError(str(error), where=self.target.name) from error
-        except (NotConnectedError, CutError, NotHttpError) as error:
-            raise UnreachableError(str(error), where=self.target.name) from error
+        except WireError as error:
+            raise single(self.target, error) from error
         finally:
             self._fleet.give_back(self._slot, None, answered=False)
 
@@ -142,11 +140,14 @@ class HttpClient(_Spoken):
     """
 
     def __init__(
-        self, targets: Iterable[Target] = (), source: Source | None = None, options: Options = Options()
+        self,
+        targets: Iterable[Target] = (),
+        source: Source | None = None,
+        options: Options | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options, SystemClock()
-        self._tls = options.tls
+        self._options, self._clock = options or Options(), SystemClock()
+        self._tls = self._options.tls
         self._fleet = Fleet(self._clock)
         self._fleet.obey(targets)
         self._sequences = Sequences()
@@ -322,14 +323,8 @@ class HttpClient(_Spoken):
                 continue
             try:
                 answer = self._at(slot, request)
-            except NotConnectedError as error:
-                course.refused(slot, error)
-            except CutError as error:
-                course.cut(slot, error)
-            except LateError as error:
-                raise course.late(slot, error) from error
-            except NotHttpError as error:
-                raise UnreachableError(str(error), where=slot.target.name) from error
+            except WireError as error:
+                course.failed(slot, error)
             else:
                 if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
                     return answer, slot
@@ -380,11 +375,9 @@ class HttpClient(_Spoken):
         self._fleet.take_this(home)
         try:
             answer = self._at(home, request)
-        except (NotConnectedError, CutError, NotHttpError) as error:
+        except WireError as error:
             self._sequences.forget(request.sequence)
             raise lost_sequence(request.sequence, home.target, error) from error
-        except LateError as error:
-            raise TimedOutError(str(error), where=home.target.name) from error
         if request.ends:
             self._sequences.forget(request.sequence)
         return answer

@@ -2,6 +2,7 @@
 
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
+from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
 
@@ -52,6 +53,23 @@ class Course:
         if now_s >= self._end_s:
             raise self._gave_up(trouble)
         return self._end_s - now_s
+
+    def failed(self, slot: Slot, error: WireError) -> None:
+        """Return when the request may be sent again.
+
+        Raises:
+            UnreachableError: Not once more; the error names what was tried.
+            TimedOutError: The answer did not come in time.
+        """
+        match error:
+            case NotConnectedError():
+                self.refused(slot, error)
+            case CutError():
+                self.cut(slot, error)
+            case LateError():
+                raise self.late(slot, error) from error
+            case _:
+                raise UnreachableError(str(error), where=slot.target.name) from error
 
     def refused(self, slot: Slot, why: object) -> None:
         """Note that nothing was sent: another one may be asked; *slot* is left alone a while.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.targets import Target
-from tarn.client.wire import Answer
-from tarn.errors import RefusedError, TarnError, UnreachableError
+from tarn.client.wire import Answer, LateError, WireError
+from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
 
-__all__ = ["lost_sequence", "raise_if_error", "several"]
+__all__ = ["lost_sequence", "raise_if_error", "several", "single"]
 
 OK = 200
 
@@ -30,8 +30,17 @@ def raise_if_error(answer: Answer) -> None:
     raise InferenceServerException(msg=said, status=status)
 
 
-def lost_sequence(sequence: object, target: Target, why: object) -> UnreachableError:
-    """Return the error of a sequence whose instance does not answer any more."""
+def single(target: Target, error: WireError) -> TarnError:
+    """Return the error of a request that was for *target* alone."""
+    kind = TimedOutError if isinstance(error, LateError) else UnreachableError
+    return kind(str(error), where=target.name)
+
+
+def lost_sequence(sequence: object, target: Target, error: WireError) -> TarnError:
+    """Return the error of a sequence whose instance did not answer; it has to begin again."""
+    if isinstance(error, LateError):
+        return single(target, error)
+    why = str(error)
     return UnreachableError(
         f"sequence {sequence!r} lived there, and its state is lost ({why})",
         where=target.name,

@@ -76,11 +76,13 @@ class Fleet:
         wanted = sorted(set(targets))
         with self._lock:
             old = {slot.target: slot for slot in self._slots}
-            self._slots = tuple(old.pop(target, None) or Slot(target) for target in wanted)
+            self._slots = tuple(
+                old.pop(target) if target in old else Slot(target) for target in wanted
+            )
             self._ejected = 0
             for slot in self._slots:
                 slot.failures, slot.until_s = 0, 0.0
-            closing = []
+            closing: list[Kept] = []
             for slot in old.values():
                 slot.gone = True
                 closing += slot.idle

@@ -2,7 +2,7 @@
 
 import gzip
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -15,7 +15,10 @@ from tarn.errors import ConfigError
 
 __all__ = ["Prepared", "inference", "plain"]
 
-_COMPRESS = {"gzip": gzip.compress, "deflate": zlib.compress}
+_COMPRESS: Mapping[str | None, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+}
 
 Headers = Mapping[str, object] | None
 
@@ -71,7 +74,7 @@ def plain(
     return Prepared(method, uri + _query(query), kept, content)
 
 
-def inference(  # noqa: PLR0913 (the parameters of tritonclient's infer)
+def inference(  # noqa: PLR0913, PLR0917 (the parameters of tritonclient's infer)
     model_name: str,
     inputs: list[Any],
     model_version: str = "",

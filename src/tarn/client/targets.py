@@ -31,8 +31,8 @@ class Target:
 
     @property
     def grpc_address(self) -> str:
-        """``host:port`` of the gRPC service; empty when it is not known."""
-        return "" if self.grpc_port is None else f"{self._bracketed}:{self.grpc_port}"
+        """``host:port`` of the gRPC service; where nobody says it, of the only one known."""
+        return f"{self._bracketed}:{self.grpc_port or self.port}"
 
     @property
     def url(self) -> str:

@@ -62,8 +62,7 @@ class View:
 def pushed(data: Mapping[str, Any]) -> View:
     """Read the event ``instances`` of the stream."""
     targets = tuple(
-        Target(m["host"], m["http_port"], m["instance_id"], m["grpc_port"])
-        for m in data["members"]
+        Target(m["host"], m["http_port"], m["instance_id"], m["grpc_port"]) for m in data["members"]
     )
     return View(Epoch.parse(data["epoch"]), data["revision"], data["complete"], targets)
 

@@ -12,7 +12,15 @@ from typing import Self
 
 from tarn.client.targets import Target
 
-__all__ = ["Answer", "Connection", "CutError", "LateError", "NotConnectedError", "NotHttpError"]
+__all__ = [
+    "Answer",
+    "Connection",
+    "CutError",
+    "LateError",
+    "NotConnectedError",
+    "NotHttpError",
+    "WireError",
+]
 
 BLOCK = 65536
 LARGEST_HEAD = 65536
@@ -20,19 +28,23 @@ JOINED_BELOW = 65536
 """A smaller body travels in one segment with its head."""
 
 
-class NotConnectedError(Exception):
+class WireError(Exception):
+    """A request got no answer; the kind says how far it came."""
+
+
+class NotConnectedError(WireError):
     """No connection came to be: nothing was sent."""
 
 
-class CutError(Exception):
+class CutError(WireError):
     """The connection ended before the answer was whole: the request may have been executed."""
 
 
-class LateError(Exception):
+class LateError(WireError):
     """The time limit passed while the answer was waited for."""
 
 
-class NotHttpError(Exception):
+class NotHttpError(WireError):
     """What came is not an HTTP answer."""
 
 
