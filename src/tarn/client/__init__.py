@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tarn.client.blocking import HttpClient
     from tarn.client.streaming import GrpcClient
 
-__all__ = ["Fleetlike", "Options", "aio", "grpc", "http"]
+__all__ = ["Fleetlike", "Master", "Options", "aio", "grpc", "http"]
 
 
 @runtime_checkable

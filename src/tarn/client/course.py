@@ -89,6 +89,7 @@ class Course:
             UnreachableError: It may not be repeated, or not once more.
         """
         self._note(slot, why)
+        self._fleet.cut(slot)
         if self._repeats == 0:
             raise UnreachableError(
                 f"the connection was cut before the answer was whole ({why}), so the request "

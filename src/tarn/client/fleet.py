@@ -13,6 +13,8 @@ from tarn.interfaces import Clock
 __all__ = ["Fleet", "Kept", "Slot"]
 
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.2, 5.0
+CUTS_TO_EJECT = 2
+"""One may be chance: a server that closed an idle connection just then."""
 MOST_KEPT = 128
 """Idle connections to one instance."""
 
@@ -27,7 +29,7 @@ class Kept(Protocol):
 class Slot:
     """One instance as this client sees it. Its attributes belong to the `Fleet`."""
 
-    __slots__ = ("failures", "gone", "idle", "in_flight", "target", "until_s")
+    __slots__ = ("cuts", "failures", "gone", "idle", "in_flight", "target", "until_s")
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -35,6 +37,8 @@ class Slot:
         self.idle: deque[Kept] = deque()
         self.gone = False
         """Left the view: what is in flight ends, nothing new begins."""
+        self.cuts = 0
+        """Connections that were cut since its last answer."""
         self.failures = 0
         """Refused connections in a row; 0: not ejected."""
         self.until_s = 0.0
@@ -81,7 +85,7 @@ class Fleet:
             )
             self._ejected = 0
             for slot in self._slots:
-                slot.failures, slot.until_s = 0, 0.0
+                slot.cuts, slot.failures, slot.until_s = 0, 0, 0.0
             closing: list[Kept] = []
             for slot in old.values():
                 slot.gone = True
@@ -109,7 +113,8 @@ class Fleet:
                 slots = self._allowed(tried)
             if not slots:
                 return None
-            self._turn += 1
+            if not tried:  # or one that fails each time would have its turn each time
+                self._turn += 1
             slot = slots[choose(slots, self._turn, self._draw())]
             slot.in_flight += 1
             if slot.failures:  # one request tries it out; the others wait for what becomes of it
@@ -128,10 +133,18 @@ class Fleet:
             if connection is not None and not slot.gone and len(slot.idle) < MOST_KEPT:
                 slot.idle.append(connection)
                 connection = None
-            if answered and slot.failures:
+            if answered and (slot.failures or slot.cuts):
                 self._absolve(slot)
         if connection is not None:
             connection.close()
+
+    def cut(self, slot: Slot) -> None:
+        """Note that a connection to *slot* was cut; who does it again and again is left alone."""
+        with self._lock:
+            slot.cuts += 1
+            often = slot.cuts >= CUTS_TO_EJECT
+        if often:
+            self.eject(slot)
 
     def eject(self, slot: Slot) -> None:
         """Leave *slot* alone, for longer each time, or until the view changes."""
@@ -164,7 +177,8 @@ class Fleet:
         return tuple(s for s in sound if s not in tried) or sound
 
     def _absolve(self, slot: Slot) -> None:
-        slot.failures, slot.until_s = 0, 0.0
-        if not slot.gone:
+        slot.cuts = 0
+        if slot.failures and not slot.gone:
             self._ejected -= 1
             self._changed.notify_all()
+        slot.failures, slot.until_s = 0, 0.0
