@@ -216,6 +216,9 @@ class _Answers:
         self._client.async_stream_infer(
             model_name, inputs, **{**named, "enable_empty_final_response": True}
         )
+        # No second request comes. Said here, for when tritonclient cancels a stream it leaves the
+        # thread that waits for one behind.
+        self._client._stream._enqueue_request(None)  # noqa: SLF001 (there is no public way)
         while True:
             try:
                 result, error = self._heard.get(timeout=self._within_s)

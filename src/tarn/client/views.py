@@ -84,10 +84,19 @@ class Following:
 
     The last view stands while no master answers. A view of an older master, or an older one of the
     same, is not obeyed.
+
+    Args:
+        source: Finds the master, again after each loss.
+        fleet: What is kept like the view.
+        clock: Monotonic seconds.
+        poll_every_s: How often it is asked for while it is not pushed.
     """
 
-    def __init__(self, source: Source, fleet: Fleet, clock: Clock) -> None:
+    def __init__(
+        self, source: Source, fleet: Fleet, clock: Clock, *, poll_every_s: float = POLL_EVERY_S
+    ) -> None:
         self._source, self._fleet, self._clock = source, fleet, clock
+        self._poll_every_s = poll_every_s
         self._newest: View | None = None
         self._stop = threading.Event()
         self._no_push_until_s = 0.0
@@ -125,7 +134,7 @@ class Following:
             except (TarnError, OSError, KeyError, TypeError, ValueError) as error:
                 # Whatever a wrong or broken master says, the last good view stands.
                 self.trouble = str(error) or type(error).__name__
-            self._stop.wait(POLL_EVERY_S)
+            self._stop.wait(self._poll_every_s)
 
     def _listen(self, api: Api) -> None:
         """Obey what is pushed until the stream breaks; return when it did."""

@@ -63,7 +63,7 @@ def test_thirty_at_once_spread_over_three_idle_instances():
 
 def test_a_slow_instance_gets_less(three):
     """In flight is what counts: who is slow has more of it."""
-    three[0].model("echo").latency_s = 0.1
+    three[0].model("echo").latency_s = 0.03
     with tarn.client.http(http_of(three)) as client, ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda n: asks(client, n), range(200)))
     counts = [len(triton.requests) for triton in three]

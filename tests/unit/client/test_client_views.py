@@ -256,7 +256,7 @@ def view_of(revision, *ports):
 
 def followed(source, clock):
     targets = Fleet(clock)
-    following = Following(source, targets, clock)
+    following = Following(source, targets, clock, poll_every_s=0.02)
     following.start()
     return targets, following
 
@@ -274,6 +274,30 @@ def test_asks_while_nothing_is_pushed_and_does_not_try_a_swallowed_stream_again(
         clock.advance(NO_PUSH_FOR_S)
         until(lambda: source.streams == 2)
     finally:
+        following.close()
+
+
+def test_asks_nothing_while_it_is_pushed():
+    """A client costs its master one open stream."""
+    pushing = threading.Event()
+
+    class Endless(list):
+        def __iter__(self):
+            pushing.set()
+            while not over.wait(0.01):
+                yield Message("", "status", {})
+
+    over = threading.Event()
+    source = Scripted(view_of(1, 8000), UnreachableError("broken"), Endless())
+    targets, following = followed(source, FakeClock())
+    try:
+        assert pushing.wait(5)
+        assert not over.wait(0.2)
+        assert (source.polls, source.streams) == (0, 1)
+        over.set()
+        until(lambda: targets.slots)
+    finally:
+        over.set()
         following.close()
 
 
