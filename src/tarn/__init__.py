@@ -4,12 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tarn import client
     from tarn.cluster import Cluster, connect
     from tarn.domain.spec import ClusterSpec
     from tarn.errors import TarnError
     from tarn.hookspecs import hookimpl
 
-__all__ = ["Cluster", "ClusterSpec", "TarnError", "connect", "hookimpl"]
+__all__ = ["Cluster", "ClusterSpec", "TarnError", "client", "connect", "hookimpl"]
 
 _HOMES = {
     "Cluster": "tarn.cluster",
@@ -22,6 +23,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import on first use (PEP 562), so that ``import tarn`` costs next to nothing."""
+    if name == "client":
+        return importlib.import_module("tarn.client")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'tarn' has no attribute '{name}'")

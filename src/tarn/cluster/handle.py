@@ -4,8 +4,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from tarn import client as clients
 from tarn import config
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
@@ -22,6 +23,11 @@ from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
 from tarn.plain import seconds
+
+if TYPE_CHECKING:
+    from tarn.client.awaiting import AioClient
+    from tarn.client.blocking import HttpClient
+    from tarn.client.streaming import GrpcClient
 
 __all__ = ["Cluster", "connect"]
 
@@ -228,6 +234,35 @@ class Cluster(Looking):
             self.down()
         else:
             self.detach()
+
+    # --- inference ---
+
+    @property
+    def source(self) -> Link:
+        """The way to the master, for a client that follows the view by itself."""
+        return self._link
+
+    def client(self, **options: Any) -> "HttpClient":
+        """Return a client with the methods of ``tritonclient.http``, balanced per request.
+
+        It follows the view, and outlives this object; close it, or use it as a context manager.
+
+        Args:
+            options: Fields of `tarn.client.Options`, like ``wait_s=5``.
+
+        Raises:
+            ProviderMissingError: tritonclient is not installed.
+            TarnError: The master does not answer.
+        """
+        return clients.http(self._link, **options)
+
+    def aio_client(self, **options: Any) -> "AioClient":
+        """Return a client with the coroutines of ``tritonclient.http.aio``."""
+        return clients.aio(self._link, **options)
+
+    def grpc_client(self, **options: Any) -> "GrpcClient":
+        """Return a client that infers and streams over gRPC."""
+        return clients.grpc(self._link, **options)
 
     # --- size and upkeep ---
 

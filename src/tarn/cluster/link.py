@@ -70,6 +70,15 @@ class Link:
                     raise
         return question(self._open())
 
+    def open(self) -> Api:
+        """Return a client of the master where it is now; the caller closes it.
+
+        Raises:
+            NotFoundError: There is no such cluster.
+            UnreachableError: There is one, and its master does not listen yet.
+        """
+        return self._surroundings.api(self._address(), self._api_token())
+
     def close(self) -> None:
         """Close the connection; it opens again when something is asked."""
         if self._api is not None:

@@ -1,0 +1,118 @@
+"""Clients of a fleet: tritonclient's API, balanced per request.
+
+::
+
+    with tarn.client.http("http://master:40001", api_token=TOKEN) as client:
+        client.infer("ocr", inputs)
+
+A *fleet* is a `tarn.Cluster`; the URL of a master, with its scheme; the ``host:port`` of one
+Triton, without; or a list of Tritons and load balancers, with or without.
+"""
+
+import importlib.util
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import attrs
+
+from tarn.client.options import Options
+from tarn.client.targets import Target, parse
+from tarn.client.views import Master, Source
+from tarn.errors import ConfigError, ProviderMissingError
+
+if TYPE_CHECKING:
+    from tarn.client.awaiting import AioClient
+    from tarn.client.blocking import HttpClient
+    from tarn.client.streaming import GrpcClient
+
+__all__ = ["Fleetlike", "Master", "Options", "aio", "grpc", "http"]
+
+
+@runtime_checkable
+class HasSource(Protocol):
+    """What a `tarn.Cluster` is to this package."""
+
+    @property
+    def source(self) -> Source:
+        """Finds its master."""
+
+
+Fleetlike = HasSource | Source | str | Iterable[str]
+
+
+def http(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "HttpClient":
+    """Return a client for threads, with the methods of ``tritonclient.http``.
+
+    Args:
+        fleet: See the module.
+        api_token: Of the master at a URL; None where it asks for none.
+        options: Fields of `Options`, like ``wait_s=5`` or ``retry_resets=False``.
+
+    Raises:
+        ConfigError: *fleet* is no fleet, or an option is none.
+        ProviderMissingError: tritonclient is not installed.
+        TarnError: No master answers there, or not to this user.
+    """
+    _needs("tritonclient", "geventhttpclient", "numpy", extra="client")
+    from tarn.client.blocking import HttpClient  # noqa: PLC0415 (needs an extra)
+
+    targets, source = _resolved(fleet, api_token)
+    return HttpClient(targets, source, _options(options))
+
+
+def aio(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "AioClient":
+    """Return a client for asyncio, with the methods of ``tritonclient.http.aio``.
+
+    The parameters are those of `http`. It asks the master when it is first used.
+    """
+    _needs("tritonclient", "aiohttp", "geventhttpclient", "numpy", extra="client")
+    from tarn.client.awaiting import AioClient  # noqa: PLC0415 (needs an extra)
+
+    targets, source = _resolved(fleet, api_token)
+    return AioClient(targets, source, _options(options))
+
+
+def grpc(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "GrpcClient":
+    """Return a client that infers and streams over gRPC, with ``tritonclient.grpc``.
+
+    The parameters are those of `http`; addresses in a list are those of the gRPC services.
+    """
+    _needs("tritonclient", "grpc", "numpy", extra="grpc")
+    from tarn.client.streaming import GrpcClient  # noqa: PLC0415 (needs an extra)
+
+    targets, source = _resolved(fleet, api_token)
+    return GrpcClient(targets, source, _options(options))
+
+
+def _resolved(fleet: Fleetlike, api_token: str | None) -> tuple[tuple[Target, ...], Source | None]:
+    """Return (targets, source): one of them says who serves."""
+    if isinstance(fleet, HasSource):
+        return (), fleet.source
+    if isinstance(fleet, str) and "://" in fleet:
+        return (), Master(fleet.rstrip("/"), api_token)
+    if isinstance(fleet, str):
+        return (parse(fleet),), None
+    if not isinstance(fleet, Iterable):
+        return (), fleet
+    targets = tuple(parse(text) for text in fleet)
+    if not targets:
+        raise ConfigError("the list of Tritons is empty")
+    return targets, None
+
+
+def _options(given: dict[str, Any]) -> Options:
+    try:
+        return Options(**given)
+    except (TypeError, ValueError) as error:
+        names = ", ".join(field.name for field in attrs.fields(Options))
+        raise ConfigError(f"{error}", right=f"A client's options are {names}") from error
+
+
+def _needs(*modules: str, extra: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise ProviderMissingError(
+                "client",
+                f"it needs the module '{module}', which is not installed",
+                next_step=f"pip install 'tarn[{extra}]'",
+            )

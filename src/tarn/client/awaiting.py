@@ -1,0 +1,366 @@
+"""The client for asyncio: tritonclient's HTTP API over a whole fleet, on one event loop."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Self, TypeVar
+
+import aiohttp
+from tritonclient.http import InferResult
+from tritonclient.http.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from tarn.client.course import Course
+from tarn.client.failing import lost_sequence, raise_if_error, several, single
+from tarn.client.fleet import Fleet, Slot
+from tarn.client.options import Options
+from tarn.client.requests import Prepared, inference, plain
+from tarn.client.sequences import Sequences
+from tarn.client.statistics import summed
+from tarn.client.targets import Target
+from tarn.client.views import Following, Source
+from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
+from tarn.clock import SystemClock
+from tarn.errors import RefusedError, TarnError
+
+__all__ = ["AioClient"]
+
+T = TypeVar("T")
+
+
+class _AioAnswer:
+    """One whole answer, with the face that tritonclient's asyncio client expects."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.status, self.headers = answer.status_code, answer.headers
+        self._body = answer.body
+
+    async def read(self) -> bytes:
+        """Return the body."""
+        return self._body
+
+
+class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
+    """tritonclient's coroutines, over a transport of ours."""
+
+    def __init__(self) -> None:
+        # Not its own constructor, which makes the transport that is replaced here.
+        super(InferenceServerClient, self).__init__()
+        self._verbose = False
+
+    async def _send(self, request: Prepared) -> Answer:
+        raise NotImplementedError
+
+    async def _get(self, request_uri: str, headers: Any, query_params: Any) -> _AioAnswer:
+        return _AioAnswer(await self._send(plain("GET", request_uri, b"", headers, query_params)))
+
+    async def _post(
+        self, request_uri: str, request_body: Any, headers: Any, query_params: Any
+    ) -> _AioAnswer:
+        request = plain("POST", request_uri, request_body, headers, query_params)
+        return _AioAnswer(await self._send(request))
+
+
+class _Single(_Spoken):
+    """tritonclient's client of exactly one instance."""
+
+    def __init__(self, owner: "AioClient", slot: Slot) -> None:
+        super().__init__()
+        self._owner, self._slot = owner, slot
+
+    async def close(self) -> None:
+        """Do nothing: the connections belong to the fleet's client."""
+
+    async def _send(self, request: Prepared) -> Answer:
+        return await self._owner.send_to(self._slot, request)
+
+
+class AioClient(_Spoken):
+    """tritonclient's asyncio client for a fleet; the methods mean what those of `HttpClient` do.
+
+    It belongs to the event loop that first uses it. One thread of its own follows the view.
+
+    Args:
+        targets: The instances, when no master says them.
+        source: Finds the master that says them; asked when the client is first used.
+        options: How patient it is.
+    """
+
+    def __init__(
+        self,
+        targets: Iterable[Target] = (),
+        source: Source | None = None,
+        options: Options | None = None,
+    ) -> None:
+        super().__init__()
+        self._options, self._clock = options or Options(), SystemClock()
+        self._fleet = Fleet(self._clock)
+        self._fleet.obey(targets)
+        self._sequences = Sequences()
+        self._sessions: dict[Slot, aiohttp.ClientSession] = {}
+        self._closings: set[asyncio.Task[None]] = set()
+        self._following = None if source is None else Following(source, self._fleet, self._clock)
+        self._begun: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._closed, self._pid = False, os.getpid()
+
+    async def __aenter__(self) -> Self:
+        await self._begin()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(target.name for target in self.targets)
+        return f"AioClient({names or 'no instance'})"
+
+    async def close(self) -> None:
+        """End its thread and its connections. Idempotent."""
+        self._closed = True
+        if self._following is not None:
+            await asyncio.to_thread(self._following.close)
+        self._fleet.close()
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
+        await asyncio.gather(*self._closings, return_exceptions=True)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The instances that may get a request now."""
+        return tuple(slot.target for slot in self._fleet.slots)
+
+    # --- inference ---
+
+    async def infer(self, *given: Any, **named: Any) -> Any:
+        """Infer on one instance, as `HttpClient.infer` does, with the same warning and errors."""
+        request = inference(*given, **named)
+        if request.in_sequence:
+            answer = await self._in_sequence(request)
+        else:
+            answer, _ = await self._balanced(request, repeats=self._options.retry_resets)
+        raise_if_error(answer)
+        return InferResult(answer, self._verbose)
+
+    # --- the fleet as one server ---
+
+    async def is_server_live(self, *given: Any, **named: Any) -> bool:
+        """Return whether an instance is live; none in the view is False, at once."""
+        await self._begin()
+        return bool(self.targets) and bool(await super().is_server_live(*given, **named))
+
+    async def is_server_ready(self, *given: Any, **named: Any) -> bool:
+        """Return whether an instance is ready; none in the view is False, at once."""
+        await self._begin()
+        return bool(self.targets) and bool(await super().is_server_ready(*given, **named))
+
+    async def is_model_ready(self, *given: Any, **named: Any) -> bool:
+        """Return whether the model is ready on *every* instance: any may get the request."""
+        said = await self.each(lambda one: one.is_model_ready(*given, **named))
+        return bool(said) and all(said.values())
+
+    async def get_inference_statistics(self, *given: Any, **named: Any) -> Any:
+        """Return the statistics summed over the instances that are in the view now."""
+        said = await self.each(lambda one: one.get_inference_statistics(*given, **named))
+        return summed(said.values())
+
+    async def load_model(self, *given: Any, **named: Any) -> None:
+        """Load the model on every instance in the view; later ones load what the spec says."""
+        await self.each(lambda one: one.load_model(*given, **named))
+
+    async def unload_model(self, *given: Any, **named: Any) -> None:
+        """Unload the model on every instance in the view."""
+        await self.each(lambda one: one.unload_model(*given, **named))
+
+    async def update_trace_settings(self, *given: Any, **named: Any) -> Any:
+        """Change them on every instance in the view; return what one answered."""
+        said = await self.each(lambda one: one.update_trace_settings(*given, **named))
+        return next(iter(said.values()), None)
+
+    async def update_log_settings(self, *given: Any, **named: Any) -> Any:
+        """Change them on every instance in the view; return what one answered."""
+        said = await self.each(lambda one: one.update_log_settings(*given, **named))
+        return next(iter(said.values()), None)
+
+    async def each(self, ask: Callable[[Any], Awaitable[T]]) -> Mapping[str, T]:
+        """Await *ask* with a client of every instance in the view, all at once.
+
+        Returns:
+            What it returned, by instance id (by address where no master says one).
+
+        Raises:
+            TarnError: It raised for some; the error names each.
+        """
+        await self._begin()
+        slots = self._fleet.slots
+        names = [slot.target.instance_id or slot.target.address for slot in slots]
+        asked = (ask(_Single(self, slot)) for slot in slots)
+        said = dict(zip(names, await asyncio.gather(*asked, return_exceptions=True), strict=True))
+        failed = {n: e for n, e in said.items() if isinstance(e, _EXPECTED)}
+        if failed:
+            raise several(failed, len(said))
+        for outcome in said.values():
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return {n: one for n, one in said.items() if not isinstance(one, BaseException)}
+
+    async def _no_shared_memory(self, *_given: Any, **_named: Any) -> Any:
+        """Refuse: the memory would have to be registered with whoever gets the request."""
+        raise RefusedError(
+            "shared memory is between one client and one server, and a fleet has several",
+            next_step="Use tritonclient itself, with the address of one instance",
+        )
+
+    get_system_shared_memory_status = register_system_shared_memory = _no_shared_memory
+    unregister_system_shared_memory = get_cuda_shared_memory_status = _no_shared_memory
+    register_cuda_shared_memory = unregister_cuda_shared_memory = _no_shared_memory
+
+    # --- the way of one request ---
+
+    async def send_to(self, slot: Slot, request: Prepared) -> Answer:
+        """Send *request* to exactly this instance, once."""
+        self._fleet.take_this(slot)
+        try:
+            return await self._at(slot, request)
+        except WireError as error:
+            raise single(slot.target, error) from error
+
+    async def _send(self, request: Prepared) -> Answer:
+        # What comes here only reads: what changes something is asked of every instance.
+        return (await self._balanced(request, repeats=True))[0]
+
+    async def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
+        await self._begin()
+        course = Course(self._fleet, self._clock, self._options, repeats=repeats)
+        while True:
+            slot = course.take()
+            if slot is None:
+                following = self._following
+                await self._wait(course.left_s(following.trouble if following else ""))
+                continue
+            try:
+                answer = await self._at(slot, request)
+            except WireError as error:
+                course.failed(slot, error)
+            else:
+                if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
+                    return answer, slot
+
+    async def _at(self, slot: Slot, request: Prepared) -> Answer:
+        """Send *request* to *slot*, where it is counted in flight already."""
+        answered = False
+        try:
+            answer = await self._over(self._session(slot), slot.target, request)
+            answered = True
+        finally:
+            self._fleet.give_back(slot, None, answered=answered)
+            if slot.gone and slot.in_flight == 0:
+                self._let_go(slot)
+        return answer
+
+    async def _over(
+        self, session: aiohttp.ClientSession, target: Target, request: Prepared
+    ) -> Answer:
+        headers = {str(name): str(value) for name, value in request.headers.items()}
+        body = request.body if request.method == "POST" else None
+        url = f"{target.url}/{request.uri}"
+        try:
+            async with session.request(request.method, url, data=body, headers=headers) as response:
+                whole = await response.read()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotConnectedError(str(error)) from error
+        except TimeoutError as error:
+            found = f"no answer for {self._options.answer_within_s:g} s"
+            raise LateError(found) from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise CutError(str(error) or type(error).__name__) from error
+        found_headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, found_headers, whole)
+
+    async def _in_sequence(self, request: Prepared) -> Answer:
+        """Send to where the sequence lives; only its first request may choose, or be refused."""
+        home = None if request.starts else self._sequences.home(request.sequence)
+        if home is None:
+            answer, home = await self._balanced(request, repeats=False)
+            if not request.ends:
+                self._sequences.settle(request.sequence, home)
+            return answer
+        await self._begin()
+        self._fleet.take_this(home)
+        try:
+            answer = await self._at(home, request)
+        except WireError as error:
+            self._sequences.forget(request.sequence)
+            raise lost_sequence(request.sequence, home.target, error) from error
+        if request.ends:
+            self._sequences.forget(request.sequence)
+        return answer
+
+    # --- itself ---
+
+    async def _begin(self) -> None:
+        """Ask the master once, then follow it; whoever comes meanwhile waits for the same."""
+        if self._closed:
+            raise RefusedError("the client is closed")
+        if os.getpid() != self._pid:
+            raise RefusedError("the client was made by another process: make one in each")
+        if self._begun is None:
+            self._begun = asyncio.get_running_loop().create_task(self._follow())
+        if not self._begun.done():
+            await asyncio.shield(self._begun)
+        elif self._begun.exception() is not None:
+            failed, self._begun = self._begun, None
+            failed.result()
+
+    async def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def told() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._tidy)
+
+        self._fleet.listen(told)
+        if self._following is not None:
+            await asyncio.to_thread(self._following.look)
+            self._following.start()
+
+    def _tidy(self) -> None:
+        """After a change of the view: wake who waits, close what is idle and gone."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+        for slot in [s for s in self._sessions if s.gone and s.in_flight == 0]:
+            self._let_go(slot)
+
+    async def _wait(self, limit_s: float) -> None:
+        changed = self._changed
+        try:
+            async with asyncio.timeout(self._fleet.pause_s(limit_s)):
+                await changed.wait()
+        except TimeoutError:
+            return
+
+    def _session(self, slot: Slot) -> aiohttp.ClientSession:
+        session = self._sessions.get(slot)
+        if session is None:
+            options = self._options
+            timeout = aiohttp.ClientTimeout(
+                total=None, sock_connect=options.connect_within_s, sock_read=options.answer_within_s
+            )
+            tls = True if options.tls is None else options.tls
+            connector = aiohttp.TCPConnector(ssl=tls, limit=0)
+            session = aiohttp.ClientSession(
+                connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
+            )
+            self._sessions[slot] = session
+        return session
+
+    def _let_go(self, slot: Slot) -> None:
+        session = self._sessions.pop(slot, None)
+        if session is not None:
+            task = asyncio.get_running_loop().create_task(session.close())
+            self._closings.add(task)
+            task.add_done_callback(self._closings.discard)
+
+
+_EXPECTED = (TarnError, InferenceServerException)

@@ -1,0 +1,405 @@
+"""The client for threads: tritonclient's HTTP API over a whole fleet."""
+
+import os
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tritonclient.http import InferenceServerClient, InferResult
+from tritonclient.utils import InferenceServerException
+
+from tarn.client.course import Course
+from tarn.client.failing import lost_sequence, raise_if_error, several, single
+from tarn.client.fleet import Fleet, Slot
+from tarn.client.options import Options
+from tarn.client.requests import Prepared, inference, plain
+from tarn.client.sequences import Sequences
+from tarn.client.statistics import summed
+from tarn.client.targets import Target
+from tarn.client.views import Following, Source
+from tarn.client.wire import Answer, Connection, WireError
+from tarn.clock import SystemClock
+from tarn.errors import RefusedError, TarnError, TimedOutError
+
+__all__ = ["HttpClient", "PendingInference", "SingleClient"]
+
+T = TypeVar("T")
+
+MOST_THREADS = 64
+"""Of ``async_infer`` and of what is asked of every instance."""
+
+
+class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
+    """tritonclient's methods, over a transport of ours."""
+
+    def __init__(self) -> None:
+        # Not its own constructor, which makes the transport that is replaced here.
+        super(InferenceServerClient, self).__init__()
+        self._verbose = False
+
+    def __del__(self) -> None:
+        """Do nothing: what is open has an owner."""
+
+    def _send(self, request: Prepared) -> Answer:
+        raise NotImplementedError
+
+    def _get(self, request_uri: str, headers: Any, query_params: Any) -> Answer:
+        return self._send(plain("GET", request_uri, b"", self._own(headers), query_params))
+
+    def _post(self, request_uri: str, request_body: Any, headers: Any, query_params: Any) -> Answer:
+        return self._send(
+            plain("POST", request_uri, request_body, self._own(headers), query_params)
+        )
+
+    def _own(self, headers: Any) -> Any:
+        """Return *headers* after the plugin that the caller registered, if any, saw them."""
+        if self.plugin() is None:
+            return headers
+        request = _Headers(dict(headers or {}))
+        self._call_plugin(request)
+        return request.headers
+
+
+class _Headers:
+    """What tritonclient's plugins change."""
+
+    def __init__(self, headers: dict[str, object]) -> None:
+        self.headers = headers
+
+
+class SingleClient(_Spoken):
+    """tritonclient's client of exactly one instance: nothing is balanced, nothing repeated."""
+
+    def __init__(self, slot: Slot, fleet: Fleet, connect: Callable[[Target], Connection]) -> None:
+        super().__init__()
+        self._slot, self._fleet, self._connect = slot, fleet, connect
+
+    @property
+    def target(self) -> Target:
+        """The instance."""
+        return self._slot.target
+
+    def close(self) -> None:
+        """Do nothing: each request has a connection of its own."""
+
+    def infer(self, model_name: str, inputs: list[Any], **named: Any) -> Any:
+        """Infer on this instance; the parameters are tritonclient's."""
+        named["headers"] = self._own(named.get("headers"))
+        answer = self._send(inference(model_name, inputs, **named))
+        raise_if_error(answer)
+        return InferResult(answer, verbose=False)
+
+    def _send(self, request: Prepared) -> Answer:
+        self._fleet.take_this(self._slot)
+        try:
+            with self._connect(self.target) as connection:
+                return connection.ask(request.head(self.target), request.body)
+        except WireError as error:
+            raise single(self.target, error) from error
+        finally:
+            self._fleet.give_back(self._slot, None, answered=False)
+
+
+class PendingInference:
+    """What `HttpClient.async_infer` returns: tritonclient's ``InferAsyncRequest``."""
+
+    def __init__(self, future: "Future[Any]") -> None:
+        self._future = future
+
+    def get_result(self, block: bool = True, timeout: float | None = None) -> Any:  # noqa: FBT001, FBT002
+        """Return the result.
+
+        Raises:
+            TimedOutError: There is none after *timeout* seconds (without *block*: now).
+        """
+        try:
+            return self._future.result(timeout if block else 0)
+        except FutureTimeoutError as error:
+            if self._future.done():
+                raise
+            raise TimedOutError("the inference has no result yet") from error
+
+
+class HttpClient(_Spoken):
+    """tritonclient's HTTP client for a fleet. Thread-safe, `close` included.
+
+    Each request goes to the less busy of two instances. What is asked of a server rather than of a
+    model has the meaning that it has for a fleet: see each method.
+
+    Args:
+        targets: The instances, when no master says them.
+        source: Finds the master that says them.
+        options: How patient it is.
+
+    Raises:
+        TarnError: There is a source, and no master answers there, or not to this user.
+    """
+
+    def __init__(
+        self,
+        targets: Iterable[Target] = (),
+        source: Source | None = None,
+        options: Options | None = None,
+    ) -> None:
+        super().__init__()
+        self._options, self._clock = options or Options(), SystemClock()
+        self._tls = self._options.tls
+        self._fleet = Fleet(self._clock)
+        self._fleet.obey(targets)
+        self._sequences = Sequences()
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._closed, self._pid = False, os.getpid()
+        self._following: Following | None = None
+        if source is not None:
+            self._following = Following(source, self._fleet, self._clock)
+            self._following.look()
+            self._following.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(target.name for target in self.targets)
+        return f"HttpClient({names or 'no instance'})"
+
+    def close(self) -> None:
+        """End its threads and connections; what other threads have in flight ends by itself.
+
+        Idempotent. In a process that was forked off later there is nothing to end.
+        """
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+        if self._following is not None:
+            self._following.close()
+        self._fleet.close()
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The instances that may get a request now."""
+        return tuple(slot.target for slot in self._fleet.slots)
+
+    # --- inference ---
+
+    def infer(self, *given: Any, **named: Any) -> Any:
+        """Infer on one instance, and return tritonclient's ``InferResult``.
+
+        The parameters are those of tritonclient's ``infer``. A refused connection is tried
+        elsewhere. A connection that is cut before the answer is whole is so too, unless the client
+        was made with ``retry_resets=False``: then the inference **may have been executed twice**.
+        Requests of a sequence stay on the instance where it began, and are never repeated.
+
+        Raises:
+            InferenceServerException: Triton answered with an error.
+            UnreachableError: No instance took it; the error names what was tried.
+            TimedOutError: The answer did not come in time.
+        """
+        return self._infer(self._inference(given, named))
+
+    def async_infer(self, *given: Any, **named: Any) -> PendingInference:
+        """Infer as `infer` does, on a thread of this client's own."""
+        request = self._inference(given, named)
+        return PendingInference(self._threads().submit(self._infer, request))
+
+    def _inference(self, given: tuple[Any, ...], named: dict[str, Any]) -> Prepared:
+        if self.plugin() is not None:
+            named["headers"] = self._own(named.get("headers"))
+        return inference(*given, **named)
+
+    def _infer(self, request: Prepared) -> Any:
+        if request.in_sequence:
+            answer = self._in_sequence(request)
+        else:
+            answer, _ = self._balanced(request, repeats=self._options.retry_resets)
+        if answer.status_code != 200:  # noqa: PLR2004 (the only good answer)
+            raise_if_error(answer)
+        return InferResult(answer, self._verbose)
+
+    # --- the fleet as one server ---
+
+    def is_server_live(self, *given: Any, **named: Any) -> bool:
+        """Return whether an instance is live; none in the view is False, at once."""
+        return bool(self.targets) and bool(super().is_server_live(*given, **named))
+
+    def is_server_ready(self, *given: Any, **named: Any) -> bool:
+        """Return whether an instance is ready; none in the view is False, at once."""
+        return bool(self.targets) and bool(super().is_server_ready(*given, **named))
+
+    def is_model_ready(self, *given: Any, **named: Any) -> bool:
+        """Return whether the model is ready on *every* instance: any may get the request."""
+        said = self.each(lambda one: one.is_model_ready(*given, **named))
+        return bool(said) and all(said.values())
+
+    def get_inference_statistics(self, *given: Any, **named: Any) -> Any:
+        """Return the statistics summed over the instances that are in the view now."""
+        said = self.each(lambda one: one.get_inference_statistics(*given, **named))
+        return summed(said.values())
+
+    def load_model(self, *given: Any, **named: Any) -> None:
+        """Load the model on every instance in the view; later ones load what the spec says."""
+        self.each(lambda one: one.load_model(*given, **named))
+
+    def unload_model(self, *given: Any, **named: Any) -> None:
+        """Unload the model on every instance in the view."""
+        self.each(lambda one: one.unload_model(*given, **named))
+
+    def update_trace_settings(self, *given: Any, **named: Any) -> Any:
+        """Change them on every instance in the view; return what one answered."""
+        return _any(self.each(lambda one: one.update_trace_settings(*given, **named)))
+
+    def update_log_settings(self, *given: Any, **named: Any) -> Any:
+        """Change them on every instance in the view; return what one answered."""
+        return _any(self.each(lambda one: one.update_log_settings(*given, **named)))
+
+    def each(self, ask: Callable[[SingleClient], T]) -> Mapping[str, T]:
+        """Call *ask* with a client of every instance in the view, all at once.
+
+        Returns:
+            What it returned, by instance id (by address where no master says one).
+
+        Raises:
+            TarnError: It raised for some; the error names each.
+        """
+        slots, pool = self._fleet.slots, self._threads()
+        asked = {
+            slot.target.instance_id or slot.target.address: pool.submit(
+                ask, SingleClient(slot, self._fleet, self._connect)
+            )
+            for slot in slots
+        }
+        failed, said = {}, {}
+        for name, future in asked.items():
+            try:
+                said[name] = future.result()
+            except (TarnError, InferenceServerException) as error:
+                failed[name] = error
+        if failed:
+            raise several(failed, len(asked))
+        return said
+
+    def _no_shared_memory(self, *_given: Any, **_named: Any) -> Any:
+        """Refuse: the memory would have to be registered with whoever gets the request."""
+        raise RefusedError(
+            "shared memory is between one client and one server, and a fleet has several",
+            next_step="Use tritonclient itself, with the address of one instance",
+        )
+
+    get_system_shared_memory_status = register_system_shared_memory = _no_shared_memory
+    unregister_system_shared_memory = get_cuda_shared_memory_status = _no_shared_memory
+    register_cuda_shared_memory = unregister_cuda_shared_memory = _no_shared_memory
+
+    # --- the way of one request ---
+
+    def _send(self, request: Prepared) -> Answer:
+        # What comes here only reads: what changes something is asked of every instance.
+        return self._balanced(request, repeats=True)[0]
+
+    def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
+        self._check()
+        course = Course(self._fleet, self._clock, self._options, repeats=repeats)
+        while True:
+            slot = course.take()
+            if slot is None:
+                following = self._following
+                self._fleet.wait(course.left_s(following.trouble if following else ""))
+                self._check()
+                continue
+            try:
+                answer = self._at(slot, request)
+            except WireError as error:
+                course.failed(slot, error)
+            else:
+                if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
+                    return answer, slot
+
+    def _at(self, slot: Slot, request: Prepared) -> Answer:
+        """Send *request* to *slot*, where it is counted in flight already."""
+        kept = None
+        answered = False
+        try:
+            connection = self._connection(slot)
+            try:
+                answer = connection.ask(request.head(slot.target), request.body)
+                answered = True
+                if connection.keeps:
+                    kept = connection
+            finally:
+                if kept is None:
+                    connection.close()
+        finally:
+            self._fleet.give_back(slot, kept, answered=answered)
+        return answer
+
+    def _connection(self, slot: Slot) -> Connection:
+        while True:
+            try:
+                connection = slot.idle.pop()
+            except IndexError:
+                return self._connect(slot.target)
+            if isinstance(connection, Connection) and connection.fresh:
+                return connection
+            connection.close()
+
+    def _connect(self, target: Target) -> Connection:
+        if target.tls and self._tls is None:
+            self._tls = ssl.create_default_context()
+        limits = self._options.connect_within_s, self._options.answer_within_s
+        return Connection(target, *limits, self._tls)
+
+    def _in_sequence(self, request: Prepared) -> Answer:
+        """Send to where the sequence lives; only its first request may choose, or be refused."""
+        home = None if request.starts else self._sequences.home(request.sequence)
+        if home is None:
+            answer, home = self._balanced(request, repeats=False)
+            if not request.ends:
+                self._sequences.settle(request.sequence, home)
+            return answer
+        self._check()
+        self._fleet.take_this(home)
+        try:
+            answer = self._at(home, request)
+        except WireError as error:
+            self._sequences.forget(request.sequence)
+            raise lost_sequence(request.sequence, home.target, error) from error
+        if request.ends:
+            self._sequences.forget(request.sequence)
+        return answer
+
+    # --- itself ---
+
+    def _check(self) -> None:
+        if self._closed:
+            raise RefusedError("the client is closed")
+        if os.getpid() != self._pid:
+            raise RefusedError(
+                f"the client was made by process {self._pid}, and this is {os.getpid()}",
+                next_step="Make a client in each process, after the fork",
+            )
+
+    def _threads(self) -> ThreadPoolExecutor:
+        self._check()
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarn-client")
+            return self._pool
+
+
+def _any(said: Mapping[str, T]) -> T | None:
+    return next(iter(said.values()), None)

@@ -1,0 +1,136 @@
+"""What becomes of one call: where it was tried, what failed, and whether it may go on."""
+
+from tarn.client.fleet import Fleet, Slot
+from tarn.client.options import Options
+from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
+from tarn.errors import TimedOutError, UnreachableError
+from tarn.interfaces import Clock
+
+__all__ = ["Course"]
+
+MOST_REPEATS = 2
+"""A request that kills whoever executes it takes no more than three instances with it."""
+MOST_TOLD = 5
+
+
+class Course:
+    """The way of one call through the fleet.
+
+    A refused connection is always tried elsewhere, until `Options.wait_s` is over. A connection
+    that was cut is so only where the call may be repeated, and at most twice. An answer 503 means
+    that the instance did not take the request; one other is asked.
+    """
+
+    __slots__ = (
+        "_clock", "_end_s", "_fleet", "_options", "_repeats", "_tells", "_told", "_tried", "busy",
+    )  # fmt: skip
+
+    def __init__(self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool) -> None:
+        self._fleet, self._clock, self._options = fleet, clock, options
+        self._end_s: float | None = None
+        self._repeats = MOST_REPEATS if repeats else 0
+        self._tried: set[Slot] = set()
+        self._told: list[str] = []
+        self._tells = 0
+        self.busy = False
+
+    def take(self) -> Slot | None:
+        """Return where to send it now; None: wait `left_s`, then ask again."""
+        return self._fleet.take(self._tried)
+
+    def left_s(self, trouble: str = "") -> float:
+        """Return how long it may still be waited for an instance.
+
+        Args:
+            trouble: Why the view may be old.
+
+        Raises:
+            UnreachableError: No longer at all; the error names what was tried.
+        """
+        now_s = self._clock.now_s()
+        if self._end_s is None:
+            self._end_s = now_s + self._options.wait_s
+        if now_s >= self._end_s:
+            raise self._gave_up(trouble)
+        return self._end_s - now_s
+
+    def failed(self, slot: Slot, error: WireError) -> None:
+        """Return when the request may be sent again.
+
+        Raises:
+            UnreachableError: Not once more; the error names what was tried.
+            TimedOutError: The answer did not come in time.
+        """
+        match error:
+            case NotConnectedError():
+                self.refused(slot, error)
+            case CutError():
+                self.cut(slot, error)
+            case LateError():
+                raise self.late(slot, error) from error
+            case _:
+                raise UnreachableError(str(error), where=slot.target.name) from error
+
+    def refused(self, slot: Slot, why: object) -> None:
+        """Note that nothing was sent: another one may be asked; *slot* is left alone a while.
+
+        Raises:
+            UnreachableError: The time to wait is over (none at all: when none is left to ask).
+        """
+        self._note(slot, why)
+        self._fleet.eject(slot)
+        if self._options.wait_s > 0:
+            self.left_s()
+
+    def cut(self, slot: Slot, why: object) -> None:
+        """Note that it may have been executed.
+
+        Raises:
+            UnreachableError: It may not be repeated, or not once more.
+        """
+        self._note(slot, why)
+        self._fleet.cut(slot)
+        if self._repeats == 0:
+            raise UnreachableError(
+                f"the connection was cut before the answer was whole ({why}), so the request "
+                f"may have been executed{self._before()}",
+                where=slot.target.name,
+                next_step="Ask again if that does no harm",
+            )
+        self._repeats -= 1
+
+    def late(self, slot: Slot, why: object) -> TimedOutError:
+        """Return the error of a request whose answer did not come in time."""
+        return TimedOutError(
+            f"{why}; the request may still be executed{self._before()}",
+            where=slot.target.name,
+            next_step="Raise answer_within_s if answers may take this long",
+        )
+
+    def elsewhere(self, slot: Slot) -> bool:
+        """Return whether a request that *slot* was too busy for is asked of one other."""
+        if self.busy or len(self._fleet.slots) == 1:
+            return False
+        self.busy = True
+        self._tried.add(slot)
+        return True
+
+    def _note(self, slot: Slot, why: object) -> None:
+        self._tried.add(slot)
+        self._tells += 1
+        self._told = [*self._told[-MOST_TOLD + 1 :], f"{slot.target.name}: {why}"]
+
+    def _before(self) -> str:
+        return f"; before that: {'; '.join(self._told[:-1])}" if self._told[:-1] else ""
+
+    def _gave_up(self, trouble: str) -> UnreachableError:
+        waited = f"within {self._options.wait_s:g} s"
+        if self._told:
+            more = f" and {self._tells - len(self._told)} more" * (self._tells > len(self._told))
+            found = f"no instance took the request {waited} (tried {'; '.join(self._told)}{more})"
+        elif self._fleet.slots:
+            found = f"every instance refused connections, and none accepted one {waited}"
+        else:
+            found = f"no instance was ready {waited}"
+        found += f". The master does not answer: {trouble}" if trouble else ""
+        return UnreachableError(found, next_step="`tarn status` and `tarn why` say more")

@@ -1,0 +1,59 @@
+"""The errors of a client, in one place for threads and for asyncio."""
+
+import json
+from collections.abc import Mapping
+
+from tritonclient.utils import InferenceServerException
+
+from tarn.client.targets import Target
+from tarn.client.wire import Answer, LateError, WireError
+from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
+
+__all__ = ["lost_sequence", "raise_if_error", "several", "single"]
+
+OK = 200
+
+
+def raise_if_error(answer: Answer) -> None:
+    """Raise what tritonclient raises, when Triton answered with an error."""
+    if answer.status_code == OK:
+        return
+    status, text = str(answer.status_code), answer.body.decode("utf-8", "replace")
+    try:
+        said = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        raise InferenceServerException(
+            msg=f"the answer {status} has no error in it: {text[:200]}",
+            status=status,
+            debug_details=text,
+        ) from None
+    raise InferenceServerException(msg=said, status=status)
+
+
+def single(target: Target, error: WireError) -> TarnError:
+    """Return the error of a request that was for *target* alone."""
+    kind = TimedOutError if isinstance(error, LateError) else UnreachableError
+    return kind(str(error), where=target.name)
+
+
+def lost_sequence(sequence: object, target: Target, error: WireError) -> TarnError:
+    """Return the error of a sequence whose instance did not answer; it has to begin again."""
+    if isinstance(error, LateError):
+        return single(target, error)
+    why = str(error)
+    return UnreachableError(
+        f"sequence {sequence!r} lived there, and its state is lost ({why})",
+        where=target.name,
+        next_step="Begin the sequence again, with sequence_start=True",
+    )
+
+
+def several(failed: Mapping[str, Exception], of: int) -> TarnError:
+    """Return one error for those of several instances that failed."""
+    each = "; ".join(f"{name}: {error}" for name, error in failed.items())
+    kind = (
+        UnreachableError
+        if all(isinstance(error, TarnError) for error in failed.values())
+        else RefusedError
+    )
+    return kind(f"{len(failed)} of {of} instances did not do it: {each}")

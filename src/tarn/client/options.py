@@ -1,0 +1,28 @@
+"""How patient a client is."""
+
+import ssl
+
+import attrs
+
+__all__ = ["Options"]
+
+
+def _positive(_self: object, attribute: "attrs.Attribute[float]", value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{attribute.name} = {value} is not above 0")
+
+
+@attrs.frozen
+class Options:
+    """What a client's caller may choose; every time is in seconds."""
+
+    wait_s: float = attrs.field(default=30.0, validator=attrs.validators.ge(0))
+    """For an instance to become ready, or to be reached, before a call gives up."""
+    connect_within_s: float = attrs.field(default=2.0, validator=_positive)
+    """For one connection; a host that lost its power answers nothing at all."""
+    answer_within_s: float = attrs.field(default=60.0, validator=_positive)
+    """Without a byte of the answer for so long, a call ends; tritonclient's default."""
+    retry_resets: bool = True
+    """Whether an inference that was cut is sent again; it may then be executed twice."""
+    tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)
+    """For addresses with https; None: the system's certificates."""
