@@ -32,7 +32,7 @@ CONFIG = "config.pbtxt"
 
 
 def printable(text: str) -> str:
-    """Return *text* with everything that is no visible character escaped, as ``\\x..``."""
+    """Return *text* with everything that is no visible character escaped by a backslash."""
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
@@ -305,7 +305,7 @@ class LintFinding:
 
     @property
     def level(self) -> Severity:
-        """``alert`` keeps Triton from serving what was meant, ``warning`` may, ``info`` is a note."""
+        """``alert``: Triton will not serve what was meant; ``warning``: it may not; else a note."""
         code = CODES.get(self.code)
         return self.severity or (code.severity if code else Severity.WARNING)
 

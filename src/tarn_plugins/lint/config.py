@@ -19,7 +19,9 @@ from tarn.triton.lint import BACKENDS, backend_of
 
 __all__ = ["check"]
 
-_NEAR = re.compile(r"config\.(pbtxt|pbtext|pbtx|prototxt|textproto|txt|pb)(\.txt|\.bak)?", re.I)
+_NEAR = re.compile(
+    r"config\.(pbtxt|pbtext|pbtx|prototxt|textproto|txt|pb)(\.txt|\.bak)?", re.IGNORECASE
+)
 
 
 def check(repository: Repository) -> Iterator[LintFinding]:

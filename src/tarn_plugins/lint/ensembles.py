@@ -99,13 +99,12 @@ def _flow(config: Config, root: Node, steps: tuple[Node, ...]) -> Iterator[LintF
     """Yield tensors that nobody makes, that are made twice, and those that nobody uses."""
     made = {tensor.text("name"): tensor for tensor in root.all("input")}
     own_inputs = dict(made)
-    for step in steps:
-        for entry in step.all("output_map"):
-            tensor = entry.text("value")
-            if tensor in made:
-                found = f"the tensor '{printable(tensor)}' is made twice"
-                yield LintFinding("TARN-2373", config.place(entry.first("value")), found)
-            made[tensor] = entry
+    for entry in (entry for step in steps for entry in step.all("output_map")):
+        target = entry.text("value")
+        if target in made:
+            found = f"the tensor '{printable(target)}' is made twice"
+            yield LintFinding("TARN-2373", config.place(entry.first("value")), found)
+        made[target] = entry
     used = {entry.text("value"): entry for step in steps for entry in step.all("input_map")}
     yield from _unmade(config, used, made)
     for name, tensor in own_inputs.items():
@@ -141,16 +140,21 @@ def _types(
     }
     for step in steps:
         model = repository.model(step.text("model_name"))
-        sides = (("input_map", "input"), ("output_map", "output")) if model else ()
-        for key, side in sides:
-            types = {t.text("name"): t.text("data_type") for t in model.root.all(side)}
-            for entry in step.all(key):
-                kind = types.get(entry.text("key"), "")
-                meant, who = known.setdefault(entry.text("value"), (kind, f"'{model.name}'"))
-                if kind and meant and kind != meant:
-                    tensor = printable(entry.text("value"))
-                    found = f"'{tensor}' is {kind} for '{model.name}', and {meant} for {who}"
-                    yield LintFinding("TARN-2375", config.place(entry.first("value")), found)
+        for entry, kind in _mapped_types(step, model) if model else ():
+            who = f"'{printable(step.text('model_name'))}'"
+            meant, other = known.setdefault(entry.text("value"), (kind, who))
+            if kind and meant and kind != meant:
+                tensor = printable(entry.text("value"))
+                found = f"'{tensor}' is {kind} for {who}, and {meant} for {other}"
+                yield LintFinding("TARN-2375", config.place(entry.first("value")), found)
+
+
+def _mapped_types(step: Node, model: Model) -> Iterator[tuple[Node, str]]:
+    """Yield the entries of a step's maps, each with the data type that its model gives it."""
+    for key, side in (("input_map", "input"), ("output_map", "output")):
+        types = {each.text("name"): each.text("data_type") for each in model.root.all(side)}
+        for entry in step.all(key):
+            yield entry, types.get(entry.text("key"), "")
 
 
 def _circles(
@@ -171,7 +175,8 @@ def _way(
     steps: Mapping[str, tuple[tuple[Node, str], ...]], start: str, goal: str
 ) -> tuple[str, ...]:
     """Return the names from *start* to *goal*; nothing when no way leads there."""
-    pending, seen = [(start,)], {start}
+    pending: list[tuple[str, ...]] = [(start,)]
+    seen = {start}
     while pending:
         way = pending.pop()
         if way[-1] == goal:

@@ -17,7 +17,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if not wanted or not (model.is_readable or model.config is None):
             continue
         served = served_versions(model)
-        if model.config is None and not backend:
+        if not backend:
             yield from _without_backend(model, served)
             continue
         lacking = [v for v in served if not any(model.find(f"{v}/{file}") for file in wanted)]

@@ -58,7 +58,7 @@ def _shared_memory(repository: Repository) -> Iterator[LintFinding]:
         return
     found = (
         f"{len(python)} Python models have {copies} copies: at least {copies * STUB_MB} MB of "
-        f"/dev/shm, {copies * 64} MB before Triton 23.09; a container has 64 MB"
+        f"shared memory, {copies * 64} MB before Triton 23.09; a container has 64 MB"
     )
     step = "Set instance.resources.shm, or serve fewer models with models.serve."
     yield LintFinding("TARN-2353", Place(""), found, next_step=step)

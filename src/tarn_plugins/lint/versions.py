@@ -27,7 +27,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
 
 
 def _wrong(model: Model) -> bool:
-    """Say whether another finding tells of the versions: of a wrong name, or of a model in itself."""
+    """Say whether another finding tells why there is none: a wrong name, a model in itself."""
     names = [entry.name for entry in model.at() if entry.is_directory]
     return model.name in names or any(map(_LIKE.fullmatch, names))
 

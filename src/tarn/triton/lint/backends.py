@@ -24,11 +24,13 @@ class Backend:
     """Triton recognises the file, so that no configuration is needed."""
 
 
+_FOREST = ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl")
+
 BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
         "dali": Backend(("model.dali", "dali.py")),
         "ensemble": Backend(),
-        "fil": Backend(("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl")),
+        "fil": Backend(_FOREST),
         "identity": Backend(),
         "onnxruntime": Backend(("model.onnx",), guessed=True),
         "openvino": Backend(("model.xml", "model.onnx"), guessed=True),

@@ -105,15 +105,17 @@ class _Reader:
     def _list(self, name: _Token, opening: _Token, depth: int) -> list[Node]:
         """Read ``[a, b]``: an element each; an element stands where it is written."""
         found: list[Node] = []
-        while (token := self._next()) is not None:
-            if token.text == "]":
-                return found
+        token = self._next()
+        while token is not None and token.text != "]":
             if found and token.text == ",":
                 token = self._next()
             found.append(self._value(name, token or opening, token, depth, colon=True))
             if self._peek() not in {",", "]", ""}:
                 self._fail(self._next(), "found {}, where ',' or ']' should be")
-        self._fail_unclosed(opening)
+            token = self._next()
+        if token is None:
+            self._fail_unclosed(opening)
+        return found
 
     def _value(
         self, name: _Token, first: _Token, value: _Token | None, depth: int, *, colon: bool
