@@ -1,9 +1,9 @@
 """The repositories under ``tests/lint``: broken ones with what must be found, and good ones.
 
-``expected.toml`` of a case holds ``about``; ``findings`` as ``CODE file:line:column``; ``repaired``:
-what is left after ``--fix``, where anything is repaired; ``unavailable``: the model that a real
-Triton with the Python back end refuses; ``loads``: every model loads in it; and under ``make``
-what git cannot hold.
+``expected.toml`` of a case holds ``about``; ``findings`` as ``CODE file:line:column``;
+``repaired``: what is left after ``--fix``, where anything is repaired; ``unavailable``: the
+model that a real Triton with the Python back end refuses; ``loads``: every model loads in it;
+and under ``make`` what git cannot hold.
 """
 
 import os
@@ -51,7 +51,7 @@ class Case:
 
 
 def raw(name: str) -> str:
-    """Turn ``\\xe9`` of an expectation into the byte of a file's name."""
+    r"""Turn ``\xe9`` of an expectation into the byte of a file's name."""
     return os.fsdecode(name.encode("ascii").decode("unicode_escape").encode("latin-1"))
 
 

@@ -97,8 +97,11 @@ def _line(where: str, finding: LintFinding) -> str:
 def _summary(report: Report) -> str:
     """Return how many models were looked at, and how many findings of each level there are."""
     levels = [_LEVELS[finding.level] for finding in report.findings]
-    counts = [f"{levels.count(name)} {name}s" for name in _LEVELS.values() if name in levels]
+    counts = [_count(levels.count(name), name) for name in _LEVELS.values() if name in levels]
     fixable = sum(finding.repair is not None for finding in report.findings)
     hint = f"; --fix repairs {fixable}" if fixable and not report.repaired else ""
-    models = f"{report.models} model{'' if report.models == 1 else 's'}"
-    return f"{models}: {', '.join(counts) or 'nothing to say'}{hint}"
+    return f"{_count(report.models, 'model')}: {', '.join(counts) or 'nothing to say'}{hint}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -97,23 +97,36 @@ def _unfed(config: Config, step: Node, model: Model, given: set[str]) -> Iterato
 
 def _flow(config: Config, root: Node, steps: tuple[Node, ...]) -> Iterator[LintFinding]:
     """Yield tensors that nobody makes, that are made twice, and those that nobody uses."""
-    made = {tensor.text("name"): tensor for tensor in root.all("input")}
-    own_inputs = dict(made)
+    given = {tensor.text("name"): tensor for tensor in root.all("input")}
+    made: dict[str, Node] = {}
     for entry in (entry for step in steps for entry in step.all("output_map")):
-        target = entry.text("value")
-        if target in made:
-            found = f"the tensor '{printable(target)}' is made twice"
+        name = entry.text("value")
+        if name in given or name in made:
+            found = f"the tensor '{printable(name)}' is made twice"
             yield LintFinding("TARN-2373", config.place(entry.first("value")), found)
-        made[target] = entry
+        made[name] = entry
     used = {entry.text("value"): entry for step in steps for entry in step.all("input_map")}
-    yield from _unmade(config, used, made)
-    for name, tensor in own_inputs.items():
-        if name and name not in used:
-            found = f"the input '{printable(name)}' of the ensemble goes to no step"
+    yield from _unmade(config, used, {**given, **made})
+    yield from _ends(config, root, used, made)
+
+
+def _ends(
+    config: Config, root: Node, used: Mapping[str, Node], made: Mapping[str, Node]
+) -> Iterator[LintFinding]:
+    """Yield inputs and tensors that go nowhere, and outputs that come from nowhere."""
+    outputs = {tensor.text("name"): tensor for tensor in root.all("output")}
+    for tensor in root.all("input"):
+        if tensor.text("name") not in used:
+            found = f"the input '{printable(tensor.text('name'))}' of the ensemble goes to no step"
             yield LintFinding("TARN-2373", config.place(tensor), found)
-    for tensor in root.all("output"):
-        name = tensor.text("name")
-        if name and name not in made:
+    for name, entry in made.items():
+        if name not in used and name not in outputs:
+            found = f"the tensor '{printable(name)}' goes nowhere"
+            step = "Remove it from the output_map, or use it."
+            place = config.place(entry.first("value"))
+            yield LintFinding("TARN-2373", place, found, next_step=step)
+    for name, tensor in outputs.items():
+        if name not in made:
             found = f"the output '{printable(name)}' of the ensemble is made by no step"
             yield LintFinding("TARN-2373", config.place(tensor), found)
 
