@@ -64,7 +64,8 @@ def hooks() -> str:
 def cli() -> str:
     """Return the help of every verb."""
     root = importlib.import_module("tarn.cli.verbs").root
-    return "\n".join(_commands(root, click.Context(root, info_name="tarn"))).rstrip()
+    context = click.Context(root, info_name="tarn", terminal_width=80, **root.context_settings)
+    return "\n".join(_commands(root, context)).rstrip()
 
 
 PAGES: dict[str, Callable[[], str]] = {"codes": codes, "config": config, "hooks": hooks}
