@@ -19,6 +19,7 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 @click.argument("repository", metavar="PATH|URI", required=False)
 @click.option("--fix", is_flag=True, help="Repair what is beyond doubt, and print the diff.")
 @click.option("--strict", is_flag=True, help="Warnings matter too.")
+@click.option("--ignore", metavar="CODE", multiple=True, help="Say nothing of it; may be repeated.")
 @click.option("--rules", is_flag=True, help="List the rules, and look at nothing.")
 @form_option
 @pass_around
@@ -28,6 +29,7 @@ def command(  # noqa: PLR0913 (one for each option)
     repository: str | None,
     fix: bool,
     strict: bool,
+    ignore: tuple[str, ...],
     rules: bool,
     form: str,
 ) -> int:
@@ -43,7 +45,7 @@ def command(  # noqa: PLR0913 (one for each option)
         raise click.UsageError("name the repository: tarn lint PATH|URI")
     talk = Talk()
     try:
-        report = examine(repository, around, talk, repair=fix)
+        report = examine(repository, around, talk, repair=fix, ignore=ignore)
     finally:
         talk.done()
     emit(_plain(report), form, lambda: _text(report))

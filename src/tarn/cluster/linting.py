@@ -1,6 +1,6 @@
 """What `tarn lint` does: stage, look, ask the rules, repair."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,7 +9,6 @@ import attrs
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain.lint import LintFinding, Repository
 from tarn.errors import ConfigError, RepositoryError
-from tarn.hookspecs import LintRule
 from tarn.interfaces import Progress
 from tarn.triton import lint
 
@@ -33,11 +32,17 @@ class Report:
 
 
 def examine(
-    target: str, surroundings: Surroundings, hear: Callable[[Progress], None], *, repair: bool
+    target: str,
+    surroundings: Surroundings,
+    hear: Callable[[Progress], None],
+    *,
+    repair: bool,
+    ignore: Collection[str] = (),
 ) -> Report:
     """Return what every rule finds in the repository at *target*, a path or a URI.
 
-    A URI is staged as `up` does, and its copy is looked at; only a path is repaired.
+    A URI is staged as `up` does, and its copy is looked at; only a path is repaired. Findings
+    whose code is in *ignore* are neither said nor repaired.
 
     Raises:
         ConfigError: A repair was asked for what a URI names.
@@ -54,33 +59,43 @@ def examine(
     path, where = _staged(target, surroundings, hear)
     schema = lint.load()
 
-    def look() -> Repository:
-        return _looked(path, where, schema)
+    def look() -> _Look:
+        seen = _looked(path, where, schema)
+        found = lint.findings(seen, rules)
+        return _Look(seen, tuple(one for one in found if one.code not in ignore))
 
     if repair:
-        return _repaired(path, look, rules)
-    seen = look()
-    return Report(seen.where, len(seen.models), lint.findings(seen, rules))
+        return _repaired(path, look)
+    return _report(look())
 
 
-def _repaired(path: Path, look: Callable[[], Repository], rules: Mapping[str, LintRule]) -> Report:
+@attrs.frozen
+class _Look:
+    repository: Repository
+    findings: tuple[LintFinding, ...]
+
+
+def _report(seen: _Look, done: Sequence[str] = ()) -> Report:
+    repository = seen.repository
+    return Report(repository.where, len(repository.models), seen.findings, tuple(done))
+
+
+def _repaired(path: Path, look: Callable[[], _Look]) -> Report:
     """Repair and look again, until nothing is left that can be repaired."""
     done: list[str] = []
     seen = look()
-    findings = lint.findings(seen, rules)
     for _ in range(MOST_ROUNDS):
-        repairs = lint.gather(findings)
+        repairs = lint.gather(seen.findings)
         if not repairs:
             break
-        texts = {model.config.file: model.config.text for model in seen.models if model.config}
+        models = seen.repository.models
+        texts = {model.config.file: model.config.text for model in models if model.config}
         lines = lint.carry_out(path, repairs, texts)
-        fresh = [line for line in lines if line not in done or not line.startswith("#")]
-        done += fresh
+        done += [line for line in lines if not (line.startswith("#") and line in done)]
         if all(line.startswith("#") for line in lines):
             break
         seen = look()
-        findings = lint.findings(seen, rules)
-    return Report(seen.where, len(seen.models), findings, tuple(done))
+    return _report(seen, done)
 
 
 def _staged(

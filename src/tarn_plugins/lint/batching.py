@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tarn.domain.lint import Config, LintFinding, Node, Repository
+from tarn.triton.lint import backend_of
 
 __all__ = ["check"]
 
@@ -15,7 +16,7 @@ _PREFERRED = (
 
 def check(repository: Repository) -> Iterator[LintFinding]:
     """Yield contradictions of batch sizes and priorities."""
-    for _, config, root in repository.readable():
+    for model, config, root in repository.readable():
         most = root.number("max_batch_size")
         if most < 0:
             found, right = f"max_batch_size = {most}", "Right would be 0 (no batching) or more"
@@ -26,7 +27,8 @@ def check(repository: Repository) -> Iterator[LintFinding]:
             yield from _preferred(config, root.first(*path), path, most)
         dynamic = root.first("dynamic_batching")
         if dynamic is not None:
-            yield from _useless(config, dynamic, most)
+            if root.first("max_batch_size") is not None or backend_of(model) == "python":
+                yield from _useless(config, dynamic, most)  # others may complete it themselves
             yield from _priorities(config, dynamic)
 
 

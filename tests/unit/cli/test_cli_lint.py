@@ -65,6 +65,13 @@ def test_a_warning_matters_only_when_asked(tarn):
     assert tarn("lint", "repo", "--strict")[0] == 1
 
 
+def test_a_code_that_is_ignored_is_neither_said_nor_repaired(tarn):
+    """For what a house means on purpose."""
+    top = model("ocr", 'name: "text"\n')
+    assert tarn("lint", "repo", "--fix", "--ignore", "TARN-2330")[:2] == (0, "")
+    assert (top / "config.pbtxt").read_text().startswith('name: "text"')
+
+
 def test_json_has_every_part_of_a_finding(tarn):
     """For programs; the same exit code."""
     model("ocr", 'name: "text"\n')

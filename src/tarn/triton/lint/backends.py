@@ -81,8 +81,9 @@ def file_of(model: Model, backend: str) -> tuple[str, ...]:
     known = BACKENDS.get(backend)
     if backend == "pytorch" and root.first("runtime") is not None:
         return ()  # the PyTorch 2 platform runs a model.py, and may load what it likes
-    if named and (known is None or known.files):
-        return (named,)
+    by_gpu = tuple(entry.text("value") for entry in root.all("cc_model_filenames"))
+    if (named or by_gpu) and (known is None or known.files):
+        return (named, *by_gpu) if named else by_gpu + (known.files if known else ())
     if root.text("platform") in _OF_PLATFORM:
         return (_OF_PLATFORM[root.text("platform")],)
     return known.files if known else ()

@@ -7,7 +7,7 @@ from tarn.hookspecs import LintRule
 
 __all__ = ["findings"]
 
-_NO_REPOSITORY = frozenset({"TARN-2200", "TARN-2201", "TARN-2202"})
+_NO_REPOSITORY = frozenset({"TARN-2200", "TARN-2201", "TARN-2202", "TARN-2305"})
 
 
 def findings(repository: Repository, rules: Mapping[str, LintRule]) -> tuple[LintFinding, ...]:
