@@ -64,7 +64,7 @@ def hooks() -> str:
 def cli() -> str:
     """Return the help of every verb."""
     root = importlib.import_module("tarn.cli.verbs").root
-    context = click.Context(root, info_name="tarn", **root.context_settings)
+    context = click.Context(root, info_name="tarn", terminal_width=80, **root.context_settings)
     return "\n".join(_commands(root, context)).rstrip()
 
 

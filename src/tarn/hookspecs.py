@@ -18,6 +18,7 @@ import click
 import pluggy
 
 from tarn.domain import ClusterSpec, Decision, Epoch, Event, Instance
+from tarn.domain.lint import LintFinding, Repository
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
@@ -35,7 +36,7 @@ from tarn.interfaces import (
     Storage,
 )
 
-__all__ = ["Factory", "RuntimeFactory", "StorageFactory", "hookimpl", "hookspec"]
+__all__ = ["Factory", "LintRule", "RuntimeFactory", "StorageFactory", "hookimpl", "hookspec"]
 
 hookspec = pluggy.HookspecMarker("tarn")
 hookimpl = pluggy.HookimplMarker("tarn")
@@ -86,6 +87,19 @@ class StorageFactory:
     extra: str = ""
 
 
+@attrs.frozen
+class LintRule:
+    """One rule of `tarn lint`."""
+
+    name: str
+    """In lower case; unique in its plugin."""
+    summary: str
+    """One line: what it finds."""
+    check: Callable[[Repository], Iterable[LintFinding]]
+    """Called once for a repository, in any process; changes nothing, and opens no file but through
+    ``Repository.read``. An exception becomes a finding that names the rule."""
+
+
 @hookspec
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer runtimes, by the name written in ``runtime.use``."""
@@ -131,6 +145,12 @@ def tarn_signals() -> Mapping[str, Factory[Signal]]:
 @hookspec
 def tarn_ceilings() -> Mapping[str, Factory[CeilingSource]]:
     """Offer sources of a farm's ceiling, by the farm's type."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_lint_rules() -> Iterable[LintRule]:
+    """Offer rules for `tarn lint`; every rule of every plugin is asked. Called when it runs."""
     raise NotImplementedError
 
 

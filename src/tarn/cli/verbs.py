@@ -21,6 +21,7 @@ VERBS = {
     "pause": ("tarn.cli.pause", "Stop scaling decisions for a while."),
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
+    "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),

@@ -12,7 +12,7 @@ import pluggy
 
 from tarn.domain import ClusterSpec, Decision, Event, Instance
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
-from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory
+from tarn.hookspecs import Factory, LintRule, RuntimeFactory, StorageFactory
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
@@ -242,6 +242,25 @@ class Plugins:
         """Return every plugin's checks of the surroundings of *spec*."""
         offered = self._manager.hook.tarn_doctor_checks(spec=spec)
         return tuple(check for checks in offered for check in checks)
+
+    def lint_rules(self) -> Mapping[str, LintRule]:
+        """Return every plugin's rules for a model repository, by ``plugin:rule``.
+
+        Raises:
+            PluginError: A plugin failed while offering, or offered two rules of one name.
+        """
+        rules: dict[str, LintRule] = {}
+        for implementation in self._manager.hook.tarn_lint_rules.get_hookimpls():
+            owner, call = implementation.plugin_name, implementation.function
+            try:
+                offered = tuple(cast("Iterable[LintRule]", call()))
+            except Exception as error:
+                found = f"tarn_lint_rules raised {type(error).__name__}: {error}"
+                raise PluginError(owner, found) from error
+            for rule in offered:
+                if rules.setdefault(f"{owner}:{rule.name}", rule) is not rule:
+                    raise PluginError(owner, f"offers two lint rules named '{rule.name}'")
+        return dict(sorted(rules.items()))
 
     # -- announcing; the announcer thread calls these, and counts what they raise
 

@@ -1,0 +1,320 @@
+"""What a model repository holds, and what a lint rule says of it. Pure values.
+
+A rule gets a `Repository` and yields `LintFinding`s. Text of the user's (names of files, values of
+a configuration) may hold anything; `printable` makes it fit for a terminal.
+"""
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+
+import attrs
+
+from tarn.domain.codes import CODES, Severity
+
+__all__ = [
+    "Config",
+    "Edit",
+    "Entry",
+    "Flaw",
+    "Kind",
+    "LintFinding",
+    "Model",
+    "Node",
+    "Place",
+    "Rename",
+    "Repository",
+    "is_version",
+    "printable",
+]
+
+CONFIG = "config.pbtxt"
+
+
+def printable(text: str) -> str:
+    """Return *text* with everything that is no visible character escaped by a backslash."""
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte of a name that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def is_version(name: str) -> bool:
+    """Say whether Triton takes a directory of this name for a version without a doubt."""
+    return name.isascii() and name.isdecimal() and not name.startswith("0")
+
+
+class Kind(enum.Enum):
+    """What an entry of a directory is, once links are followed."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LOST = "a link that leads nowhere"
+    CIRCLE = "a link to a directory that holds it"
+    UNREADABLE = "unreadable"
+    OTHER = "neither a file nor a directory"
+
+
+@attrs.frozen
+class Entry:
+    """One file or directory."""
+
+    path: str
+    """Relative, with ``/``; bytes that are not UTF-8 as surrogates, as Python does."""
+    kind: Kind
+    size: int = 0
+    """Bytes of a file; else 0."""
+    linked: bool = False
+    """It was reached through a link."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> str:
+        """The path above; empty at the top."""
+        return self.path.rpartition("/")[0]
+
+    @property
+    def is_directory(self) -> bool:
+        """Say whether it may hold entries."""
+        return self.kind is Kind.DIRECTORY
+
+
+@attrs.frozen
+class Place:
+    """Where a finding is, as editors and terminals understand it."""
+
+    file: str
+    """Relative to the repository; empty: the repository itself."""
+    line: int | None = None
+    """From 1; None: the whole file or directory."""
+    column: int | None = None
+    """From 1, in characters."""
+
+    def __str__(self) -> str:
+        """Return ``file:line:column``."""
+        known = (str(part) for part in (self.line, self.column) if part is not None)
+        return ":".join((printable(self.file), *known))
+
+
+@attrs.frozen
+class Node:
+    """One field of a ``config.pbtxt``, or one element of a list."""
+
+    name: str
+    line: int
+    column: int
+    start: int
+    """Offset of the field's first character in the text."""
+    end: int
+    """Offset after its last one."""
+    value: str | None = None
+    """A scalar: a string without its quotes, or a word as written; None for a message."""
+    quoted: bool = False
+    fields: tuple["Node", ...] = ()
+
+    def all(self, name: str) -> tuple["Node", ...]:
+        """Return the fields of this name, in the order of the file."""
+        return tuple(field for field in self.fields if field.name == name)
+
+    def first(self, *path: str) -> "Node | None":
+        """Return the first field at *path*, or nothing."""
+        at: Node | None = self
+        for name in path:
+            at = next(iter(at.all(name)), None) if at else None
+        return at
+
+    def text(self, *path: str) -> str:
+        """Return the scalar at *path*; empty where there is none."""
+        found = self.first(*path)
+        return (found.value or "") if found else ""
+
+    def number(self, *path: str, default: int = 0) -> int:
+        """Return the whole number at *path*, or *default* where none is written."""
+        found = self.first(*path)
+        return found.whole(default) if found else default
+
+    def whole(self, default: int = 0) -> int:
+        """Return this scalar as a whole number, in any base that protobuf knows."""
+        written = self.value or ""
+        octal = written.lstrip("-").startswith("0") and written.lstrip("-").isdecimal()
+        try:
+            return int(written, 8 if octal else 0)
+        except ValueError:
+            return default
+
+    def pairs(self, name: str) -> Mapping[str, "Node"]:
+        """Return the entries of a map field by their key; of equal keys the last, as protobuf."""
+        return {entry.text("key"): entry for entry in self.all(name)}
+
+
+@attrs.frozen
+class Flaw:
+    """Why a ``config.pbtxt`` cannot be read."""
+
+    code: str
+    found: str
+    line: int | None = None
+    column: int | None = None
+    right: str = ""
+    next_step: str = ""
+
+
+@attrs.frozen
+class Config:
+    """A ``config.pbtxt``, read."""
+
+    file: str
+    """Relative to the repository."""
+    root: Node | None
+    """None: it has flaws."""
+    flaws: tuple[Flaw, ...] = ()
+    text: str = attrs.field(default="", repr=False)
+
+    def place(self, node: Node | None = None) -> Place:
+        """Return the place of *node*, or of the file."""
+        return Place(self.file, node.line, node.column) if node else Place(self.file)
+
+
+@attrs.frozen(slots=False)
+class Model:
+    """One directory at the top of a repository: Triton takes each for a model."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    """Everything in it, paths relative to the repository, sorted."""
+    config: Config | None = None
+    """None: there is no ``config.pbtxt``."""
+    entry: Entry = attrs.field(default=Entry("", Kind.DIRECTORY))
+    """The directory itself."""
+
+    @property
+    def root(self) -> Node:
+        """The configuration; an empty one where there is none that can be read."""
+        nothing = Node("", 1, 1, 0, 0)
+        return self.config.root or nothing if self.config else nothing
+
+    @property
+    def is_readable(self) -> bool:
+        """Say whether there is a configuration, and it could be read."""
+        return self.config is not None and self.config.root is not None
+
+    @cached_property
+    def inside(self) -> Mapping[str, tuple[Entry, ...]]:
+        """The entries by the directory that holds them, relative to the model (empty: its top)."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.parent[len(self.name) + 1 :], []).append(entry)
+        return {directory: tuple(held) for directory, held in found.items()}
+
+    def at(self, directory: str = "") -> tuple[Entry, ...]:
+        """Return what lies directly in *directory*, which is relative to the model."""
+        return self.inside.get(directory, ())
+
+    def find(self, path: str) -> Entry | None:
+        """Return the entry at *path*, relative to the model."""
+        directory = path.rpartition("/")[0]
+        whole = f"{self.name}/{path}"
+        return next((entry for entry in self.at(directory) if entry.path == whole), None)
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The names of its version directories, in the order of their numbers."""
+        names = [entry.name for entry in self.at() if entry.is_directory]
+        return tuple(sorted(filter(is_version, names), key=int))
+
+    def place(self, *path: str) -> Place:
+        """Return the place of a field of the configuration; of the configuration without one."""
+        if self.config is None:
+            return Place(self.name)
+        return self.config.place(self.root.first(*path))
+
+
+@attrs.frozen(slots=False)
+class Repository:
+    """A model repository as it was found, junk and all."""
+
+    where: str
+    """What the user named: a path, or a URI without credentials."""
+    entries: tuple[Entry, ...]
+    """Sorted; what lies inside junk (``.git``) is not listed."""
+    models: tuple[Model, ...] = ()
+    """Every directory at the top that is not junk, sorted."""
+    complete: bool = True
+    """False: the listing ended early, because there was too much."""
+    gpu_present: bool | None = None
+    """Whether the machine has a GPU; None: unknown."""
+    read: Callable[[str], bytes] = attrs.field(default=lambda _path: b"", eq=False, repr=False)
+    """Read a small file, relative to the repository; a file over 1 MiB, or unreadable: empty."""
+
+    def model(self, name: str) -> Model | None:
+        """Return the model of this name."""
+        return self._by_name.get(name)
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Model]:
+        return {model.name: model for model in self.models}
+
+    def readable(self) -> Iterator[tuple[Model, Config, Node]]:
+        """Yield the models whose configuration could be read, with it and its root."""
+        for model in self.models:
+            if model.config is not None and model.config.root is not None:
+                yield model, model.config, model.config.root
+
+
+@attrs.frozen
+class Edit:
+    """A repair: replace a part of a text file."""
+
+    file: str
+    start: int
+    """Offset in characters of the file's text."""
+    end: int
+    text: str = ""
+
+
+@attrs.frozen
+class Rename:
+    """A repair: give a file another name in its directory, where nothing has it yet."""
+
+    file: str
+    to: str
+    """The new path, relative to the repository."""
+
+
+@attrs.frozen
+class LintFinding:
+    """One thing that a rule found: where, what, what would be right, and what to do."""
+
+    code: str
+    """``TARN-nnnn``, or a plugin's own (``ACME-12``)."""
+    place: Place
+    found: str
+    right: str = ""
+    next_step: str = ""
+    repair: Edit | Rename | None = None
+    """Only where the meaning is beyond doubt: ``--fix`` does it without asking."""
+    severity: Severity | None = None
+    """None: that of the code in the table; a warning for a code that is not there."""
+
+    @property
+    def level(self) -> Severity:
+        """``alert``: Triton will not serve what was meant; ``warning``: it may not; else a note."""
+        code = CODES.get(self.code)
+        return self.severity or (code.severity if code else Severity.WARNING)
+
+    def __str__(self) -> str:
+        """Return it as one line."""
+        return f"{self.place}: {self.sentence}"
+
+    @property
+    def sentence(self) -> str:
+        """What was found, what would be right, and what to do."""
+        parts = (part.rstrip(".") for part in (self.found, self.right, self.next_step) if part)
+        return " ".join(part if part.endswith("?") else f"{part}." for part in parts)

@@ -1,0 +1,114 @@
+"""What Triton's back ends want to find in a version directory.
+
+Source: each back end's README, and ``AutoCompleteBackendFields`` of Triton's core, which guesses
+the back end from the file when neither ``backend`` nor ``platform`` is written.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import attrs
+
+from tarn.domain.lint import Model
+
+__all__ = ["BACKENDS", "PLATFORMS", "Backend", "backend_of", "file_of", "served_versions"]
+
+
+@attrs.frozen
+class Backend:
+    """One back end."""
+
+    files: tuple[str, ...] = ()
+    """The default model file, or directory; several: any of them; empty: none is needed."""
+    guessed: bool = False
+    """Triton recognises the file, so that no configuration is needed."""
+
+
+_FOREST = ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl")
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType(
+    {
+        "dali": Backend(("model.dali", "dali.py")),
+        "ensemble": Backend(),
+        "fil": Backend(_FOREST),
+        "identity": Backend(),
+        "onnxruntime": Backend(("model.onnx",), guessed=True),
+        "openvino": Backend(("model.xml", "model.onnx"), guessed=True),
+        "python": Backend(("model.py",), guessed=True),
+        "pytorch": Backend(("model.pt",), guessed=True),
+        "repeat": Backend(),
+        "square": Backend(),
+        "tensorflow": Backend(("model.savedmodel", "model.graphdef"), guessed=True),
+        "tensorrt": Backend(("model.plan",), guessed=True),
+        "tensorrtllm": Backend(),
+        "vllm": Backend(("model.json",)),
+    }
+)  # fmt: skip
+"""Those of the containers that NVIDIA publishes; anybody may build another."""
+
+PLATFORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "ensemble": "ensemble",
+        "onnxruntime_onnx": "onnxruntime",
+        "openvino": "openvino",
+        "pytorch_libtorch": "pytorch",
+        "tensorflow_graphdef": "tensorflow",
+        "tensorflow_savedmodel": "tensorflow",
+        "tensorrt_plan": "tensorrt",
+    }
+)
+"""The older key ``platform``, and the back end that it means."""
+
+_OF_PLATFORM = {
+    "tensorflow_graphdef": "model.graphdef",
+    "tensorflow_savedmodel": "model.savedmodel",
+}
+
+
+def backend_of(model: Model) -> str:
+    """Return the back end that Triton will take, or nothing where it cannot know."""
+    root = model.root
+    if root.first("ensemble_scheduling") is not None:
+        return "ensemble"
+    written = root.text("backend") or PLATFORMS.get(root.text("platform"), "")
+    return written or _guess(model)
+
+
+def file_of(model: Model, backend: str) -> tuple[str, ...]:
+    """Return the model files of which one must be in each version; empty: none must be."""
+    root = model.root
+    named = root.text("default_model_filename")
+    known = BACKENDS.get(backend)
+    if backend == "pytorch" and root.first("runtime") is not None:
+        return ()  # the PyTorch 2 platform runs a model.py, and may load what it likes
+    by_gpu = tuple(entry.text("value") for entry in root.all("cc_model_filenames"))
+    if (named or by_gpu) and (known is None or known.files):
+        return (named, *by_gpu) if named else by_gpu + (known.files if known else ())
+    if root.text("platform") in _OF_PLATFORM:
+        return (_OF_PLATFORM[root.text("platform")],)
+    return known.files if known else ()
+
+
+def _guess(model: Model) -> str:
+    held = {entry.name for version in model.versions for entry in model.at(version)}
+    for name, backend in BACKENDS.items():
+        if backend.guessed and held & set(backend.files):
+            return name
+    _, dot, ending = model.name.rpartition(".")
+    return ending if dot and not model.is_readable else ""
+
+
+def served_versions(model: Model) -> tuple[str, ...]:
+    """Return the versions that Triton will load: those of ``version_policy``, else the highest."""
+    there = model.versions
+    policy = model.root.first("version_policy")
+    if policy is None:
+        return there[-1:]
+    if policy.first("all") is not None:
+        return there
+    specific = policy.first("specific")
+    if specific is not None:
+        named = {node.value for node in specific.all("versions")}
+        return tuple(version for version in there if version in named)
+    most = policy.number("latest", "num_versions", default=1)
+    return there[-most:] if most > 0 else ()

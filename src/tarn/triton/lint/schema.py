@@ -1,0 +1,163 @@
+"""What may stand in a ``config.pbtxt``: the only home of protobuf's ``ModelConfig``."""
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from tarn.domain.lint import Flaw, Node, printable
+from tarn.errors import ProviderMissingError
+from tarn.triton.lint.nearest import nearest
+from tarn.triton.lint.pbtxt import Broken, read
+
+__all__ = ["Schema", "load"]
+
+_TRUTH = frozenset({"true", "false", "True", "False", "t", "f", "1", "0"})
+_LEAST_MOST = {32: (-(2**31), 2**31 - 1), 64: (-(2**63), 2**63 - 1)}
+
+
+@attrs.frozen
+class Schema:
+    """Protobuf's parser for ``ModelConfig``, and its words for people."""
+
+    _message: Any
+    """The class ``ModelConfig``."""
+    _text_format: Any
+    """The module ``google.protobuf.text_format``."""
+
+    def parse(self, text: str) -> tuple[Node | None, tuple[Flaw, ...]]:
+        """Return the configuration; or nothing, and every flaw of it.
+
+        Protobuf's parser has the last word: what it takes has no flaw.
+        """
+        try:
+            root = read(text)
+        except Broken as broken:
+            return None, (broken.flaw,)
+        try:
+            self._text_format.Parse(text.encode("utf-8", "replace").decode(), self._message())
+        except self._text_format.ParseError as error:
+            flaws = tuple(_flaws(root, self._message.DESCRIPTOR, "the configuration"))
+            return None, flaws or (_foreign(error),)
+        return root, ()
+
+
+def load(import_module: Callable[[str], Any] = importlib.import_module) -> Schema:
+    """Return the schema that the installed tritonclient brings; half a second the first time.
+
+    Raises:
+        ProviderMissingError: Its part for gRPC, which has the messages, is not installed.
+    """
+    try:
+        messages = import_module("tritonclient.grpc.model_config_pb2")
+        text_format = import_module("google.protobuf.text_format")
+    except ImportError as error:
+        raise ProviderMissingError(
+            "lint",
+            f"a config.pbtxt is read with the module {error.name}, not installed here",
+            next_step="pip install 'tarn[local]'",
+        ) from error
+    return Schema(messages.ModelConfig, text_format)
+
+
+def _foreign(error: Any) -> Flaw:
+    """Say it in protobuf's words, when ours do not cover it."""
+    said = printable(str(error).partition(" : ")[2] or str(error))
+    return Flaw("TARN-2322", said, error.GetLine(), error.GetColumn())
+
+
+def _flaws(node: Node, descriptor: Any, inside: str) -> Iterator[Flaw]:
+    """Yield what is wrong in a message and in those below it, in the order of the file."""
+    known = descriptor.fields_by_name
+    seen: dict[str, Node] = {}
+    for field in node.fields:
+        kind = known.get(field.name)
+        if kind is None:
+            yield _unknown(field, known, inside)
+            continue
+        yield from _repeated(field, kind, seen)
+        if kind.message_type is None:
+            yield from _scalar(field, kind)
+        elif field.value is not None:
+            found = f"'{field.name}' is a message, and has the value '{printable(field.value)}'"
+            yield _flaw("TARN-2324", field, found, f"Right would be {field.name} {{ … }}.")
+        else:
+            yield from _flaws(field, kind.message_type, f"'{field.name}'")
+
+
+def _flaw(code: str, at: Node, found: str, right: str = "", next_step: str = "") -> Flaw:
+    return Flaw(code, found, at.line, at.column, right, next_step)
+
+
+def _unknown(field: Node, known: Iterable[str], inside: str) -> Flaw:
+    found = f"{inside} has no field '{printable(field.name)}'"
+    guess = nearest(field.name, known)
+    step = f"Did you mean '{guess}'?" if guess else "Remove it, or see Triton's model_config.proto."
+    return _flaw("TARN-2323", field, found, next_step=step)
+
+
+def _repeated(field: Node, kind: Any, seen: dict[str, Node]) -> Iterator[Flaw]:
+    """Yield a flaw when a field that may be there once, or its alternative, was there before."""
+    if _is_list(kind):
+        return
+    slot = kind.containing_oneof.name if kind.containing_oneof else field.name
+    before = seen.setdefault(slot, field)
+    if before is field:
+        return
+    if before.name == field.name:
+        found = f"'{field.name}' is given twice; the first is in line {before.line}"
+    else:
+        found = f"'{field.name}' excludes '{before.name}' of line {before.line}"
+    yield _flaw("TARN-2325", field, found, next_step="Remove one of the two.")
+
+
+def _is_list(kind: Any) -> bool:
+    """Say whether the field may be repeated, in old and new versions of protobuf."""
+    if hasattr(kind, "is_repeated"):
+        return bool(kind.is_repeated)
+    return bool(kind.label == kind.LABEL_REPEATED)
+
+
+def _scalar(field: Node, kind: Any) -> Iterator[Flaw]:
+    if field.value is None:
+        found, right = f"'{field.name}' is a message here", f"Right would be {field.name}: VALUE."
+        yield _flaw("TARN-2324", field, found, right)
+        return
+    right = _right(field, field.value, kind)
+    if right:
+        mark = '"' if field.quoted else ""
+        found = f"{field.name} = {mark}{printable(field.value)}{mark}"
+        yield _flaw("TARN-2324", field, found, right)
+
+
+def _right(field: Node, value: str, kind: Any) -> str:
+    """Return what would be right instead; nothing when *value* is."""
+    if kind.enum_type is not None:
+        return _right_name(field, value, kind.enum_type.values_by_name)
+    match kind.cpp_type:
+        case kind.CPPTYPE_STRING:
+            return "" if field.quoted else f'Right would be "{printable(value)}", in quotes.'
+        case kind.CPPTYPE_BOOL:
+            fine = not field.quoted and value in _TRUTH
+            return "" if fine else "Right would be true or false."
+        case kind.CPPTYPE_INT32 | kind.CPPTYPE_INT64 | kind.CPPTYPE_UINT32 | kind.CPPTYPE_UINT64:
+            return _right_number(field, kind)
+    return "Right would be a number." if field.quoted else ""
+
+
+def _right_name(field: Node, value: str, names: Iterable[str]) -> str:
+    if not field.quoted and (value in names or value.lstrip("-").isdecimal()):
+        return ""
+    guess = value if value in names else nearest(value, names)
+    return f"Right would be {guess}." if guess else f"Right would be one of {', '.join(names)}."
+
+
+def _right_number(field: Node, kind: Any) -> str:
+    bits = 32 if kind.cpp_type in {kind.CPPTYPE_INT32, kind.CPPTYPE_UINT32} else 64
+    least, most = _LEAST_MOST[bits]
+    if kind.cpp_type in {kind.CPPTYPE_UINT32, kind.CPPTYPE_UINT64}:
+        least, most = 0, most * 2 + 1
+    number = field.whole(default=most + 1)
+    fine = not field.quoted and least <= number <= most
+    return "" if fine else f"Right would be a whole number from {least} to {most}."

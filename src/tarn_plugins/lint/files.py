@@ -1,0 +1,93 @@
+"""The model file, in every version that Triton will load."""
+
+from collections.abc import Iterator, Sequence
+
+from tarn.domain.lint import Entry, Kind, LintFinding, Model, Place, Rename, Repository, is_version
+from tarn.triton.lint import BACKENDS, backend_of, file_of, nearest, served_versions
+from tarn.triton.repository import is_junk
+
+__all__ = ["check"]
+
+
+def check(repository: Repository) -> Iterator[LintFinding]:
+    """Yield what each version lacks."""
+    for model in repository.models:
+        backend = backend_of(model)
+        wanted = file_of(model, backend) if backend else _known()
+        if not wanted or not (model.is_readable or model.config is None):
+            continue
+        served = served_versions(model)
+        if not backend:
+            yield from _without_backend(model, served)
+            continue
+        lacking = [v for v in served if not any(model.find(f"{v}/{file}") for file in wanted)]
+        for version in lacking:
+            yield _lack(model, version, wanted, backend)
+        if lacking or not model.versions:
+            yield from _at_top(model, wanted)
+
+
+def _known() -> tuple[str, ...]:
+    return tuple(file for backend in BACKENDS.values() if backend.guessed for file in backend.files)
+
+
+def _without_backend(model: Model, served: Sequence[str]) -> Iterator[LintFinding]:
+    """No configuration, and no file that tells the back end: look for what was meant."""
+    for version in served:
+        finding = _lack(model, version, _known(), "")
+        if finding.code != "TARN-2318":
+            yield finding
+    if not model.versions:
+        yield from _at_top(model, _known())
+
+
+def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> LintFinding:
+    held = [entry for entry in model.at(version) if not is_junk(entry.name)]
+    place = Place(f"{model.name}/{version}")
+    consequence = ": Triton stays up and is never ready" if backend == "python" else ""
+    if not held:
+        want = f"Put {' or '.join(wanted)} into it" if backend else ""
+        return LintFinding("TARN-2316", place, f"is empty{consequence}", next_step=want)
+    nested = _nested(model, version, wanted)
+    if nested:
+        step = f"Move what is in {nested.path} to {place.file}."
+        found = f"the model lies in it one level deeper, in {nested.name}/"
+        return LintFinding("TARN-2317", place, found, next_step=step)
+    for entry in held:
+        if entry.name.lower() in {file.lower() for file in wanted}:
+            return _case(entry, next(f for f in wanted if f.lower() == entry.name.lower()))
+    names = ", ".join(sorted(entry.name for entry in held)[:5])
+    guess = next((file for file in wanted if nearest(file, [e.name for e in held])), "")
+    found = f"has no {' or '.join(wanted)}, only {names}{consequence}"
+    step = f"Rename it to {guess}" if guess else "Add it"
+    step += ", or name the file in default_model_filename." if backend else "."
+    return LintFinding("TARN-2318", place, found, next_step=step)
+
+
+def _nested(model: Model, version: str, wanted: Sequence[str]) -> Entry | None:
+    """Return a numbered directory, or one named as the model, that has what is wanted."""
+    for entry in model.at(version):
+        likely = is_version(entry.name) or entry.name == model.name
+        inside = f"{version}/{entry.name}"
+        if entry.is_directory and likely and any(model.find(f"{inside}/{f}") for f in wanted):
+            return entry
+    return None
+
+
+def _case(entry: Entry, right: str) -> LintFinding:
+    return LintFinding(
+        "TARN-2319",
+        Place(entry.path),
+        f"'{entry.name}' differs from '{right}' in case",
+        f"Right would be {right}",
+        "`tarn lint --fix` renames it.",
+        Rename(entry.path, f"{entry.parent}/{right}"),
+    )
+
+
+def _at_top(model: Model, wanted: Sequence[str]) -> Iterator[LintFinding]:
+    for entry in model.at():
+        if entry.name in wanted and entry.kind in {Kind.FILE, Kind.DIRECTORY}:
+            found = "lies beside the versions, where Triton does not look"
+            step = f"Move it to {model.name}/1/{entry.name}."
+            yield LintFinding("TARN-2313", Place(entry.path), found, next_step=step)

@@ -1,0 +1,66 @@
+"""Names: of models, and in their configurations."""
+
+import re
+from collections.abc import Iterator
+
+from tarn.domain.lint import Config, Edit, LintFinding, Node, Place, Repository, printable
+
+__all__ = ["check"]
+
+LONGEST = 128
+"""Characters; beyond it paths in shared memory, metrics and logs are cut."""
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_ODD_FILE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def check(repository: Repository) -> Iterator[LintFinding]:
+    """Yield what is wrong with names."""
+    for model in repository.models:
+        yield from _directory(model.name)
+        for entry in model.entries:
+            if _ODD_FILE.search(entry.name):
+                found = "has bytes in its name that are no UTF-8 text, or control characters"
+                yield LintFinding("TARN-2331", Place(entry.path), found, next_step="Rename it.")
+    for model, config, root in repository.readable():
+        yield from _written(model.name, config, root)
+
+
+def _directory(name: str) -> Iterator[LintFinding]:
+    place = Place(name)
+    step = "Rename the directory; clients then ask for the new name."
+    if _ODD_FILE.search(name):
+        found = "has bytes in its name that are no UTF-8 text, or control characters"
+        yield LintFinding("TARN-2331", place, found, next_step=step)
+    elif len(name) > LONGEST:
+        found = f"has a name of {len(name)} characters"
+        yield LintFinding("TARN-2332", place, found, f"Right would be at most {LONGEST}", step)
+    elif not _PLAIN.fullmatch(name):
+        found = f"clients cannot ask for '{printable(name)}' over HTTP: Triton reads no escapes"
+        right = "Right would be letters, digits, '_', '-' and '.', a letter or digit first"
+        yield LintFinding("TARN-2333", place, found, right, step)
+
+
+def _written(name: str, config: Config, root: Node) -> Iterator[LintFinding]:
+    written = root.first("name")
+    if written is None or written.value in {name, ""}:
+        return
+    yield LintFinding(
+        "TARN-2330",
+        config.place(written),
+        f"name = '{printable(written.value or '')}', and the directory is '{printable(name)}'",
+        "Right would be the same name, or none: Triton takes the directory's",
+        "`tarn lint --fix` removes the line.",
+        Edit(config.file, *_span(config.text, written)),
+    )
+
+
+def _span(text: str, node: Node) -> tuple[int, int]:
+    """Return the whole line where nothing else stands on it, else the field and its separator."""
+    begin = text.rfind("\n", 0, node.start) + 1
+    newline = text.find("\n", node.end)
+    end = len(text) if newline < 0 else newline + 1
+    alone = not text[begin : node.start].strip("\ufeff \t")
+    if alone and not text[node.end : end].strip(" \t\r\n,;"):
+        return begin + text[begin:].startswith("\ufeff"), end
+    rest = re.compile(r"[ \t]*[,;]?[ \t]*").match(text, node.end)
+    return node.start, rest.end() if rest else node.end
