@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from tritonclient.http import InferenceServerClient, InferInput
@@ -27,7 +28,7 @@ class Load:
         self._over = threading.Event()
         self._clients = [threading.Thread(target=self._ask, args=(n,)) for n in range(CLIENTS)]
 
-    def __enter__(self) -> "Load":
+    def __enter__(self) -> Self:
         """Begin."""
         for client in self._clients:
             client.start()
