@@ -21,6 +21,7 @@ VERBS = {
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
+    "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }
 """Verb to (module, one line); the module's ``command`` is the click command."""
