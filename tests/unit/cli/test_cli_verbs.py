@@ -99,10 +99,10 @@ def test_up_takes_the_options_of_the_java_tarn(tarn, fleet):
         "--set", "triton.args={log-verbose: 1}",
     )  # fmt: skip
     assert code == 0, err
-    spec = json.loads(out)
+    spec = json.loads(out)["spec"]
     assert (spec["replicas"]["min"], spec["replicas"]["max"]) == (2, 7)
     assert spec["triton"]["args"] == {"log-verbose": 1}
-    assert fleet.asked == []
+    assert fleet.verbs() == ["plan", "check"]
 
 
 def test_up_names_every_configuration_error_at_once(tarn, fleet):
