@@ -147,3 +147,13 @@ def test_the_verb_takes_one_text_or_the_words() -> None:
     assert re.search(r"^  http_port: 9$", whole.stdout, re.MULTILINE)
     assert "max: 3" in whole.stdout
     assert "COMMAND" in CliRunner().invoke(verb, ["--help"]).stdout
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    """The command of the how-to, and its YAML."""
+    page = (Path(__file__).parents[2] / "docs/how-to/move-from-the-java-tarn.md").read_text("utf-8")
+    command = re.search(r"\$ tarn compat '(.*?)' > tarn.yaml", page, re.DOTALL)
+    shown = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert command is not None
+    assert shown is not None
+    assert printed(command[1]) == (False, shown[1])

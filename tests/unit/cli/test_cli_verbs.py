@@ -295,6 +295,15 @@ def test_plugins_lists_what_is_offered(tarn):
     assert ["runtime", "fake"] in [row[:2] for row in rows]
 
 
+def test_plugins_shows_one_of_them_and_knows_no_others(tarn):
+    """By its name or its plugin's; a slip gets a hint."""
+    (row,) = json.loads(tarn("plugins", "fake", "-o", "json")[1])[:1]
+    assert (row["kind"], row["options"]) == ("runtime", [])
+    code, _, err = tarn("plugins", "fixd")
+    assert code == 3
+    assert "Did you mean 'fixed'?" in err
+
+
 def test_config_explain_names_the_origin_of_each_value(tarn, fleet):
     """File and line, option, environment, or default."""
     fleet.environ["MAX_CONTAINERS"] = "6"
