@@ -20,7 +20,7 @@ def test_sigterm_ends_the_master_and_not_the_fleet(house: House) -> None:
         began_s = time.monotonic()
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         until(lambda: not Path(f"/proc/{old['pid']}").exists(), 5, "the master's end")
-        assert time.monotonic() - began_s < 1.0  # 0.2 s on a machine with nothing else to do
+        assert time.monotonic() - began_s < 2.0  # 0.2 s on a machine with nothing else to do
     finally:
         os.close(descriptor)
     until(lambda: house.ref("w")["pid"] != old["pid"], 20, "the next master")

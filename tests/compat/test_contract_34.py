@@ -2,6 +2,7 @@
 
 import os
 import signal
+import statistics
 import time
 
 import httpx
@@ -19,11 +20,14 @@ def test_instances_that_hang_make_no_page_wait(house: House) -> None:
     for pid in house.tritons("w"):
         os.kill(pid, signal.SIGSTOP)
     with httpx.Client(base_url=url, headers={"X-TARN-Token": token}, trust_env=False) as web:
-        slowest_s = dict.fromkeys(("/health", "/metrics", "/instances"), 0.0)
+        taken_s: dict[str, list[float]] = {"/health": [], "/metrics": [], "/instances": []}
         end_s = time.monotonic() + 2.0
         while time.monotonic() < end_s:
-            for page in slowest_s:
+            for page, all_s in taken_s.items():
                 began_s = time.monotonic()
                 web.get(page)
-                slowest_s[page] = max(slowest_s[page], time.monotonic() - began_s)
-    assert max(slowest_s.values()) < 0.2, slowest_s
+                all_s.append(time.monotonic() - began_s)
+    typical_s = {page: statistics.median(all_s) for page, all_s in taken_s.items()}
+    assert typical_s["/health"] < 0.05
+    assert max(typical_s.values()) < 0.2
+    assert max(map(max, taken_s.values())) < 1.5  # one scrape's time-out alone is longer
