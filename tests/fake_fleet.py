@@ -13,7 +13,14 @@ from tarn.domain import ClusterSpec, Endpoint, Epoch
 from tarn.errors import RefusedError, TarnError, UnreachableError
 from tarn.follow import Message
 from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory, hookimpl
-from tarn.interfaces import ClientContext, ClusterRef, Finding, RuntimeCapabilities, Staged
+from tarn.interfaces import (
+    ClientContext,
+    ClusterRef,
+    Finding,
+    LaunchPlan,
+    RuntimeCapabilities,
+    Staged,
+)
 
 API_TOKEN = "s3cret-api-token-that-nobody-may-see"
 URL = "http://127.0.0.1:40001"
@@ -221,6 +228,11 @@ class FakeFleet:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         self.asked.append(("check", spec.name))
         return self.findings
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        self.asked.append(("plan", spec.name))
+        command = ("tritonserver", f"--model-repository={staged.location}", "--http-port=free")
+        return LaunchPlan((command,), dict(spec.triton.env), {"cluster": str(self.directory)})
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         if self.faster is not None:

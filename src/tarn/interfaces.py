@@ -32,6 +32,7 @@ __all__ = [
     "Deployer",
     "Discovery",
     "Finding",
+    "LaunchPlan",
     "MasterContext",
     "Paths",
     "Progress",
@@ -137,6 +138,19 @@ class Staged:
 
 
 @attrs.frozen
+class LaunchPlan:
+    """What a start would do, as far as a client can know it before."""
+
+    commands: tuple[tuple[str, ...], ...]
+    """Arguments of the first instance, a command for each of its ranks; ``free`` stands where a
+    port is chosen at the launch."""
+    environ: Mapping[str, str] = attrs.field(hash=False, repr=False)
+    """What an instance gets beside the environment it inherits; secrets in it are not masked."""
+    files: Mapping[str, str] = attrs.field(hash=False)
+    """What is written, and what is read, to where it lies."""
+
+
+@attrs.frozen
 class ClusterRef:
     """How a cluster's master is found again: the content of ``ref.json``."""
 
@@ -216,6 +230,13 @@ class Deployer(Protocol):
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Look for what would make a start fail; changes nothing."""
+        ...
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        """Say what `submit` would lead to; starts nothing, writes nothing, and raises nothing.
+
+        *staged* may be a guess, where nothing was copied yet. What cannot work is for `check`.
+        """
         ...
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:

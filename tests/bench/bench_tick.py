@@ -19,6 +19,7 @@ from tarn.domain import (
     State,
 )
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.signals import Signals
 from tarn.domain.spec import ModelsSpec, ReplicasSpec
 from tarn.domain.tick import Seen, tick
 
@@ -34,13 +35,17 @@ RULES = Rules(
 def decide_10000() -> list[Row]:
     """Decide with every busy value changed, with none changed, and with 500 more to launch."""
     fleet = _fleet()
-    calm, busy, grown = [], [], []
+    calm, busy, grown, looks = [], [], [], []
+    signals = Signals()
     for turn in range(ROUNDS):
         now_s = 1000.0 + turn
         seen = _seen(now_s, _readings(now_s, busy=turn))
         busy_s, fleet = _timed(fleet, seen)
         busy.append(busy_s)
         calm.append(_timed(fleet, attrs.evolve(seen, now_s=now_s + 0.5))[0])
+        began_s = time.perf_counter()
+        signals = signals.looked(fleet.instances, seen.readings, now_s, oldest_s=7.0)
+        looks.append(time.perf_counter() - began_s)
         larger = attrs.evolve(fleet, manual=SIZE + GROW_BY)
         grown_s, after = _timed(larger, attrs.evolve(seen, now_s=now_s + 0.5))
         assert len(after.instances) == SIZE + GROW_BY
@@ -49,6 +54,7 @@ def decide_10000() -> list[Row]:
         Row("decision for 10,000 instances, every busy value changed", _ms(busy), "ms", 100.0),
         Row("decision for 10,000 instances, nothing changed", _ms(calm), "ms", 100.0),
         Row("decision for 10,000 instances that launches 500 more", _ms(grown), "ms", 100.0),
+        Row("the signals of 10,000 instances, every value read anew", _ms(looks), "ms", 100.0),
     ]
 
 
@@ -87,7 +93,11 @@ def _readings(now_s: float, *, busy: int) -> dict[str, Reading]:
             now_s,
             live=Known(value=True),
             models=Known(LISTED),
-            metrics={"pending": Known(float(busy)), "executing": Known(1.0)},
+            metrics={
+                "pending": Known(float(busy)),
+                "executing": Known(1.0),
+                "requests_total": Known(10.0 * now_s),
+            },
         )
         for fact in _FACTS
     }

@@ -20,8 +20,9 @@ MODELS = Path(__file__).parents[1] / "models"
 class House:
     """One TARN_HOME."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, python: str = sys.executable) -> None:
         self.root = root
+        self.python = python
         self.home = root / "home"
         self.environ = {
             **os.environ,  # noqa: TID251
@@ -34,7 +35,7 @@ class House:
     ) -> subprocess.CompletedProcess[str]:
         """Run ``tarn`` as a user does."""
         return subprocess.run(
-            [sys.executable, "-m", "tarn", *arguments],
+            [self.python, "-m", "tarn", *arguments],
             check=False,
             capture_output=True,
             text=True,
@@ -46,7 +47,7 @@ class House:
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
         """Start ``tarn`` and go on."""
         return subprocess.Popen(
-            [sys.executable, "-m", "tarn", *arguments],
+            [self.python, "-m", "tarn", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -118,6 +119,11 @@ def until(true: Callable[[], Any], within_s: float, what: str = "it") -> Any:
 def house(tmp_path: Path) -> Iterator[House]:
     one = House(tmp_path)
     yield one
+    clear(one)
+
+
+def clear(one: House) -> None:
+    """End everything that runs in the house; what does not end is a failure."""
     clusters = one.home / "clusters"
     names = [path.name for path in clusters.iterdir()] if clusters.is_dir() else []
     for name in names:

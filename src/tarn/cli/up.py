@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-import yaml
 
-from tarn import config
+from tarn.cli.foretell import exit_code, foretold
 from tarn.cli.options import form_option, pass_around
 from tarn.cli.show import columns, emit, moment, note
 from tarn.cli.source import Source, source_options
@@ -21,9 +20,15 @@ from tarn.cluster.explain import first_words
 @form_option
 @click.option("--wait/--no-wait", default=True, help="Wait until it serves. [default: wait]")
 @click.option("--timeout", default="15m", show_default=True, help="How long to wait.")
-@click.option("--dry-run", is_flag=True, help="Print the whole spec, and start nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings, *, source: Source, form: str, wait: bool, timeout: str, dry_run: bool
+    around: Surroundings,
+    *,
+    source: Source,
+    form: str,
+    wait: bool,
+    timeout: str,
+    dry_run: bool,
 ) -> None:
     """Start a cluster, or attach to it when it runs with an equal spec.
 
@@ -35,9 +40,9 @@ def command(  # noqa: PLR0913 (one for each option)
     for text in cluster.notes:
         note(text)
     if dry_run:
-        plain = config.redact(config.dump(cluster.spec))
-        emit(plain, form, lambda: yaml.safe_dump(plain, sort_keys=False).rstrip())
-        return
+        plan = cluster.plan()
+        emit(plan, form, lambda: foretold(plan))
+        click.get_current_context().exit(exit_code(plan))
     try:
         cluster.up(talk)
         if not cluster.started_here:

@@ -24,6 +24,7 @@ VERBS = {
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
+    "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }
 """Verb to (module, one line); the module's ``command`` is the click command."""

@@ -11,6 +11,7 @@ from tarn import config
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
 from tarn.cluster.following import follow_events, follow_lines
+from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
@@ -94,6 +95,7 @@ class Cluster(Looking):
         self._spec = spec
         self._surroundings = around
         self._notes = loaded.notes if loaded else ()
+        self._origins: Mapping[str, str] = loaded.origins if loaded else {}
         self._given_token = loaded.api_token if loaded else None
         self._started = False
         self._ref: ClusterRef | None = None
@@ -151,6 +153,13 @@ class Cluster(Looking):
         return made
 
     # --- life ---
+
+    def plan(self) -> Mapping[str, Any]:
+        """Return what `up` would do: spec and origins, commands, environment, ask, files, findings.
+
+        Starts nothing and writes nothing; secrets are masked.
+        """
+        return foresee(self.spec, self._origins, self._surroundings, self._deployer())
 
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.

@@ -17,7 +17,7 @@ from tarn.errors import ConfigError, ConfigErrors, LaunchError, RefusedError, Ta
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
 from tarn.triton import repository
 
-__all__ = ["Outcome", "bring_up"]
+__all__ = ["Outcome", "bring_up", "examined"]
 
 Hear = Callable[[Progress], None]
 
@@ -59,7 +59,7 @@ def bring_up(
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
     _writable(surroundings.paths.home / "clusters")
-    _refuse((*findings, *_examined(spec.models.repository, spec)), spec, hear)
+    _refuse((*findings, *examined(spec.models.repository, spec)), spec, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = _files(spec, staged, surroundings, given)
@@ -115,7 +115,7 @@ def _writable(directory: Path) -> None:
         ) from error
 
 
-def _examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
+def examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
     """Look at a repository that lies on this machine; a URI is looked at once it is staged."""
     if "://" not in location:
         path = Path(location)
@@ -163,7 +163,7 @@ def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged
     storage = surroundings.plugins().storage_for(spec.models.repository).create()
     staged = storage.resolve(spec.models.repository, surroundings.context(hear))
     if "://" in spec.models.repository and staged.kind == "local":
-        _refuse(_examined(staged.location, spec), spec, hear)
+        _refuse(examined(staged.location, spec), spec, hear)
     return staged
 
 

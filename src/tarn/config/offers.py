@@ -11,12 +11,12 @@ from tarn.config.relative import options_absolute
 from tarn.errors import ProviderMissingError
 from tarn.plain import Problem, join
 
-__all__ = ["Offers", "choices", "examine"]
+__all__ = ["COMING_KEYS", "Offers", "choices", "examine"]
 
 _SINGLE = {"runtime": "local", "scaling": "fixed", "authorizer": "none"}
 _SEVERAL = ("discovery", "secrets")
-_COMING = {"api.tls": "SECURITY", "api.spnego": "SECURITY", "api.trusted_proxies": "SECURITY"}
-_COMING |= {"farm": "FARMS", "update.smoke": "MODELS"}
+COMING_KEYS = {"api.tls": "SECURITY", "api.spnego": "SECURITY", "api.trusted_proxies": "SECURITY"}
+COMING_KEYS |= {"farm": "FARMS", "update.smoke": "MODELS"}
 """Keys of the spec that nothing in this version obeys: to ignore them would be a lie."""
 
 
@@ -65,7 +65,7 @@ def examine(draft: Draft, plugins: Offers, folder: Path, home: str) -> Iterator[
     """Yield what no plugin can do; the paths among the options become absolute meanwhile."""
     for place in choices(draft):
         yield from _examine(place, plugins, folder, home)
-    for path, part in _COMING.items():
+    for path, part in COMING_KEYS.items():
         if draft.get(path) not in (None, [], ()):
             later = f": not in this version: comes with the part {part}"
             yield Problem(path, "TARN-2004", later, next_step="Remove it")

@@ -23,7 +23,6 @@ from tarn.domain import (
     Acknowledge,
     DiscoveryView,
     Done,
-    FleetView,
     Launch,
     Reading,
     Resume,
@@ -32,6 +31,7 @@ from tarn.domain import (
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
 from tarn.domain.obey import obey
+from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.errors import RefusedError, Superseded, TarnError
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 LATE_S = 5.0
 """A tick this much after it was due means that this process was stopped or starved."""
+STALE_LOOKS = 2
+"""A signal is unknown when an instance missed so many looks, and `LATE_S` more."""
 LEAST_REST_S = 0.005
 """Between two ticks, when nobody wakes the thread."""
 REPEAT_S = 10.0
@@ -112,6 +114,7 @@ class Control:
         self._view: DiscoveryView | None = None
         self._due_s = float("-inf")
         self._acted_s = clock.now_s()
+        self._signals = Signals()
         self._errors = 0
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
@@ -232,12 +235,18 @@ class Control:
             seen = self._look(readings, now_s, at, late=late)
             self._fleet = tick(self._fleet, seen, self._rules)
             if asking:
-                self._near.policy.ask(_fleet_view(self._fleet, self._rules, now_s))
+                self._ask(readings, now_s)
             self._post(now_s)
         except Superseded:
             raise
         except Exception as error:  # noqa: BLE001 (shown in the very next snapshot)
             self._survive(error)
+
+    def _ask(self, readings: Mapping[str, Reading], now_s: float) -> None:
+        interval_s = self._rules.spec.scaling.interval_s
+        oldest_s = LATE_S + STALE_LOOKS * interval_s
+        self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
+        self._near.policy.ask(fleet_view(self._fleet, self._rules, self._signals, now_s))
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
@@ -389,9 +398,3 @@ def _reply(request: Request, answer: Done | Exception) -> None:
             request.answer.set_exception(answer)
     except InvalidStateError:
         log.debug("an answer came too late for its asker")
-
-
-def _fleet_view(fleet: Fleet, rules: Rules, now_s: float) -> FleetView:
-    """Return what a policy sees. The signals' history comes with the part SCALING."""
-    limits = fleet.limits(rules)
-    return FleetView(now_s, fleet.desired, limits, fleet.instances, {}, fleet.decisions)

@@ -4,7 +4,7 @@ import attrs
 
 from tarn.domain.instance import Instance
 from tarn.domain.limits import Limits
-from tarn.domain.samples import Sample, Unknown
+from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["Decision", "FleetView", "Wish"]
 
@@ -43,7 +43,12 @@ class FleetView:
     signals: dict[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(
         factory=dict, hash=False
     )
-    """Signal name to (monotonic seconds, sample), oldest first, fleet-wide."""
+    """Signal name to (monotonic seconds, sample), oldest first, fleet-wide.
+
+    Always there: ``pending``, ``executing``, ``requests_per_s``, ``failures_per_s``, ``queue_us``,
+    ``request_us`` and ``gpu_utilization``; `tarn.domain.signals` says what each is. A sample is
+    Unknown when one ready instance did not say, or none is ready.
+    """
     decisions: tuple[Decision, ...] = ()
     """The most recent last; at most 100."""
 
@@ -51,3 +56,17 @@ class FleetView:
         """Return the newest sample of *signal*; Unknown when there never was one."""
         history = self.signals.get(signal, ())
         return history[-1][1] if history else Unknown(f"no sample of {signal} yet")
+
+    def mean(self, signal: str, window_s: float) -> Sample[float]:
+        """Return the mean of what is known of *signal* over the last *window_s* seconds.
+
+        Unknown while its newest sample is: an old mean says nothing of now.
+        """
+        newest = self.latest(signal)
+        if isinstance(newest, Unknown):
+            return newest
+        since_s = self.now_s - window_s
+        within = [
+            s.value for at_s, s in self.signals[signal] if at_s >= since_s and isinstance(s, Known)
+        ]
+        return Known(sum(within) / len(within), newest.age_s) if within else newest

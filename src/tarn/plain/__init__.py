@@ -5,6 +5,7 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 
 from tarn.plain.describe import describe
 from tarn.plain.mask import MASK, masked, redact, secret_path
+from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, join, shown
 from tarn.plain.span import seconds
 from tarn.plain.structure import structure
@@ -13,7 +14,9 @@ from tarn.plain.unstructure import unstructure
 
 __all__ = [
     "MASK",
+    "REQUIRED",
     "UNITS",
+    "Option",
     "Problem",
     "Unit",
     "describe",
@@ -21,6 +24,7 @@ __all__ = [
     "join",
     "key_of",
     "masked",
+    "options",
     "redact",
     "seconds",
     "secret_path",

@@ -1,5 +1,6 @@
 """Deployers with one fault each."""
 
+import shlex
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -7,7 +8,7 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError
-from tarn.interfaces import ClusterRef, Finding, Staged
+from tarn.interfaces import ClusterRef, Finding, LaunchPlan, Staged
 from tarn.testing.fakes import FakeDeployer
 
 Files = Mapping[str, bytes]
@@ -132,3 +133,38 @@ class ForgetsTheRuntime(FakeDeployer):
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Files) -> ClusterRef:
         return attrs.evolve(super().submit(spec, staged, files), runtime="")
+
+
+class PlansByStarting(FakeDeployer):
+    """Starts a cluster in order to see what it would do."""
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        if self.find(spec.name) is None:
+            self.submit(spec, staged, {})
+        return super().plan(spec, staged)
+
+
+class PlansWithoutTheModels(FakeDeployer):
+    """Leaves out of the command what it should serve."""
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        plan = super().plan(spec, staged)
+        return attrs.evolve(plan, commands=tuple(words[:1] for words in plan.commands))
+
+
+class PlansForAShell(FakeDeployer):
+    """Quotes the environment, so that it is another one."""
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        plan = super().plan(spec, staged)
+        quoted = {name: shlex.quote(value) for name, value in plan.environ.items()}
+        return attrs.evolve(plan, environ=quoted)
+
+
+class PlansOnlyWhatCanStart(FakeDeployer):
+    """Raises where it should say what it can."""
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        if spec.name in self.land.doomed:
+            raise LaunchError("fake", self.land.doomed[spec.name])
+        return super().plan(spec, staged)

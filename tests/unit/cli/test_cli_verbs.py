@@ -100,10 +100,10 @@ def test_up_takes_the_options_of_the_java_tarn(tarn, fleet):
         "--set", "triton.args={log-verbose: 1}",
     )  # fmt: skip
     assert code == 0, err
-    spec = json.loads(out)
+    spec = json.loads(out)["spec"]
     assert (spec["replicas"]["min"], spec["replicas"]["max"]) == (2, 7)
     assert spec["triton"]["args"] == {"log-verbose": 1}
-    assert fleet.asked == []
+    assert fleet.verbs() == ["plan", "check"]
 
 
 def test_up_names_every_configuration_error_at_once(tarn, fleet):
@@ -346,6 +346,15 @@ def test_plugins_lists_what_is_offered(tarn):
     rows = [row.split() for row in tarn("plugins")[1].splitlines()]
     assert rows[0][:3] == ["KIND", "NAME", "PLUGIN"]
     assert ["runtime", "fake"] in [row[:2] for row in rows]
+
+
+def test_plugins_shows_one_of_them_and_knows_no_others(tarn):
+    """By its name or its plugin's; a slip gets a hint."""
+    (row,) = json.loads(tarn("plugins", "fake", "-o", "json")[1])[:1]
+    assert (row["kind"], row["options"]) == ("runtime", [])
+    code, _, err = tarn("plugins", "fixd")
+    assert code == 3
+    assert "Did you mean 'fixed'?" in err
 
 
 def test_config_explain_names_the_origin_of_each_value(tarn, fleet):

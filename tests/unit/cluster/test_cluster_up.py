@@ -169,3 +169,13 @@ def test_reads_a_file_and_lets_keywords_win(fleet):
     Path("tarn.yaml").write_text("models: models\nruntime: {use: fake}\nreplicas: {min: 3}\n")
     both = Cluster(surroundings=fleet.surroundings, replicas={"max": 4})
     assert (both.name, both.spec.replicas.min, both.spec.replicas.max) == ("demo", 3, 4)
+
+
+def test_a_plan_says_when_up_would_only_attach(fleet):
+    """What runs holds its own ports and memory, so nothing is held against it."""
+    one = cluster(fleet)
+    assert one.plan()["running"] is False
+    one.up()
+    fleet.asked.clear()
+    assert one.plan()["running"] is True
+    assert fleet.verbs() == ["plan"]

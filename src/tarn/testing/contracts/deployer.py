@@ -14,7 +14,7 @@ from tarn import config
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError, RefusedError
 from tarn.hookspecs import RuntimeFactory
-from tarn.interfaces import ClusterRef, Deployer, Finding, Staged
+from tarn.interfaces import ClusterRef, Deployer, Finding, LaunchPlan, Staged
 from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.wait import until, within
 
@@ -65,6 +65,36 @@ class DeployerContract:
             assert finding.code.startswith("TARN-")
         assert deployer.check(spec) == findings
         assert deployer.find(spec.name) is None
+
+    def test_planning_changes_nothing(self, tmp_path: Path) -> None:
+        """Nothing runs and nothing was written afterwards; asked twice, it says the same."""
+        deployer, spec = self.make(tmp_path), self.spec(tmp_path)
+        before = sorted(tmp_path.rglob("*"))
+        plan = deployer.plan(spec, self.staged(tmp_path))
+        assert deployer.plan(spec, self.staged(tmp_path)) == plan
+        assert deployer.find(spec.name) is None
+        assert sorted(tmp_path.rglob("*")) == before
+
+    def test_a_plan_has_the_models_the_environment_and_the_places(self, tmp_path: Path) -> None:
+        """The command names the staged models; ``triton.env`` is in it byte for byte."""
+        odd = {"A": "b c $(id)", "B": "'\"\\\n", "C": "été 模型"}
+        spec = self.spec(tmp_path)
+        spec = attrs.evolve(spec, triton=attrs.evolve(spec.triton, env=odd))
+        plan = self.make(tmp_path).plan(spec, self.staged(tmp_path))
+        assert isinstance(plan, LaunchPlan)
+        assert len(plan.commands) == spec.instance.parallelism.ranks
+        location = self.staged(tmp_path).location
+        assert all(any(location in word for word in words) for words in plan.commands)
+        assert {name: plan.environ.get(name) for name in odd} == odd
+        assert plan.files
+        assert all(what.strip() and where.strip() for what, where in plan.files.items())
+
+    def test_a_plan_for_what_cannot_start_is_no_error(self, tmp_path: Path) -> None:
+        """Someone who asks what would happen may have half a machine; `check` finds that."""
+        spec = self.doomed_spec(tmp_path)
+        binary = attrs.evolve(spec.triton, binary="/nowhere/tritonserver")
+        plan = self.make(tmp_path).plan(attrs.evolve(spec, triton=binary), self.staged(tmp_path))
+        assert plan.commands[0]
 
     def test_finds_nothing_where_nothing_runs(self, tmp_path: Path) -> None:
         """An unknown name is None, not an error."""

@@ -7,7 +7,7 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError
-from tarn.interfaces import ClusterRef, Finding, Staged
+from tarn.interfaces import ClusterRef, Finding, LaunchPlan, Staged
 
 __all__ = ["FakeDeployer", "FakeLand"]
 
@@ -38,6 +38,11 @@ class FakeDeployer:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Return what the land has against *spec*."""
         return self.land.findings.get(spec.name, ())
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        """Return a command with the models, the environment of the spec, and one place."""
+        command = ("tritonserver", f"--model-repository={staged.location}")
+        return LaunchPlan((command,), dict(spec.triton.env), {"cluster": f"the land/{spec.name}"})
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Write the cluster down as running."""

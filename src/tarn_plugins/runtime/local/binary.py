@@ -19,7 +19,7 @@ import attrs
 from tarn.errors import LaunchError
 from tarn.interfaces import Finding
 
-__all__ = ["Program", "Wheel", "check", "find_wheel", "locate", "prepare"]
+__all__ = ["Program", "Wheel", "check", "find_wheel", "foresee", "locate", "prepare"]
 
 OLDEST_GLIBC = (2, 35)
 """What the wheel's binaries were linked against."""
@@ -128,8 +128,23 @@ def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Prog
         raise LaunchError(
             "local", finding.found, code=finding.code, next_step=finding.next_step
         ) from None
-    libraries = (str(found.libraries), *_libpython(found.stub)[0])
-    return Program(str(found.server), str(_assemble(found, cache / "backends")), libraries)
+    _assemble(found, cache / "backends")
+    return _assembled(found, cache)
+
+
+def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+    """Return what `prepare` would return; assembles nothing.
+
+    Raises:
+        LaunchError: There is no tritonserver.
+    """
+    found = locate(binary, environ)
+    return Program(found) if isinstance(found, str) else _assembled(found, cache)
+
+
+def _assembled(wheel: Wheel, cache: Path) -> Program:
+    libraries = (str(wheel.libraries), *_libpython(wheel.stub)[0])
+    return Program(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
 
 
 def _missing(found: str, where: str) -> LaunchError:
@@ -190,12 +205,16 @@ def _site_folders(wheel: Wheel) -> tuple[str, ...]:
     return tuple(dict.fromkeys(folders))
 
 
-def _assemble(wheel: Wheel, cache: Path) -> Path:
+def _target(wheel: Wheel, cache: Path) -> Path:
     folders = _site_folders(wheel)
     of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, *folders))
-    target = cache / hashlib.sha256(of.encode()).hexdigest()[:16]
+    return cache / hashlib.sha256(of.encode()).hexdigest()[:16]
+
+
+def _assemble(wheel: Wheel, cache: Path) -> None:
+    folders, target = _site_folders(wheel), _target(wheel, cache)
     if target.exists():
-        return target
+        return
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as beside:
@@ -205,7 +224,6 @@ def _assemble(wheel: Wheel, cache: Path) -> Path:
     except OSError as error:
         found = f"the Python backend could not be assembled in {cache}: {error.strerror}"
         raise LaunchError("local", found, code="TARN-3201", retry_after_s=10.0) from error
-    return target
 
 
 def _fill(folder: Path, wheel: Wheel, folders: tuple[str, ...]) -> None:

@@ -18,10 +18,11 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError
-from tarn.interfaces import ClientContext, ClusterRef, Finding, Progress, Staged
+from tarn.interfaces import ClientContext, ClusterRef, Finding, LaunchPlan, Progress, Staged
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
+from tarn_plugins.runtime.local.plan import foresee
 from tarn_plugins.runtime.local.procfs import (
     MASTER_VARIABLE,
     alive,
@@ -54,6 +55,10 @@ class LocalDeployer:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Look at tritonserver, memory, GPUs and the fixed port of this machine."""
         return tuple(checks.findings(spec, self._context.environ))
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        """Say what the first instance would be started with, and where files would lie."""
+        return foresee(spec, staged, self._context)
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Start keeper and master; returns once the master listens. Later errors leave it alone."""

@@ -1,10 +1,8 @@
 """Instances as child processes of a master on one machine."""
 
 import contextlib
-import hashlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +22,17 @@ from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, MasterContext
 from tarn.triton.command import argv
 from tarn_plugins.runtime.local import binary, epoch, gpus
+from tarn_plugins.runtime.local.environment import (
+    LOOPBACK,
+    environment,
+    masters_own,
+    shm_prefix,
+)
 from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
 from tarn_plugins.runtime.local.processes import Watcher, rotate, spawn, tail
 from tarn_plugins.runtime.local.procfs import (
-    DIRECTORY_VARIABLE,
-    INSTANCE_VARIABLE,
-    MASTER_VARIABLE,
     alive,
     kill,
     processes_of,
@@ -46,7 +47,6 @@ __all__ = ["LocalRuntime"]
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
-LOOPBACK = "127.0.0.1"
 
 
 class LocalRuntime:
@@ -147,7 +147,7 @@ class LocalRuntime:
             instance_id=instance_id,
             spec_hash=launch.spec_hash,
             endpoint=Endpoint(self._host, 0, 0, 0),
-            shm_prefix=self._shm_prefix(instance_id),
+            shm_prefix=shm_prefix(self._context.directory, instance_id),
             exit_timeout_s=launch.triton.exit_timeout_s,
             started_at=self._context.clock.at(),
             gpus=mine,
@@ -193,38 +193,20 @@ class LocalRuntime:
             backend_directory=self._program.backend_directory,
             shm_prefix=record.shm_prefix,
         )
-        environ = self._environ(launch, record)
+        environ = environment(
+            launch,
+            instance_id=record.instance_id,
+            directory=context.directory,
+            program=self._program,
+            gpus=record.gpus,
+            inherited=masters_own(context.environ, context.spec.api.token),
+        )
         with self._fence.held():
             self._records.write(record)
             pid = spawn(command, environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
             self._records.write(slot.record)
         self._watch(slot, just_started=True)
-
-    def _environ(self, launch: Launch, record: Record) -> dict[str, str]:
-        environ = {k: v for k, v in self._context.environ.items() if k not in self._secrets()}
-        libraries = list(self._program.library_path) if self._program else []
-        if libraries:
-            inherited = environ.get("LD_LIBRARY_PATH", "")
-            environ["LD_LIBRARY_PATH"] = ":".join([*libraries, *filter(None, [inherited])])
-            # The stub's interpreter imports model.py first of all; it takes its packages from
-            # where `python3` is on PATH.
-            folders = [str(Path(sys.executable).parent), environ.get("PATH", "")]
-            environ["PATH"] = ":".join(filter(None, folders))
-        environ["CUDA_VISIBLE_DEVICES"] = ",".join(record.gpus)
-        environ.pop(MASTER_VARIABLE, None)
-        environ.update(launch.triton.env)
-        environ[INSTANCE_VARIABLE] = record.instance_id
-        environ[DIRECTORY_VARIABLE] = str(self._context.directory)
-        return environ
-
-    def _secrets(self) -> frozenset[str]:
-        kind, _, name = self._context.spec.api.token.partition(":")
-        return frozenset({name}) if kind == "env" else frozenset()
-
-    def _shm_prefix(self, instance_id: str) -> str:
-        of = hashlib.sha256(os.fsencode(self._context.directory)).hexdigest()[:8]
-        return f"tarn_{of}_{instance_id}_"
 
     # -- ending ------------------------------------------------------------------------------
 

@@ -1,0 +1,24 @@
+"""`tarn compat`."""
+
+import click
+
+from tarn.config import commandline, compat
+from tarn.plugins import COMING
+
+
+@click.command(
+    "compat",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Translate a command of the Java TARN.",
+)
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
+def command(*, words: tuple[str, ...]) -> None:
+    """Print the tarn.yaml that means what a command of the Java TARN meant.
+
+    COMMAND is the whole line, best as one quoted text, with the variables that were set for it in
+    front: 'ZK_ENSEMBLE=zk1:2181 yarn jar tarn.jar varga.tarn.yarn.Client --port 8000'. It is read,
+    never executed. A comment names what comes with a later part; what no version will have is
+    refused. A token or another secret is never printed.
+    """
+    given = commandline.split(words[0]) if len(words) == 1 else list(words)
+    click.echo(compat.translate(given, COMING), nl=False)

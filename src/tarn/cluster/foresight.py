@@ -1,0 +1,68 @@
+"""What `up` would do, without doing it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tarn import config
+from tarn.cluster.launch import examined
+from tarn.cluster.surroundings import Surroundings
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Deployer, Staged
+from tarn.plain import masked, redact
+
+__all__ = ["ask", "foresee"]
+
+
+def foresee(
+    spec: ClusterSpec, origins: Mapping[str, str], surroundings: Surroundings, deployer: Deployer
+) -> dict[str, Any]:
+    """Return plain data: spec, origins, commands, environment, ask, files, findings, running.
+
+    Starts nothing and writes nothing, so a repository at a URI is not looked at: it would have to
+    be copied. Secrets are masked.
+    """
+    running = deployer.find(spec.name) is not None
+    plan = deployer.plan(spec, _guessed(spec))
+    findings = () if running else deployer.check(spec)  # what runs holds what it needs
+    # The storage's modules are needed, though not its work.
+    surroundings.plugins().storage_for(spec.models.repository)
+    return {
+        "name": spec.name,
+        "running": running,
+        "spec": config.redact(config.dump(spec)),
+        "origins": dict(origins),
+        "commands": [[masked(word) for word in words] for words in plan.commands],
+        "environment": redact(dict(plan.environ), free=True),
+        "ask": ask(spec),
+        "files": {what: masked(where) for what, where in plan.files.items()},
+        "findings": [
+            attrs.asdict(finding)
+            for finding in (*findings, *examined(spec.models.repository, spec))
+        ],
+    }
+
+
+def ask(spec: ClusterSpec) -> dict[str, Any]:
+    """Return what one instance asks for, how many there are at first, and what all ask for then."""
+    resources, replicas = spec.instance.resources, spec.replicas
+    first = replicas.min if replicas.initial is None else replicas.initial
+    amounts = {
+        "vcores": resources.vcores,
+        "memory_mib": resources.memory_mib,
+        "gpus": resources.gpus,
+    }
+    return {
+        "instance": {**amounts, "gpu_resource": resources.gpu_resource},
+        "replicas": {"initial": first, "min": replicas.min, "max": replicas.max},
+        "initial": {name: amount * first for name, amount in amounts.items()},
+        "max": {name: amount * replicas.max for name, amount in amounts.items()},
+    }
+
+
+def _guessed(spec: ClusterSpec) -> Staged:
+    repository = spec.models.repository
+    if "://" in repository:
+        return Staged(f"<copy of {masked(repository)}>", "local")
+    return Staged(repository, "in_place")

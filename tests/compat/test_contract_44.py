@@ -1,0 +1,24 @@
+"""44: the Java TARN's gRPC listened on every address, whatever was asked."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tarn.interfaces import Staged
+from tarn.testing.context import client_context, cluster_spec
+from tarn_plugins.runtime.local import tarn_runtimes
+
+
+@pytest.mark.parametrize(("bind", "address"), [(None, "127.0.0.1"), ("10.1.2.3", "10.1.2.3")])
+def test_all_three_services_listen_where_they_were_told(
+    tmp_path: Path, bind: str | None, address: str
+) -> None:
+    """Locally that is this machine alone, unless somebody asks for more."""
+    local = tarn_runtimes()["local"]
+    spec = cluster_spec()
+    spec = attrs.evolve(spec, triton=attrs.evolve(spec.triton, bind=bind))
+    deployer = local.deployer(local.settings(), client_context(tmp_path))
+    (command,) = deployer.plan(spec, Staged("/models", "in_place")).commands
+    for service in ("http", "grpc", "metrics"):
+        assert f"--{service}-address={address}" in command

@@ -1,0 +1,173 @@
+"""From readings to what a policy sees."""
+
+import attrs
+import pytest
+
+from tarn.domain import FleetView, Instance, Known, Limits, Reading, Sample, State, Unknown
+from tarn.domain.signals import KEEP, SIGNALS, Signals
+
+NOT_SAID = Unknown("timed out")
+COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_total")
+
+
+def ready(number: int, **changes: object) -> Instance:
+    plain = Instance(f"fleet-{number:04d}", "hash", State.READY)
+    return attrs.evolve(plain, **changes)  # type: ignore[arg-type]
+
+
+def reading(number: int, at_s: float, *, age_s: float = 0.0, **metrics: float | Unknown) -> Reading:
+    """What one instance said; counters that are not given stand at zero."""
+    given = dict.fromkeys((*COUNTERS, "pending", "executing", "gpu_utilization"), 0.0) | metrics
+    read: dict[str, Sample[float]] = {
+        name: value if isinstance(value, Unknown) else Known(value, age_s)
+        for name, value in given.items()
+    }
+    return Reading(f"fleet-{number:04d}", at_s, metrics=read)
+
+
+def look(
+    signals: Signals, now_s: float, *readings: Reading, instances: tuple[Instance, ...] = ()
+) -> Signals:
+    said = {each.instance_id: each for each in readings}
+    ones = instances or tuple(Instance(id_, "hash", State.READY) for id_ in said)
+    return signals.looked(ones, said, now_s, oldest_s=7.0)
+
+
+def newest(signals: Signals, name: str) -> Sample[float]:
+    at_s, sample = signals.history[name][-1]
+    assert at_s >= 0
+    return sample
+
+
+def test_gauges_are_added_over_the_fleet() -> None:
+    """And utilization is a mean: two busy GPUs are not twice as busy."""
+    seen = look(
+        Signals(),
+        10.0,
+        reading(1, 10.0, pending=3.0, executing=1.0, gpu_utilization=0.9),
+        reading(2, 10.0, pending=4.0, executing=2.0, gpu_utilization=0.5),
+    )
+    assert newest(seen, "pending") == Known(7.0)
+    assert newest(seen, "executing") == Known(3.0)
+    assert newest(seen, "gpu_utilization") == Known(0.7)
+
+
+def test_one_silent_instance_makes_the_whole_unknown() -> None:
+    """Without its part the sum would be too small, and stop what is needed."""
+    silent = reading(2, 10.0, pending=NOT_SAID)
+    seen = look(Signals(), 10.0, reading(1, 10.0, pending=3.0), silent)
+    said = newest(seen, "pending")
+    assert said == Unknown("1 of 2 instances did not say (fleet-0002: timed out)")
+    assert newest(seen, "executing") == Known(0.0)
+
+
+def test_a_suspect_instance_counts_and_what_does_not_serve_does_not() -> None:
+    """The one has work and cannot say; the others have nothing to say."""
+    suspect = ready(1, suspect="silent")
+    others = (ready(2, state=State.STARTING), ready(3, state=State.DRAINING))
+    seen = look(Signals(), 5.0, reading(1, 5.0, pending=NOT_SAID), instances=(suspect, *others))
+    assert isinstance(newest(seen, "pending"), Unknown)
+    served = look(Signals(), 5.0, reading(1, 5.0, pending=2.0), instances=(suspect, *others))
+    assert newest(served, "pending") == Known(2.0)
+
+
+def test_without_a_ready_instance_everything_is_unknown() -> None:
+    """An empty fleet has no load that anybody could have measured."""
+    seen = look(Signals(), 1.0)
+    assert {name: newest(seen, name) for name in SIGNALS} == dict.fromkeys(
+        SIGNALS, Unknown("no instance is ready")
+    )
+
+
+def test_an_instance_that_was_never_scraped_is_unknown() -> None:
+    """It was ready a moment ago; its first scrape is on its way."""
+    seen = look(Signals(), 1.0, instances=(ready(1),))
+    assert newest(seen, "pending") == Unknown(
+        "1 of 1 instances did not say (fleet-0001: not scraped yet)"
+    )
+
+
+def test_rates_are_per_second_and_durations_per_request() -> None:
+    """Over the span between two scrapes, whatever the interval is."""
+    first = look(Signals(), 10.0, reading(1, 10.0), reading(2, 10.0))
+    assert isinstance(newest(first, "requests_per_s"), Unknown)
+    second = look(
+        first,
+        12.0,
+        reading(1, 12.0, requests_total=30.0, queue_us_total=6_000.0, request_us_total=60_000.0),
+        reading(2, 12.0, requests_total=10.0, queue_us_total=2_000.0, failures_total=4.0),
+    )
+    assert newest(second, "requests_per_s") == Known(20.0)
+    assert newest(second, "failures_per_s") == Known(2.0)
+    assert newest(second, "queue_us") == Known(200.0)
+    assert newest(second, "request_us") == Known(1500.0)
+
+
+def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
+    """Idle is known; how long a request waits then is not."""
+    seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))
+    assert newest(seen, "requests_per_s") == Known(0.0)
+    assert newest(seen, "queue_us") == Unknown("no request ended since the last look")
+
+
+def test_a_counter_that_fell_is_no_negative_rate() -> None:
+    """Unloading a model takes its counters away."""
+    seen = look(Signals(), 10.0, reading(1, 10.0, requests_total=50.0))
+    seen = look(seen, 11.0, reading(1, 11.0, requests_total=5.0))
+    assert "a counter fell" in str(newest(seen, "requests_per_s"))
+    seen = look(seen, 12.0, reading(1, 12.0, requests_total=8.0))
+    assert newest(seen, "requests_per_s") == Known(3.0)
+
+
+def test_a_scrape_that_failed_is_bridged() -> None:
+    """The next rate is measured against the last scrape that came."""
+    seen = look(Signals(), 10.0, reading(1, 10.0))
+    failed = dict.fromkeys((*COUNTERS, "pending"), NOT_SAID)
+    seen = look(seen, 11.0, reading(1, 11.0, **failed))
+    assert "timed out" in str(newest(seen, "requests_per_s"))
+    seen = look(seen, 12.0, reading(1, 12.0, requests_total=8.0))
+    assert newest(seen, "requests_per_s") == Known(4.0)
+
+
+def test_the_same_scrape_seen_twice_keeps_its_rate() -> None:
+    """Health is read between two scrapes: nothing new was counted, and nothing is zero."""
+    seen = look(Signals(), 10.0, reading(1, 10.0))
+    seen = look(seen, 11.0, reading(1, 11.0, requests_total=5.0))
+    again = reading(1, 11.4, age_s=0.4, requests_total=5.0)
+    seen = look(seen, 11.5, again)
+    assert newest(seen, "requests_per_s") == Known(5.0, pytest.approx(0.5))
+
+
+def test_what_was_read_long_ago_is_unknown() -> None:
+    """A scraper that stands still must not look like a calm fleet."""
+    stale = reading(1, 10.0, pending=3.0)
+    seen = look(Signals(), 17.0, stale)
+    assert newest(seen, "pending") == Known(3.0, 7.0)
+    assert "last read 8 s ago" in str(newest(look(seen, 18.0, stale), "pending"))
+
+
+def test_the_history_is_bounded() -> None:
+    """The newest are kept, oldest first."""
+    seen = Signals()
+    for second in range(KEEP + 5):
+        seen = look(seen, float(second), reading(1, float(second)))
+    assert [at_s for at_s, _ in seen.history["pending"]] == [
+        float(second) for second in range(5, KEEP + 5)
+    ]
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    """Ids are never used again, so a fleet that changes must not grow in memory."""
+    seen = look(Signals(), 1.0, reading(1, 1.0), reading(2, 1.0))
+    seen = look(seen, 2.0, reading(2, 2.0))
+    assert set(seen._seen) == {"fleet-0002"}
+
+
+def test_a_mean_is_of_what_is_known_in_the_window_and_ends_with_the_newest() -> None:
+    """While the newest is unknown there is none."""
+    history = ((1.0, Known(100.0)), (8.0, Known(2.0)), (9.0, NOT_SAID), (10.0, Known(4.0, 0.1)))
+    view = FleetView(10.0, 1, Limits(0, 4), signals={"pending": history})
+    assert view.mean("pending", 5.0) == Known(3.0, 0.1)
+    blind = attrs.evolve(view, signals={"pending": history[:3]})
+    assert blind.mean("pending", 5.0) == NOT_SAID
+    assert isinstance(view.mean("queue_us", 5.0), Unknown)
