@@ -229,12 +229,6 @@ class Model:
         names = [entry.name for entry in self.at() if entry.is_directory]
         return tuple(sorted(filter(is_version, names), key=int))
 
-    def place(self, *path: str) -> Place:
-        """Return the place of a field of the configuration; of the configuration without one."""
-        if self.config is None:
-            return Place(self.name)
-        return self.config.place(self.root.first(*path))
-
 
 @attrs.frozen(slots=False)
 class Repository:
