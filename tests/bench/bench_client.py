@@ -1,7 +1,6 @@
 """What a client of a fleet adds to plain tritonclient: the same server, the same eight threads."""
 
 import contextlib
-import select
 import statistics
 import subprocess
 import sys

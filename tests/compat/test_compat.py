@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from compat.golden import FOLDER, Golden, goldens, printed
 
 from tarn import config
-from tarn.cli.compat import command as verb
+from tarn.cli.verbs import root
 from tarn.cluster.difference import flat
 from tarn.config import commandline
 from tarn.config.aliases import ALIASES
@@ -140,13 +140,13 @@ def test_the_verb_takes_one_text_or_the_words() -> None:
     """With or without quotes around the whole; its own help stays its own."""
     text = "TRITON_PORT=9 yarn jar x.jar varga.tarn.yarn.Client -m /m -max 3 -h-is-no-option"
     words = text.removesuffix(" -h-is-no-option").split()
-    whole = CliRunner().invoke(verb, [" ".join(words)])
-    apart = CliRunner().invoke(verb, words)
+    whole = CliRunner().invoke(root, ["compat", " ".join(words)])
+    apart = CliRunner().invoke(root, ["compat", *words])
     assert whole.exit_code == apart.exit_code == 0
     assert whole.stdout == apart.stdout
     assert re.search(r"^  http_port: 9$", whole.stdout, re.MULTILINE)
     assert "max: 3" in whole.stdout
-    assert "COMMAND" in CliRunner().invoke(verb, ["--help"]).stdout
+    assert "COMMAND" in CliRunner().invoke(root, ["compat", "--help"]).stdout
 
 
 def test_the_page_shows_what_is_printed() -> None:

@@ -109,7 +109,7 @@ def test_a_dead_instance_costs_no_call(two):
 
 
 def test_without_retries_it_says_that_it_may_have_run(two):
-    """gRPC does not tell refused from cut."""
+    """GRPC does not tell refused from cut."""
     two[0].service.fails = unavailable
     with tarn.client.grpc(two[0].address, retry_resets=False) as client:
         with pytest.raises(UnreachableError, match="may have been executed"):
@@ -121,9 +121,8 @@ def test_a_request_of_a_sequence_is_never_repeated(two):
     """Even where inferences are."""
     for server in two:
         server.service.fails = unavailable
-    with tarn.client.grpc(of(two)) as client:
-        with pytest.raises(UnreachableError):
-            asks(client, 1, sequence_id=4, sequence_start=True)
+    with tarn.client.grpc(of(two)) as client, pytest.raises(UnreachableError):
+        asks(client, 1, sequence_id=4, sequence_start=True)
     assert sum(server.service.asked for server in two) == 1
 
 

@@ -306,7 +306,7 @@ def test_a_compressed_request_is_what_its_header_says():
 
 
 def test_async_infer_gives_its_result_later(three):
-    """tritonclient's handle; without blocking it says that there is none yet."""
+    """Tritonclient's handle; without blocking it says that there is none yet."""
     three[0].model("echo").latency_s = 0.3
     before = set(threading.enumerate())
     with tarn.client.http(three[0].endpoint.http) as client:
