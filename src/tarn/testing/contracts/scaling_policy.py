@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tarn.domain import FleetView, Instance, Known, Limits, Sample, State, Unknown, Wish
+from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory
 from tarn.interfaces import ScalingPolicy
 from tarn.testing.context import master_context
@@ -16,7 +17,7 @@ from tarn.testing.wait import within
 
 __all__ = ["ScalingPolicyContract"]
 
-_SIGNALS = ("load", "queue_time", "pending", "gpu")
+_SIGNALS = ("load", *SIGNALS)
 _QUESTIONS = 100
 
 
