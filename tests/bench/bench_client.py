@@ -1,6 +1,7 @@
 """What a client of a fleet adds to plain tritonclient: the same server, the same eight threads."""
 
 import contextlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -99,8 +100,6 @@ def _triton() -> Iterator[str]:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])

@@ -255,7 +255,7 @@ def test_what_is_no_http_is_said_so(text):
     with (
         Misbehaving(says(text)) as bad,
         tarn.client.http(bad.address) as client,
-        pytest.raises(UnreachableError, match="sends|answers") as caught,
+        pytest.raises(UnreachableError, match=r"sends|answers") as caught,
     ):
         asks(client, 1)
     assert caught.value.where == bad.address
@@ -371,7 +371,7 @@ def test_loading_is_asked_of_every_instance_and_names_who_failed(three):
     three[2].state.models["new"] = FakeModel("new", error="no such file")
     with tarn.client.http(http_of(three)) as client:
         client.load_model("echo")
-        with pytest.raises(RefusedError, match="2 of 3|3 of 3") as caught:
+        with pytest.raises(RefusedError, match=r"2 of 3|3 of 3") as caught:
             client.load_model("new")
         client.unload_model("echo")
     assert three[2].endpoint.http in str(caught.value)
@@ -429,7 +429,7 @@ def test_a_forked_process_gets_one_clear_error(three):
 
 def test_has_every_method_of_tritonclient():
     """Code written for it finds what it knows, with the same parameters of `infer`."""
-    for name, method in inspect.getmembers(InferenceServerClient, callable):
+    for name, _ in inspect.getmembers(InferenceServerClient, callable):
         if not name.startswith("_"):
             assert callable(getattr(HttpClient, name))
     theirs = list(inspect.signature(InferenceServerClient.infer).parameters)[1:]

@@ -82,7 +82,7 @@ def test_a_request_in_flight_on_a_withdrawn_instance_ends_normally(fleet):
 
 
 def test_calls_under_way_lose_nothing_while_the_view_changes(fleet):
-    """Eight threads, thirty changes, one instance that crashes and leaves: every answer is right."""
+    """Eight threads, thirty changes, one instance that crashes: every answer is right."""
     master, (a, b, c) = fleet
     over, wrong, done = threading.Event(), [], []
     with tarn.client.http(master.url, api_token=TOKEN_TEXT, wait_s=10) as client:
