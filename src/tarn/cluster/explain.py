@@ -168,14 +168,14 @@ def _followers(status: Status) -> Iterator[Cause]:
 
 
 def _troubles(status: Status) -> Iterator[Cause]:
-    """Yield what the master complains of: what has a code, then every other line."""
+    """Yield what the master complains of: its troubles, then its runtime's warnings."""
     troubles = status.get("troubles")
     said = set()
     for trouble in troubles or ():
         said.add(trouble["message"])
         if trouble["code"] not in _SAID_BY_FACTS:
             message = first_words(trouble["message"])
-            yield Cause(trouble["subject"], message, code=trouble["code"])
+            yield Cause(trouble["subject"] or status["name"], message, code=trouble["code"])
     for line in status.get("warnings", ()):
         if line not in said:
             yield _coded(status["name"], line)

@@ -17,7 +17,7 @@ from tarn.control.probe import Target
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
-from tarn.control.troubles import Trouble, of_followers, of_policy, of_worker
+from tarn.control.troubles import Trouble, of_fleet, of_policy, of_saver, of_worker
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
@@ -317,7 +317,7 @@ class Control:
                 *self._near.runtime.warnings(),
                 *(t.warning for t in troubles if t.warning),
             ),
-            troubles=tuple((t.code, t.subject, t.said) for t in troubles if t.code),
+            troubles=tuple((t.code, t.subject, t.said) for t in troubles),
             wish=self._near.policy.answer(),
         )
         old = self._near.board.current
@@ -332,22 +332,16 @@ class Control:
             fault = "the master has lost its runtime and does not act"
             yield Trouble(fault, "", "TARN-1008", name)
         yield from of_policy(near.policy.failure(), name)
-        if near.saver.trouble:
-            warning = f"the state is not saved: {near.saver.trouble}"
-            yield Trouble("the state cannot be saved", warning, "TARN-1005", name)
-        else:
-            yield from of_worker(near.saver.worker, "TARN-1005")
-        if self._fleet.frozen_s is not None:
-            fault = "replacements are frozen: most fell silent at once"
-            yield Trouble(fault, "", "TARN-1010", name, noted=True)
+        yield from of_saver(near.saver, name)
         if self._errors:
-            yield Trouble(f"{self._errors} ticks raised; see the master's log")
+            fault = f"{self._errors} ticks raised; see the master's log"
+            yield Trouble(fault, "", "TARN-1013", name, noted=True)
         if near.announcer.lost:
             yield Trouble(f"{near.announcer.lost} announcements to plugins were lost")
         yield from of_worker(self._runtime, "TARN-3000")
         for worker in self._discoveries.values():
             yield from of_worker(worker, "TARN-1303")
-        yield from of_followers(self._fleet, self._rules, now_s)
+        yield from of_fleet(self._fleet, self._rules, now_s)
 
     def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
         """Note each trouble when it begins, and not while it lasts."""

@@ -72,7 +72,8 @@ class Snapshot:
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Code to how often it happened since this master started; never falls."""
     troubles: tuple[tuple[str, str, str], ...] = ()
-    """(code, subject, what is wrong) of each fault and warning that has a code; may hold names."""
+    """(code or '', subject or '', what is wrong): the faults and warnings, each told once for those
+    with access; may hold names."""
     holds: Holds = attrs.field(factory=Holds)
     """What holds the whole fleet back, and until when."""
     prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)

@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 
 from tarn.control.mailbox import Worker
+from tarn.control.state import Saver
 from tarn.domain.fleet import Fleet, Rules
 
-__all__ = ["Trouble", "of_followers", "of_policy", "of_worker"]
+__all__ = ["Trouble", "of_fleet", "of_policy", "of_saver", "of_worker"]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
@@ -47,6 +48,15 @@ def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
         yield Trouble(fault, f"{worker.name}: {worker.error}", code, worker.name)
 
 
+def of_saver(saver: Saver, name: str) -> Iterator[Trouble]:
+    """Say that the state of the cluster *name* is not saved, or that saving takes long."""
+    if saver.trouble:
+        warning = f"the state is not saved: {saver.trouble}"
+        yield Trouble("the state cannot be saved", warning, "TARN-1005", name)
+    else:
+        yield from of_worker(saver.worker, "TARN-1005")
+
+
 def of_policy(failure: str, name: str) -> Iterator[Trouble]:
     """Say that the policy of the cluster *name* has no answer, where *failure* is not empty."""
     if failure:
@@ -54,8 +64,11 @@ def of_policy(failure: str, name: str) -> Iterator[Trouble]:
         yield Trouble(fault, f"the scaling policy has no answer: {failure}", "TARN-1012", name)
 
 
-def of_followers(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
-    """Name the required followers that are lost, or never came."""
+def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
+    """Say that replacements are frozen, and name the required followers lost, or never come."""
+    if fleet.frozen_s is not None:
+        fault = "replacements are frozen: most fell silent at once"
+        yield Trouble(fault, "", "TARN-1010", fleet.name, noted=True)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)

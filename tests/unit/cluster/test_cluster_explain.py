@@ -319,3 +319,10 @@ def test_a_warning_with_a_code_in_front_is_explained_by_the_table():
     """A runtime writes its codes so."""
     shown = status(warnings=["TARN-1014 no keeper: nobody restarts the master"])
     assert said(shown) == ("no keeper: nobody restarts the master. `tarn up` starts a keeper.",)
+
+
+def test_a_trouble_without_a_code_is_told_as_it_stands():
+    """It is about the cluster, and the fault that says the same is not told again."""
+    lost = "3 announcements to plugins were lost"
+    shown = status(troubles=[{"code": "", "subject": "", "message": lost}], faults=[lost])
+    assert explain(shown) == (Cause("demo", lost),)

@@ -4,7 +4,7 @@ import attrs
 
 from tarn.control.picture import Surroundings, blank, picture
 from tarn.control.snapshot import Follower
-from tarn.control.troubles import Trouble, of_followers, of_policy
+from tarn.control.troubles import Trouble, of_fleet, of_policy
 from tarn.domain import (
     ClusterState,
     DiscoveryView,
@@ -66,15 +66,15 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
     """The faults, open to all, name nobody; thirty seconds are granted for coming."""
     lost = {"lb": FollowerState(3, came=True, lost=True)}
     some = attrs.evolve(FLEET, followers=lost, started_s=0.0)
-    early = list(of_followers(some, RULES, 29.9))
+    early = list(of_fleet(some, RULES, 29.9))
     fault = "a required follower is lost; drains wait longer instead of its word"
     warning = "follower lb is lost: its lease ran out"
     assert early == [Trouble(fault, warning, "TARN-1301", "lb", noted=True)]
-    late = list(of_followers(some, RULES, 30.0))
+    late = list(of_fleet(some, RULES, 30.0))
     warning = "follower zk never came; drains do not wait for it"
     assert late == [*early, Trouble("", warning, "TARN-1302", "zk")]
     heard = {"lb": FollowerState(3, came=True), "zk": FollowerState()}
-    never = list(of_followers(attrs.evolve(some, followers=heard), RULES, 30.0))
+    never = list(of_fleet(attrs.evolve(some, followers=heard), RULES, 30.0))
     assert [t.subject for t in never] == ["zk"]
 
 
