@@ -14,7 +14,7 @@ from tarn.client.course import Course
 from tarn.client.failing import lost_sequence, raise_if_error, several, single
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
-from tarn.client.requests import Prepared, inference, plain
+from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
@@ -52,12 +52,13 @@ class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has n
         raise NotImplementedError
 
     async def _get(self, request_uri: str, headers: Any, query_params: Any) -> _AioAnswer:
-        return _AioAnswer(await self._send(plain("GET", request_uri, b"", headers, query_params)))
+        request = plain("GET", request_uri, b"", plugged(self, headers), query_params)
+        return _AioAnswer(await self._send(request))
 
     async def _post(
         self, request_uri: str, request_body: Any, headers: Any, query_params: Any
     ) -> _AioAnswer:
-        request = plain("POST", request_uri, request_body, headers, query_params)
+        request = plain("POST", request_uri, request_body, plugged(self, headers), query_params)
         return _AioAnswer(await self._send(request))
 
 
@@ -67,6 +68,8 @@ class _Single(_Spoken):
     def __init__(self, owner: "AioClient", slot: Slot) -> None:
         super().__init__()
         self._owner, self._slot = owner, slot
+        if owner.plugin() is not None:
+            self.register_plugin(owner.plugin())
 
     async def close(self) -> None:
         """Do nothing: the connections belong to the fleet's client."""
@@ -135,6 +138,8 @@ class AioClient(_Spoken):
 
     async def infer(self, *given: Any, **named: Any) -> Any:
         """Infer on one instance, as `HttpClient.infer` does, with the same warning and errors."""
+        if self.plugin() is not None:
+            named["headers"] = plugged(self, named.get("headers"))
         request = inference(*given, **named)
         if request.in_sequence:
             answer = await self._in_sequence(request)

@@ -7,7 +7,7 @@ import threading
 import pytest
 from client_stage import Misbehaving, answer, http_of, publish, resets, says, tensor
 from fake_master import TOKEN, FakeMaster, snapshot
-from tritonclient.http.aio import InferenceServerClient
+from tritonclient.http.aio import InferenceServerClient, InferenceServerClientPlugin
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
@@ -29,7 +29,7 @@ async def asks(client, number, **named):
 
 async def true(ask, within_s=10.0):
     async with asyncio.timeout(within_s):
-        while not ask():  # noqa: ASYNC110 (asks what no event tells; has a deadline)
+        while not ask():  # noqa: ASYNC110 (what is waited for has no event)
             await asyncio.sleep(0.005)
 
 
@@ -190,6 +190,26 @@ def test_a_sequence_stays_where_it_began_and_is_never_repeated(three):
             await asks(client, 3, sequence_id=7)
 
     run(work, http_of(three))
+
+
+def test_a_plugin_of_tritonclient_sees_every_request():
+    """As the client for threads."""
+
+    class Plugin(InferenceServerClientPlugin):
+        def __call__(self, request):
+            request.headers["Authorization"] = "Bearer x"
+
+    with Misbehaving(says(answer(1))) as server:
+
+        async def work(client):
+            client.register_plugin(Plugin())
+            await asks(client, 1)
+            await client.get_server_metadata()
+            await client.each(lambda one: one.is_server_live())
+
+        run(work, server.address)
+        assert len(server.requests) == 3
+        assert all(b"\r\nAuthorization: Bearer x\r\n" in text for text in server.requests)
 
 
 def test_a_closed_client_says_so(three):
