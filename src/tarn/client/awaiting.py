@@ -11,7 +11,7 @@ from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, raise_if_error, several, single
+from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, single
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plain, plugged
@@ -172,21 +172,19 @@ class AioClient(_Spoken):
 
     async def load_model(self, *given: Any, **named: Any) -> None:
         """Load the model on every instance in the view; later ones load what the spec says."""
-        await self.each(lambda one: one.load_model(*given, **named))
+        one_of(await self.each(lambda one: one.load_model(*given, **named)))
 
     async def unload_model(self, *given: Any, **named: Any) -> None:
         """Unload the model on every instance in the view."""
-        await self.each(lambda one: one.unload_model(*given, **named))
+        one_of(await self.each(lambda one: one.unload_model(*given, **named)))
 
     async def update_trace_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        said = await self.each(lambda one: one.update_trace_settings(*given, **named))
-        return next(iter(said.values()), None)
+        return one_of(await self.each(lambda one: one.update_trace_settings(*given, **named)))
 
     async def update_log_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        said = await self.each(lambda one: one.update_log_settings(*given, **named))
-        return next(iter(said.values()), None)
+        return one_of(await self.each(lambda one: one.update_log_settings(*given, **named)))
 
     async def each(self, ask: Callable[[Any], Awaitable[T]]) -> Mapping[str, T]:
         """Await *ask* with a client of every instance in the view, all at once.
@@ -310,13 +308,11 @@ class AioClient(_Spoken):
             raise RefusedError("the client is closed")
         if os.getpid() != self._pid:
             raise RefusedError("the client was made by another process: make one in each")
-        if self._begun is None:
-            self._begun = asyncio.get_running_loop().create_task(self._follow())
-        if not self._begun.done():
-            await asyncio.shield(self._begun)
-        elif self._begun.exception() is not None:
-            failed, self._begun = self._begun, None
-            failed.result()
+        begun = self._begun
+        if begun is None or (begun.done() and begun.exception() is not None):
+            begun = self._begun = asyncio.get_running_loop().create_task(self._follow())
+        if not begun.done():
+            await asyncio.shield(begun)
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
@@ -325,9 +321,10 @@ class AioClient(_Spoken):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._tidy)
 
-        self._fleet.listen(told)
         if self._following is not None:
             await asyncio.to_thread(self._following.look)
+        self._fleet.listen(told)
+        if self._following is not None:
             self._following.start()
 
     def _tidy(self) -> None:

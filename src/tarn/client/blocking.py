@@ -13,7 +13,7 @@ from tritonclient.http import InferResult
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, raise_if_error, several
+from tarn.client.failing import lost_sequence, one_of, raise_if_error, several
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plugged
@@ -184,19 +184,19 @@ class HttpClient(Spoken):
 
     def load_model(self, *given: Any, **named: Any) -> None:
         """Load the model on every instance in the view; later ones load what the spec says."""
-        self.each(lambda one: one.load_model(*given, **named))
+        one_of(self.each(lambda one: one.load_model(*given, **named)))
 
     def unload_model(self, *given: Any, **named: Any) -> None:
         """Unload the model on every instance in the view."""
-        self.each(lambda one: one.unload_model(*given, **named))
+        one_of(self.each(lambda one: one.unload_model(*given, **named)))
 
     def update_trace_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        return _any(self.each(lambda one: one.update_trace_settings(*given, **named)))
+        return one_of(self.each(lambda one: one.update_trace_settings(*given, **named)))
 
     def update_log_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        return _any(self.each(lambda one: one.update_log_settings(*given, **named)))
+        return one_of(self.each(lambda one: one.update_log_settings(*given, **named)))
 
     def each(self, ask: Callable[[SingleClient], T]) -> Mapping[str, T]:
         """Call *ask* with a client of every instance in the view, all at once.
@@ -333,7 +333,3 @@ class HttpClient(Spoken):
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarn-client")
             return self._pool
-
-
-def _any(said: Mapping[str, T]) -> T | None:
-    return next(iter(said.values()), None)

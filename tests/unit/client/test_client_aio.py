@@ -1,6 +1,7 @@
 """The client for asyncio."""
 
 import asyncio
+import contextlib
 import inspect
 import threading
 
@@ -139,16 +140,28 @@ def test_follows_the_master_and_closes_what_is_withdrawn(three):
         run(work, master.url, api_token=TOKEN.decode())
 
 
-def test_a_wrong_token_is_said_when_it_is_first_used():
-    """And again the next time: the client does not pretend to have a view."""
+def test_a_wrong_token_is_said_when_it_is_first_used(three):
+    """And again the next time: the client does not pretend to have a view; a right one heals it."""
     with FakeMaster(snapshot()) as master:
+        publish(master, [three[0].endpoint], 4)
+
+        class Source:
+            name = "llama"
+            token = "wrong"
+
+            def open(self):
+                return tarn.client.Master(master.url, self.token).open()
 
         async def main():
-            client = tarn.client.aio(master.url, api_token="wrong")
-            for _ in range(2):
-                with pytest.raises(NotAuthorizedError):
-                    await asks(client, 1)
-            await client.close()
+            source = Source()
+            async with contextlib.AsyncExitStack() as stack:
+                client = tarn.client.aio(source)
+                stack.push_async_callback(client.close)
+                for _ in range(2):
+                    with pytest.raises(NotAuthorizedError):
+                        await asks(client, 1)
+                source.token = TOKEN.decode()
+                assert await asks(client, 1) == 1
 
         asyncio.run(main())
 
