@@ -91,7 +91,6 @@ def _triton() -> Iterator[str]:
         address = f"127.0.0.1:{port}"
         try:
             with tarn.client.http(address, wait_s=10) as client:
-                client.infer  # noqa: B018
                 client.get_server_metadata()
             yield address
         finally:

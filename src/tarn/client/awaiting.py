@@ -11,10 +11,10 @@ from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, raise_if_error, several, single
+from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, single
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
-from tarn.client.requests import Prepared, inference, plain
+from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
@@ -52,12 +52,13 @@ class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has n
         raise NotImplementedError
 
     async def _get(self, request_uri: str, headers: Any, query_params: Any) -> _AioAnswer:
-        return _AioAnswer(await self._send(plain("GET", request_uri, b"", headers, query_params)))
+        request = plain("GET", request_uri, b"", plugged(self, headers), query_params)
+        return _AioAnswer(await self._send(request))
 
     async def _post(
         self, request_uri: str, request_body: Any, headers: Any, query_params: Any
     ) -> _AioAnswer:
-        request = plain("POST", request_uri, request_body, headers, query_params)
+        request = plain("POST", request_uri, request_body, plugged(self, headers), query_params)
         return _AioAnswer(await self._send(request))
 
 
@@ -67,6 +68,8 @@ class _Single(_Spoken):
     def __init__(self, owner: "AioClient", slot: Slot) -> None:
         super().__init__()
         self._owner, self._slot = owner, slot
+        if owner.plugin() is not None:
+            self.register_plugin(owner.plugin())
 
     async def close(self) -> None:
         """Do nothing: the connections belong to the fleet's client."""
@@ -135,6 +138,8 @@ class AioClient(_Spoken):
 
     async def infer(self, *given: Any, **named: Any) -> Any:
         """Infer on one instance, as `HttpClient.infer` does, with the same warning and errors."""
+        if self.plugin() is not None:
+            named["headers"] = plugged(self, named.get("headers"))
         request = inference(*given, **named)
         if request.in_sequence:
             answer = await self._in_sequence(request)
@@ -167,21 +172,19 @@ class AioClient(_Spoken):
 
     async def load_model(self, *given: Any, **named: Any) -> None:
         """Load the model on every instance in the view; later ones load what the spec says."""
-        await self.each(lambda one: one.load_model(*given, **named))
+        one_of(await self.each(lambda one: one.load_model(*given, **named)))
 
     async def unload_model(self, *given: Any, **named: Any) -> None:
         """Unload the model on every instance in the view."""
-        await self.each(lambda one: one.unload_model(*given, **named))
+        one_of(await self.each(lambda one: one.unload_model(*given, **named)))
 
     async def update_trace_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        said = await self.each(lambda one: one.update_trace_settings(*given, **named))
-        return next(iter(said.values()), None)
+        return one_of(await self.each(lambda one: one.update_trace_settings(*given, **named)))
 
     async def update_log_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        said = await self.each(lambda one: one.update_log_settings(*given, **named))
-        return next(iter(said.values()), None)
+        return one_of(await self.each(lambda one: one.update_log_settings(*given, **named)))
 
     async def each(self, ask: Callable[[Any], Awaitable[T]]) -> Mapping[str, T]:
         """Await *ask* with a client of every instance in the view, all at once.
@@ -305,13 +308,11 @@ class AioClient(_Spoken):
             raise RefusedError("the client is closed")
         if os.getpid() != self._pid:
             raise RefusedError("the client was made by another process: make one in each")
-        if self._begun is None:
-            self._begun = asyncio.get_running_loop().create_task(self._follow())
-        if not self._begun.done():
-            await asyncio.shield(self._begun)
-        elif self._begun.exception() is not None:
-            failed, self._begun = self._begun, None
-            failed.result()
+        begun = self._begun
+        if begun is None or (begun.done() and begun.exception() is not None):
+            begun = self._begun = asyncio.get_running_loop().create_task(self._follow())
+        if not begun.done():
+            await asyncio.shield(begun)
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
@@ -320,9 +321,10 @@ class AioClient(_Spoken):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._tidy)
 
-        self._fleet.listen(told)
         if self._following is not None:
             await asyncio.to_thread(self._following.look)
+        self._fleet.listen(told)
+        if self._following is not None:
             self._following.start()
 
     def _tidy(self) -> None:

@@ -9,15 +9,16 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tritonclient.http import InferenceServerClient, InferResult
+from tritonclient.http import InferResult
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, raise_if_error, several, single
+from tarn.client.failing import lost_sequence, one_of, raise_if_error, several
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
-from tarn.client.requests import Prepared, inference, plain
+from tarn.client.requests import Prepared, inference, plugged
 from tarn.client.sequences import Sequences
+from tarn.client.single import SingleClient, Spoken
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
@@ -25,83 +26,12 @@ from tarn.client.wire import Answer, Connection, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
 
-__all__ = ["HttpClient", "PendingInference", "SingleClient"]
+__all__ = ["HttpClient", "PendingInference"]
 
 T = TypeVar("T")
 
 MOST_THREADS = 64
 """Of ``async_infer`` and of what is asked of every instance."""
-
-
-class _Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no types
-    """tritonclient's methods, over a transport of ours."""
-
-    def __init__(self) -> None:
-        # Not its own constructor, which makes the transport that is replaced here.
-        super(InferenceServerClient, self).__init__()
-        self._verbose = False
-
-    def __del__(self) -> None:
-        """Do nothing: what is open has an owner."""
-
-    def _send(self, request: Prepared) -> Answer:
-        raise NotImplementedError
-
-    def _get(self, request_uri: str, headers: Any, query_params: Any) -> Answer:
-        return self._send(plain("GET", request_uri, b"", self._own(headers), query_params))
-
-    def _post(self, request_uri: str, request_body: Any, headers: Any, query_params: Any) -> Answer:
-        return self._send(
-            plain("POST", request_uri, request_body, self._own(headers), query_params)
-        )
-
-    def _own(self, headers: Any) -> Any:
-        """Return *headers* after the plugin that the caller registered, if any, saw them."""
-        if self.plugin() is None:
-            return headers
-        request = _Headers(dict(headers or {}))
-        self._call_plugin(request)
-        return request.headers
-
-
-class _Headers:
-    """What tritonclient's plugins change."""
-
-    def __init__(self, headers: dict[str, object]) -> None:
-        self.headers = headers
-
-
-class SingleClient(_Spoken):
-    """tritonclient's client of exactly one instance: nothing is balanced, nothing repeated."""
-
-    def __init__(self, slot: Slot, fleet: Fleet, connect: Callable[[Target], Connection]) -> None:
-        super().__init__()
-        self._slot, self._fleet, self._connect = slot, fleet, connect
-
-    @property
-    def target(self) -> Target:
-        """The instance."""
-        return self._slot.target
-
-    def close(self) -> None:
-        """Do nothing: each request has a connection of its own."""
-
-    def infer(self, model_name: str, inputs: list[Any], **named: Any) -> Any:
-        """Infer on this instance; the parameters are tritonclient's."""
-        named["headers"] = self._own(named.get("headers"))
-        answer = self._send(inference(model_name, inputs, **named))
-        raise_if_error(answer)
-        return InferResult(answer, verbose=False)
-
-    def _send(self, request: Prepared) -> Answer:
-        self._fleet.take_this(self._slot)
-        try:
-            with self._connect(self.target) as connection:
-                return connection.ask(request.head(self.target), request.body)
-        except WireError as error:
-            raise single(self.target, error) from error
-        finally:
-            self._fleet.give_back(self._slot, None, answered=False)
 
 
 class PendingInference:
@@ -124,7 +54,7 @@ class PendingInference:
             raise TimedOutError("the inference has no result yet") from error
 
 
-class HttpClient(_Spoken):
+class HttpClient(Spoken):
     """tritonclient's HTTP client for a fleet. Thread-safe, `close` included.
 
     Each request goes to the less busy of two instances. What is asked of a server rather than of a
@@ -220,7 +150,7 @@ class HttpClient(_Spoken):
 
     def _inference(self, given: tuple[Any, ...], named: dict[str, Any]) -> Prepared:
         if self.plugin() is not None:
-            named["headers"] = self._own(named.get("headers"))
+            named["headers"] = plugged(self, named.get("headers"))
         return inference(*given, **named)
 
     def _infer(self, request: Prepared) -> Any:
@@ -254,19 +184,19 @@ class HttpClient(_Spoken):
 
     def load_model(self, *given: Any, **named: Any) -> None:
         """Load the model on every instance in the view; later ones load what the spec says."""
-        self.each(lambda one: one.load_model(*given, **named))
+        one_of(self.each(lambda one: one.load_model(*given, **named)))
 
     def unload_model(self, *given: Any, **named: Any) -> None:
         """Unload the model on every instance in the view."""
-        self.each(lambda one: one.unload_model(*given, **named))
+        one_of(self.each(lambda one: one.unload_model(*given, **named)))
 
     def update_trace_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        return _any(self.each(lambda one: one.update_trace_settings(*given, **named)))
+        return one_of(self.each(lambda one: one.update_trace_settings(*given, **named)))
 
     def update_log_settings(self, *given: Any, **named: Any) -> Any:
         """Change them on every instance in the view; return what one answered."""
-        return _any(self.each(lambda one: one.update_log_settings(*given, **named)))
+        return one_of(self.each(lambda one: one.update_log_settings(*given, **named)))
 
     def each(self, ask: Callable[[SingleClient], T]) -> Mapping[str, T]:
         """Call *ask* with a client of every instance in the view, all at once.
@@ -279,9 +209,7 @@ class HttpClient(_Spoken):
         """
         slots, pool = self._fleet.slots, self._threads()
         asked = {
-            slot.target.instance_id or slot.target.address: pool.submit(
-                ask, SingleClient(slot, self._fleet, self._connect)
-            )
+            slot.target.instance_id or slot.target.address: pool.submit(ask, self._single(slot))
             for slot in slots
         }
         failed, said = {}, {}
@@ -293,6 +221,12 @@ class HttpClient(_Spoken):
         if failed:
             raise several(failed, len(asked))
         return said
+
+    def _single(self, slot: Slot) -> SingleClient:
+        one = SingleClient(slot, self._fleet, self._connect)
+        if self.plugin() is not None:
+            one.register_plugin(self.plugin())
+        return one
 
     def _no_shared_memory(self, *_given: Any, **_named: Any) -> Any:
         """Refuse: the memory would have to be registered with whoever gets the request."""
@@ -399,7 +333,3 @@ class HttpClient(_Spoken):
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarn-client")
             return self._pool
-
-
-def _any(said: Mapping[str, T]) -> T | None:
-    return next(iter(said.values()), None)

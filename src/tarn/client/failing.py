@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import TypeVar
 
 from tritonclient.utils import InferenceServerException
 
@@ -9,7 +10,9 @@ from tarn.client.targets import Target
 from tarn.client.wire import Answer, LateError, WireError
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
 
-__all__ = ["lost_sequence", "raise_if_error", "several", "single"]
+__all__ = ["lost_sequence", "one_of", "raise_if_error", "several", "single"]
+
+T = TypeVar("T")
 
 OK = 200
 
@@ -46,6 +49,17 @@ def lost_sequence(sequence: object, target: Target, error: WireError) -> TarnErr
         where=target.name,
         next_step="Begin the sequence again, with sequence_start=True",
     )
+
+
+def one_of(said: Mapping[str, T]) -> T:
+    """Return what one instance said to something that all were asked to do.
+
+    Raises:
+        UnreachableError: There was none, so nothing was done.
+    """
+    for answer in said.values():
+        return answer
+    raise UnreachableError("no instance is in the view, so nothing was done")
 
 
 def several(failed: Mapping[str, Exception], of: int) -> TarnError:

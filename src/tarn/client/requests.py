@@ -7,13 +7,13 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 import attrs
-from tritonclient.http import InferenceServerClient
+from tritonclient.http import InferenceServerClient, Request
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.targets import Target
 from tarn.errors import ConfigError
 
-__all__ = ["Prepared", "inference", "plain"]
+__all__ = ["Prepared", "inference", "plain", "plugged"]
 
 _COMPRESS: Mapping[str | None, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
@@ -57,6 +57,17 @@ class Prepared:
         if text.count("\n") != len(lines):
             raise ConfigError("a header has a line break in it")
         return f"{text}\r\n\r\n".encode("latin-1")
+
+
+def plugged(client: Any, headers: Headers) -> Headers:
+    """Return *headers* after the plugin that was registered with *client*, if any, saw them."""
+    plugin = client.plugin()
+    if plugin is None:
+        return headers
+    request = Request(dict(headers or {}))
+    plugin(request)
+    changed: Headers = request.headers
+    return changed
 
 
 def plain(

@@ -1,13 +1,14 @@
 """The client for asyncio."""
 
 import asyncio
+import contextlib
 import inspect
 import threading
 
 import pytest
 from client_stage import Misbehaving, answer, http_of, publish, resets, says, tensor
 from fake_master import TOKEN, FakeMaster, snapshot
-from tritonclient.http.aio import InferenceServerClient
+from tritonclient.http.aio import InferenceServerClient, InferenceServerClientPlugin
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
@@ -29,7 +30,7 @@ async def asks(client, number, **named):
 
 async def true(ask, within_s=10.0):
     async with asyncio.timeout(within_s):
-        while not ask():  # noqa: ASYNC110 (asks what no event tells; has a deadline)
+        while not ask():  # noqa: ASYNC110 (what is waited for has no event)
             await asyncio.sleep(0.005)
 
 
@@ -139,16 +140,28 @@ def test_follows_the_master_and_closes_what_is_withdrawn(three):
         run(work, master.url, api_token=TOKEN.decode())
 
 
-def test_a_wrong_token_is_said_when_it_is_first_used():
-    """And again the next time: the client does not pretend to have a view."""
+def test_a_wrong_token_is_said_when_it_is_first_used(three):
+    """And again the next time: the client does not pretend to have a view; a right one heals it."""
     with FakeMaster(snapshot()) as master:
+        publish(master, [three[0].endpoint], 4)
+
+        class Source:
+            name = "llama"
+            token = "wrong"
+
+            def open(self):
+                return tarn.client.Master(master.url, self.token).open()
 
         async def main():
-            client = tarn.client.aio(master.url, api_token="wrong")
-            for _ in range(2):
-                with pytest.raises(NotAuthorizedError):
-                    await asks(client, 1)
-            await client.close()
+            source = Source()
+            async with contextlib.AsyncExitStack() as stack:
+                client = tarn.client.aio(source)
+                stack.push_async_callback(client.close)
+                for _ in range(2):
+                    with pytest.raises(NotAuthorizedError):
+                        await asks(client, 1)
+                source.token = TOKEN.decode()
+                assert await asks(client, 1) == 1
 
         asyncio.run(main())
 
@@ -190,6 +203,26 @@ def test_a_sequence_stays_where_it_began_and_is_never_repeated(three):
             await asks(client, 3, sequence_id=7)
 
     run(work, http_of(three))
+
+
+def test_a_plugin_of_tritonclient_sees_every_request():
+    """As the client for threads."""
+
+    class Plugin(InferenceServerClientPlugin):
+        def __call__(self, request):
+            request.headers["Authorization"] = "Bearer x"
+
+    with Misbehaving(says(answer(1))) as server:
+
+        async def work(client):
+            client.register_plugin(Plugin())
+            await asks(client, 1)
+            await client.get_server_metadata()
+            await client.each(lambda one: one.is_server_live())
+
+        run(work, server.address)
+        assert len(server.requests) == 3
+        assert all(b"\r\nAuthorization: Bearer x\r\n" in text for text in server.requests)
 
 
 def test_a_closed_client_says_so(three):

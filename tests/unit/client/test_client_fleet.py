@@ -134,7 +134,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_whatever_happens_nothing_new_goes_to_who_is_not_in_the_view(steps):  # noqa: C901
+def test_nothing_new_goes_to_who_is_not_in_the_view(steps):  # noqa: C901 (the kinds of steps)
     """In flight is what was taken and not given back; no open connection leads out of the view."""
     fleet, clock = made(A, B)
     flying, lines, view = [], [], {A, B}

@@ -4,18 +4,19 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import numpy as np
 import pytest
 from client_stage import publish
 from fake_master import TOKEN, FakeMaster, snapshot
-from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
 from tarn.domain import Endpoint
 from tarn.errors import RefusedError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
+
+grpc = pytest.importorskip("grpc", reason="pip install 'tarn[grpc]'")
+from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc  # noqa: E402
 
 
 def tensor(number):
@@ -109,11 +110,13 @@ def test_a_dead_instance_costs_no_call(two):
 
 
 def test_without_retries_it_says_that_it_may_have_run(two):
-    """GRPC does not tell refused from cut."""
+    """With gRPC there is no telling refused from cut."""
     two[0].service.fails = unavailable
-    with tarn.client.grpc(two[0].address, retry_resets=False) as client:
-        with pytest.raises(UnreachableError, match="may have been executed"):
-            asks(client, 1)
+    with (
+        tarn.client.grpc(two[0].address, retry_resets=False) as client,
+        pytest.raises(UnreachableError, match="may have been executed"),
+    ):
+        asks(client, 1)
     assert two[0].service.asked == 1
 
 
@@ -131,12 +134,16 @@ def test_tritons_own_errors_and_late_answers_are_told_apart(two):
     release = threading.Event()
     two[0].service.fails = lambda context, _: context.abort(grpc.StatusCode.NOT_FOUND, "no model")
     two[1].service.fails = lambda _context, _: release.wait(5)
-    with tarn.client.grpc(two[0].address) as client:
-        with pytest.raises(InferenceServerException, match="no model"):
-            asks(client, 1)
-    with tarn.client.grpc(two[1].address, answer_within_s=0.2) as client:
-        with pytest.raises(TimedOutError, match=two[1].address):
-            asks(client, 1)
+    with (
+        tarn.client.grpc(two[0].address) as client,
+        pytest.raises(InferenceServerException, match="no model"),
+    ):
+        asks(client, 1)
+    with (
+        tarn.client.grpc(two[1].address, answer_within_s=0.2) as client,
+        pytest.raises(TimedOutError, match=two[1].address),
+    ):
+        asks(client, 1)
     release.set()
 
 

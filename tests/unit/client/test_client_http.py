@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from client_stage import Misbehaving, answer, asks, http_of, resets, says, tensor
-from tritonclient.http import InferenceServerClient
+from tritonclient.http import InferenceServerClient, InferenceServerClientPlugin
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
@@ -87,8 +87,9 @@ def test_a_refused_connection_ejects_the_instance_after_one_try(three):
         dead.crash()
         for number in range(100):
             assert asks(client, number) == number
-        failures = [slot.failures for slot in client._fleet.slots]
-    assert sorted(failures) == [0, 0, 1]
+        failures = sorted(slot.failures for slot in client._fleet.slots)
+    assert failures[:2] == [0, 0]
+    assert 1 <= failures[2] < 10  # one, and one more after each back-off, were it slow
     assert sum(len(triton.requests) for triton in alive) == 100
 
 
@@ -184,9 +185,11 @@ def test_what_hangs_is_avoided_by_the_others(three):
 def test_says_what_was_tried_when_nobody_takes_it():
     """Each instance with its reason, within the time to wait."""
     addresses = [free_address(), free_address()]
-    with tarn.client.http(addresses, wait_s=0.3) as client:
-        with pytest.raises(UnreachableError) as caught:
-            asks(client, 1)
+    with (
+        tarn.client.http(addresses, wait_s=0.3) as client,
+        pytest.raises(UnreachableError) as caught,
+    ):
+        asks(client, 1)
     assert all(address in str(caught.value) for address in addresses)
     assert "refused" in str(caught.value).lower()
 
@@ -233,9 +236,11 @@ def test_an_answer_503_is_asked_of_one_other(three):
 
 def test_tritons_own_errors_come_as_tritonclient_raises_them(three):
     """Code that catches them goes on working; nothing is repeated."""
-    with tarn.client.http(http_of(three)) as client:
-        with pytest.raises(InferenceServerException, match="unknown model") as caught:
-            client.infer("nobody", tensor(1))
+    with (
+        tarn.client.http(http_of(three)) as client,
+        pytest.raises(InferenceServerException, match="unknown model") as caught,
+    ):
+        client.infer("nobody", tensor(1))
     assert caught.value.status() == "404"
     assert sum(len(triton.requests) for triton in three) == 1
 
@@ -306,7 +311,7 @@ def test_a_compressed_request_is_what_its_header_says():
 
 
 def test_async_infer_gives_its_result_later(three):
-    """Tritonclient's handle; without blocking it says that there is none yet."""
+    """The handle is like tritonclient's; without blocking it says that there is none yet."""
     three[0].model("echo").latency_s = 0.3
     before = set(threading.enumerate())
     with tarn.client.http(three[0].endpoint.http) as client:
@@ -371,7 +376,7 @@ def test_loading_is_asked_of_every_instance_and_names_who_failed(three):
     three[2].state.models["new"] = FakeModel("new", error="no such file")
     with tarn.client.http(http_of(three)) as client:
         client.load_model("echo")
-        with pytest.raises(RefusedError, match=r"2 of 3|3 of 3") as caught:
+        with pytest.raises(RefusedError, match=r"[23] of 3") as caught:
             client.load_model("new")
         client.unload_model("echo")
     assert three[2].endpoint.http in str(caught.value)
@@ -382,9 +387,29 @@ def test_loading_is_asked_of_every_instance_and_names_who_failed(three):
 
 def test_shared_memory_is_refused_with_the_way_out(three):
     """It would have to be registered with whoever gets the request."""
-    with tarn.client.http(http_of(three)) as client:
-        with pytest.raises(RefusedError, match="one client and one server"):
-            client.register_system_shared_memory("a", "/a", 8)
+    with (
+        tarn.client.http(http_of(three)) as client,
+        pytest.raises(RefusedError, match="one client and one server"),
+    ):
+        client.register_system_shared_memory("a", "/a", 8)
+
+
+def test_a_plugin_of_tritonclient_sees_every_request(three):
+    """Its headers go to whoever is asked, and to everybody when all are asked."""
+    seen = []
+
+    class Plugin(InferenceServerClientPlugin):
+        def __call__(self, request):
+            request.headers["Authorization"] = "Bearer x"
+            seen.append(request)
+
+    with Misbehaving(says(answer(1))) as server, tarn.client.http(server.address) as client:
+        client.register_plugin(Plugin())
+        asks(client, 1)
+        client.get_server_metadata()
+        client.each(lambda one: one.is_server_live())
+        assert len(server.requests) == len(seen) == 3
+        assert all(b"\r\nAuthorization: Bearer x\r\n" in text for text in server.requests)
 
 
 def test_a_closed_client_says_so(three):

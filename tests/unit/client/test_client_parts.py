@@ -69,7 +69,7 @@ def test_a_header_cannot_smuggle_another_one():
 
 
 def test_leaves_the_callers_headers_alone():
-    """Tritonclient writes into them."""
+    """As tritonclient does not: it writes into them."""
     own = {"X-User": "me"}
     inference("echo", tensor(1), headers=own, request_compression_algorithm="gzip")
     assert own == {"X-User": "me"}
