@@ -164,3 +164,13 @@ def test_nothing_new_goes_to_who_is_not_in_the_view(steps):  # noqa: C901 (the k
         for slot in fleet.slots:
             assert slot.in_flight == flying.count(slot)
         assert fleet._ejected == sum(slot.failures > 0 for slot in fleet.slots)
+
+
+def test_a_second_try_takes_nobodys_turn():
+    """Else one that fails each time would have its turn at each request."""
+    fleet, _ = made(A, B)
+    first = fleet.take()
+    fleet.give_back(first, None, answered=False)
+    second = fleet.take({first})
+    fleet.give_back(second, None, answered=True)
+    assert fleet.take() is second
