@@ -135,7 +135,16 @@ def contract(session: nox.Session) -> None:
 def local(session: nox.Session) -> None:
     """Real Tritons on this machine, and the examples as a user runs them."""
     session.install("-e", ".[local,examples]", *_group("tests"))
-    _pytest(session, *BOTH_CORES, "-m", "triton and not endurance", "--timeout", "300", "tests")
+    chosen = ("-m", "triton and not endurance", "--timeout", "300")
+    _pytest(session, *BOTH_CORES, *chosen, *_folders("local", "unit", "compat", "docs"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def first_user(session: nox.Session) -> None:
+    """Lint, client, custom policy, why, verify and notebook, on real Tritons."""
+    session.install("-e", ".[local,examples]", *_group("tests"))
+    _pytest(session, "-m", "triton", "--timeout", "300", *_folders("first_user"))
 
 
 @nox.session(python=ONE)

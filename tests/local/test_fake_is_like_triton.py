@@ -1,6 +1,5 @@
 """The fake and the real Triton, side by side: where the fake could lie, and what it must not."""
 
-import http.client
 import importlib.util
 import json
 import re
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from asking import ask, free_ports
 
 from tarn.control.scrape import Scraper, Target
 from tarn.domain import Endpoint, Known
@@ -61,15 +61,6 @@ class Clock:
 
     def at(self) -> float:
         return time.time()
-
-
-def free_ports() -> tuple[int, int, int]:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-        socket.create_server(("127.0.0.1", 0)) as three,
-    ):
-        return one.getsockname()[1], two.getsockname()[1], three.getsockname()[1]
 
 
 def backends(path: Path, triton: Path) -> Path:
@@ -127,17 +118,6 @@ def wait_for(endpoint: Endpoint, process: "subprocess.Popen[bytes]") -> None:
         except OSError:
             pause.wait(0.1)
     raise AssertionError(f"Triton did not start: {process.poll()}")
-
-
-def ask(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, str, bytes]:
-    """Return (status, content type, body)."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
-    try:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        return response.status, response.headers["Content-Type"] or "", response.read()
-    finally:
-        connection.close()
 
 
 def infer_body(seconds: float) -> bytes:

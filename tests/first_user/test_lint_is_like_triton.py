@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import ask, free_ports
 from lint_cases import cases
-from test_fake_is_like_triton import ask, free_ports
 
 from tarn.config import environ
 from tarn.domain import Endpoint

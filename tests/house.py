@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-MODELS = Path(__file__).parents[1] / "models"
+MODELS = Path(__file__).parent / "models"
 
 
 class House:
