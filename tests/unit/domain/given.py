@@ -25,6 +25,8 @@ from tarn.domain import (
     Wish,
 )
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fold_facts import fold_facts
+from tarn.domain.fold_readings import fold_readings
 from tarn.domain.spec import DrainSpec, InstanceSpec, ModelsSpec, ReplicasSpec, ScalingSpec
 from tarn.domain.tick import Seen, tick
 
@@ -166,3 +168,23 @@ def one(some: Fleet, number: int) -> Instance:
 
 def codes(some: Fleet) -> list[str]:
     return [event.code for event in some.events]
+
+
+RULES = rules()
+
+
+def told(some: Fleet, *facts: Fact, now_s: float = NOW_S) -> Fleet:
+    """Return *some* after the runtime's word."""
+    return fold_facts(some, facts, now_s, AT)
+
+
+def read(some: Fleet, *what: Reading, now_s: float = NOW_S, late: bool = False) -> Fleet:
+    """Return *some* after the scraper's word."""
+    return fold_readings(some, readings(*what), RULES, now_s, AT, late=late)
+
+
+def fail(some: Fleet, instance: Instance, now_s: float = NOW_S) -> Fleet:
+    """Return *some* after *instance* joined it and failed."""
+    some = attrs.evolve(some, instances=(*some.instances, instance))
+    others = (running(i.number) for i in some.instances[:-1])
+    return told(some, *others, ended(instance.number), now_s=now_s)

@@ -1,54 +1,23 @@
-"""What the runtime and the scraper say, folded into the fleet."""
+"""What the scraper read, folded into the fleet."""
 
-import attrs
 import pytest
 from given import (
-    AT,
     NOW_S,
     asked,
     codes,
     draining,
-    ended,
     fleet,
     gone,
     name,
     one,
+    read,
     reading,
-    readings,
     ready,
-    rules,
-    running,
     silent,
     starting,
 )
 
-from tarn.domain import Fact, Instance, Known, ModelState, Reading, Unknown
-from tarn.domain.fleet import Fleet
-from tarn.domain.fold_facts import fold_facts
-from tarn.domain.fold_readings import fold_readings
-
-RULES = rules()
-
-
-def told(some: Fleet, *facts: Fact, now_s: float = NOW_S) -> Fleet:
-    return fold_facts(some, facts, now_s, AT)
-
-
-def read(some: Fleet, *what: Reading, now_s: float = NOW_S, late: bool = False) -> Fleet:
-    return fold_readings(some, readings(*what), RULES, now_s, AT, late=late)
-
-
-def fail(some: Fleet, instance: Instance, now_s: float = NOW_S) -> Fleet:
-    """Return *some* after *instance* joined it and failed."""
-    some = attrs.evolve(some, instances=(*some.instances, instance))
-    return told(some, *_alive(some), ended(instance.number), now_s=now_s)
-
-
-def _alive(some: Fleet) -> list[Fact]:
-    return [running(i.number) for i in some.instances[:-1]]
-
-
-# The runtime's word.
+from tarn.domain import Known, ModelState, Reading, Unknown
 
 
 def test_equal_readings_give_the_very_same_fleet() -> None:
