@@ -24,7 +24,12 @@ __all__ = ["Program", "Wheel", "check", "find_wheel", "foresee", "locate", "prep
 OLDEST_GLIBC = (2, 35)
 """What the wheel's binaries were linked against."""
 _LIBRARY, _MODULE = "libtriton_python.so", "triton_python_backend_utils.py"
-_INSTALL = "pip install 'tarn[local]', put tritonserver on PATH, or set triton.binary"
+_WHEEL = (
+    "pip install 'tarn[local]'"
+    if sys.version_info < (3, 13)
+    else "pip install --no-deps 'nvidia-pytriton==0.7.*'"  # its numpy 1 has no wheel for 3.13
+)
+_INSTALL = f"{_WHEEL}, put tritonserver on PATH, or set triton.binary"
 
 
 @attrs.frozen
