@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from contract.fake_binary import fake_models, fake_triton
-from local.house import House, clear
+from house import House, clear
 
 __all__ = ["house", "spec"]
 

@@ -3,7 +3,7 @@
 import socket
 
 from compat.fleets import house, spec
-from local.house import House, until
+from house import House, until
 
 __all__ = ["house"]
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from compat.fleets import house, spec
-from local.house import House, until
+from house import House, until
 
 __all__ = ["house"]
 

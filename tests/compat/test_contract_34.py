@@ -7,7 +7,7 @@ import time
 
 import httpx
 from compat.fleets import house, spec
-from local.house import House
+from house import House
 
 __all__ = ["house"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from compat.fleets import house, spec
-from local.house import House
+from house import House
 
 __all__ = ["house"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from contract import evil
 from contract.fake_binary import fake_models, fake_triton
-from local.house import House, clear, until
+from house import House, clear, until
 
 NO_ANSWER = "the scaling policy has no answer"
 

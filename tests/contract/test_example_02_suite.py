@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from contract.fake_binary import fake_models, fake_triton
-from local.house import House, clear, until
+from house import House, clear, until
 from workshop import EXAMPLE, workshop
 
 BODY = json.dumps(
