@@ -1,3 +1,6 @@
+# /// script
+# dependencies = ["nox>=2025.2.9", "uv"]
+# ///
 """How TARN is checked. `nox` alone runs the fast sessions; `nox -l` lists them all.
 
 A session runs where its interpreter is: on one Python, `unit` on each of 3.11, 3.12 and 3.13 that
