@@ -7,6 +7,8 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,9 @@ from tarn.follow import reach
 from tarn.interfaces import ClusterRef
 
 pytestmark = [pytest.mark.triton, pytest.mark.endurance]
+
+STOPPED_S = 120.0
+"""Beyond every deadline of a master: its fence, its leases, its connections."""
 
 
 def master(house: House, name: str) -> int:
@@ -87,17 +92,19 @@ def test_masters_killed_at_random_moments_change_nothing(house: House) -> None:
 
 
 def test_a_master_that_wakes_up_superseded_touches_nothing(house: House) -> None:
-    """SIGSTOP, a successor scales; SIGCONT: the old one spawns, kills and saves nothing."""
+    """SIGSTOP for two minutes, a successor scales; SIGCONT: the old one touches nothing."""
     name = "fence"
     assert house.tarn("up", "-f", house.spec(name)).returncode == 0
     settled(house, name, 2)
     old, epoch = master(house, name), house.status(name)["epoch"]
     kill(old, signal.SIGSTOP)
+    stopped_s = time.monotonic()
     with successor(house, name):
         new_master(house, name, old)
         assert house.tarn("scale", "3", "-c", name).returncode == 0
         status = settled(house, name, 3)
         tritons, by_old = house.tritons(name), saved_by(house, name, epoch)
+        threading.Event().wait(max(0.0, stopped_s + STOPPED_S - time.monotonic()))
         kill(old, signal.SIGCONT)
         until(lambda: _dead(old), 15, "the end of the old one")
         assert house.tritons(name) == tritons
