@@ -122,6 +122,16 @@ def house(tmp_path: Path) -> Iterator[House]:
     clear(one)
 
 
+def _left(one: House, names: list[str], within_s: float = 10.0) -> dict[str, dict[int, list[str]]]:
+    """Return what still runs of each cluster; a master that was told to end may take a moment."""
+    pause, end_s = threading.Event(), time.monotonic() + within_s
+    while True:
+        left = {name: one.processes(name) for name in names}
+        if not any(left.values()) or time.monotonic() > end_s:
+            return left
+        pause.wait(0.05)
+
+
 def clear(one: House) -> None:
     """End everything that runs in the house; what does not end is a failure."""
     clusters = one.home / "clusters"
@@ -130,7 +140,7 @@ def clear(one: House) -> None:
         for pid in one.processes(name):
             _continue(pid)
         one.tarn("down", "-c", name, "--timeout", "60s")
-    left = {name: one.processes(name) for name in names}
+    left = _left(one, names)
     for pids in left.values():
         for pid in pids:
             _kill(pid)
