@@ -17,6 +17,7 @@ from tarn.triton.loading import loading
 __all__ = ["Goal", "wait_until"]
 
 LOOK_EVERY_S = 0.25
+READ_LOG_EVERY_S = 1.0
 GONE_AFTER_S = 5.0
 """A cluster that cannot be found for so long is gone, not restarting."""
 
@@ -113,6 +114,8 @@ class _Watch:
     ) -> None:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
+        self._read_again_s = float("-inf")
+        self._loaded = 0, 0
         self.why: tuple[str, ...] = ()
 
     def look(self) -> Mapping[str, Any] | None:
@@ -146,7 +149,15 @@ class _Watch:
         return Progress("loading", said, settled, begun)
 
     def _loading(self, instance: str) -> tuple[int, int]:
-        ref = self._link.find() if instance else None
+        """Read how far *instance* is; its whole log, so not at every look."""
+        now_s = self._clock.now_s()
+        if instance and now_s >= self._read_again_s:
+            self._read_again_s = now_s + READ_LOG_EVERY_S
+            self._loaded = self._read_log(instance)
+        return self._loaded if instance else (0, 0)
+
+    def _read_log(self, instance: str) -> tuple[int, int]:
+        ref = self._link.find()
         if ref is None:
             return 0, 0
         try:
