@@ -149,11 +149,12 @@ class _Watch:
         return Progress("loading", said, settled, begun)
 
     def _loading(self, instance: str) -> tuple[int, int]:
-        """Read how far *instance* is; its whole log, so not at every look."""
+        """Read how far *instance* is; its whole log, so not at every look once it has begun."""
         now_s = self._clock.now_s()
         if instance and now_s >= self._read_again_s:
-            self._read_again_s = now_s + READ_LOG_EVERY_S
             self._loaded = self._read_log(instance)
+            begun = self._loaded[1] > 0
+            self._read_again_s = now_s + (READ_LOG_EVERY_S if begun else 0.0)
         return self._loaded if instance else (0, 0)
 
     def _read_log(self, instance: str) -> tuple[int, int]:
