@@ -73,6 +73,11 @@ class RuntimeFactory:
     summary: str
     requires: tuple[str, ...] = ()
     extra: str = ""
+    unpack: Callable[[Path, Mapping[str, str]], None] = lambda _directory, _environ: None
+    """Bring a master's files (``spec.yaml``, ``staged.json``, ``api_token``) into its directory,
+    before the spec is read: (directory, environment). Nothing where a deployer put them there."""
+    host: Callable[[Mapping[str, str]], str] = lambda _environ: "127.0.0.1"
+    """Name or address at which a master with this environment listens, and is reached."""
 
 
 @attrs.frozen

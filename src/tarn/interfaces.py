@@ -31,6 +31,7 @@ __all__ = [
     "ClusterRef",
     "Deployer",
     "Discovery",
+    "Ending",
     "Finding",
     "LaunchPlan",
     "MasterContext",
@@ -172,11 +173,30 @@ class ClusterRef:
 
 
 @attrs.frozen
+class Ending:
+    """How the last cluster of a name ended, as its runtime remembers it."""
+
+    name: str
+    state: str
+    """``stopped``, or ``failed``."""
+    reason: str
+    """In words; empty where there is nothing to say."""
+    at: float
+    """Wall time, Unix seconds."""
+    ref: ClusterRef
+    """For `Deployer.logs`."""
+
+
+@attrs.frozen
 class RuntimeCapabilities:
     """What a runtime can do, so that a spec that needs more is refused before it runs."""
 
     placement: bool = False
     """Anti-affinity, node labels."""
+    remote: bool = False
+    """Instances run on other machines: a bare path is looked at there, not by the client."""
+    reads: frozenset[str] = frozenset()
+    """URI schemes that its machines read by themselves, so that nothing is staged."""
     keeps_instances_on_master_loss: bool = False
     private_ports: bool = False
     """Each instance has a network of its own, so fixed ports never clash."""
@@ -257,6 +277,10 @@ class Deployer(Protocol):
         Where only its instances run, ``url`` is None and ``orphans`` names them; with none of
         these the master is being started.
         """
+        ...
+
+    def ended(self, name: str) -> Ending | None:
+        """Return how the last cluster of this name ended; None where nobody remembers one."""
         ...
 
     def end(self, ref: ClusterRef) -> None:

@@ -93,7 +93,10 @@ class Running:
     started_at: float = 0.0
     """Wall time, Unix seconds."""
     adopted: bool = False
-    """Started under an earlier master."""
+    """Started under an earlier master; it may be found long after `Runtime.start`."""
+    leaving: str = ""
+    """Why its place will be taken away soon (preemption, a node put out of service), in words:
+    it is drained and replaced while there is time."""
 
 
 @attrs.frozen

@@ -1,0 +1,1 @@
+"""Commands that plugins add to `tarn`."""

@@ -1,0 +1,1 @@
+"""`tarn sandbox`: a small YARN with HDFS on this machine."""

@@ -1,0 +1,127 @@
+"""Triton in containers of Hadoop YARN: the runtime ``yarn``.
+
+The client submits through a child process with a JVM; the master is YARN's ApplicationMaster, with
+a JVM of its own; each instance is a container that outlives every master.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+from attrs.validators import ge, gt
+
+from tarn.domain import Epoch
+from tarn.hookspecs import RuntimeFactory, hookimpl
+from tarn.interfaces import (
+    ClientContext,
+    Deployer,
+    MasterContext,
+    Runtime,
+    RuntimeCapabilities,
+    StateStore,
+)
+
+__all__ = ["Docker", "Settings", "tarn_runtimes"]
+
+
+@attrs.frozen
+class Docker:
+    """How YARN's Docker runtime starts the image of ``triton.image``."""
+
+    network: str = "host"
+    mounts: tuple[str, ...] = ()
+    """``source:destination:ro`` or ``:rw``; YARN's administrator must allow the source."""
+    ports: tuple[str, ...] = ()
+    """``host:container``, for a bridge network."""
+    gpu_runtime: str = "nvidia"
+    privileged: bool = False
+    delayed_removal: bool = False
+
+
+@attrs.frozen
+class Settings:
+    """``runtime.options`` of the runtime ``yarn``."""
+
+    queue: str = "default"
+    priority: int = attrs.field(default=0, validator=ge(0))
+    docker: Docker | None = attrs.field(factory=Docker)
+    """None: tritonserver as a plain process of the node."""
+    python: str | None = None
+    """Interpreter on the nodes, with tarn installed; None: the path of the client's own."""
+    hadoop_home: str | None = None
+    """Hadoop's installation, here and on the nodes; None: ``HADOOP_HOME``, or ``hadoop`` on
+    ``PATH``."""
+    java_home: str | None = None
+    """Java 11 or newer, here and on the nodes; None: ``JAVA_HOME``, or ``java`` on ``PATH``."""
+    staging: str | None = None
+    """Directory (a URI, or a path of ``fs.defaultFS``) for the files of clusters; None:
+    ``.tarn`` in the user's home directory."""
+    heartbeat_s: float = attrs.field(default=1.0, validator=gt(0))
+    """Between two words with the ResourceManager when nothing is asked for."""
+
+
+# Each part is imported when it is made: a client never loads what only a master needs.
+
+
+def _deployer(settings: Settings, context: ClientContext) -> Deployer:
+    from tarn_plugins.runtime.yarn.deployer import YarnDeployer  # noqa: PLC0415
+
+    return YarnDeployer(settings, context)
+
+
+def _runtime(settings: Settings, context: MasterContext) -> Runtime:
+    from tarn_plugins.runtime.yarn.application import runtime  # noqa: PLC0415
+
+    return runtime(settings, context)
+
+
+def _state_store(settings: Settings, context: MasterContext) -> StateStore:
+    from tarn_plugins.runtime.yarn.application import state_store  # noqa: PLC0415
+
+    return state_store(settings, context)
+
+
+def _epoch(_settings: Settings, _directory: Path, environ: Mapping[str, str]) -> Epoch:
+    from tarn_plugins.runtime.yarn.container import epoch  # noqa: PLC0415
+
+    return epoch(environ)
+
+
+def _unpack(directory: Path, environ: Mapping[str, str]) -> None:
+    from tarn_plugins.runtime.yarn.application import unpack  # noqa: PLC0415
+
+    unpack(directory, environ)
+
+
+def _host(environ: Mapping[str, str]) -> str:
+    from tarn_plugins.runtime.yarn.container import host  # noqa: PLC0415
+
+    return host(environ)
+
+
+@hookimpl
+def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
+    """Offer ``yarn``."""
+    return {
+        "yarn": RuntimeFactory(
+            settings=Settings,
+            deployer=_deployer,
+            runtime=_runtime,
+            state_store=_state_store,
+            epoch=_epoch,
+            unpack=_unpack,
+            host=_host,
+            capabilities=RuntimeCapabilities(
+                placement=True,
+                remote=True,
+                reads=frozenset(
+                    {"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"}
+                ),
+                keeps_instances_on_master_loss=True,
+                gpus=True,
+            ),
+            summary="Triton in containers of Hadoop YARN",
+            requires=("jpype",),
+            extra="yarn",
+        )
+    }

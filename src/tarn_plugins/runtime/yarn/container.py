@@ -1,0 +1,51 @@
+"""What a master learns from the environment that YARN gave its container. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from tarn.domain import Epoch
+from tarn.errors import LaunchError
+
+__all__ = ["application_id", "epoch", "host"]
+
+_CONTAINER = re.compile(r"container_(?:e\d+_)?(?P<cluster>\d+)_(?P<app>\d+)_(?P<attempt>\d+)_\d+")
+"""``container_e01_1700000000000_0001_02_000001``: the epoch part comes after an RM restart."""
+
+
+def epoch(environ: Mapping[str, str]) -> Epoch:
+    """Return (submission time in ms, attempt): both grow with every master of one name.
+
+    YARN sets ``APP_SUBMIT_TIME_ENV`` and ``CONTAINER_ID`` (``ApplicationConstants``).
+    """
+    attempt = int(_container(environ)["attempt"])
+    return Epoch(int(_needed(environ, "APP_SUBMIT_TIME_ENV")), attempt)
+
+
+def application_id(environ: Mapping[str, str]) -> str:
+    """Return the id of the application that this container belongs to."""
+    found = _container(environ)
+    return f"application_{found['cluster']}_{found['app']}"
+
+
+def host(environ: Mapping[str, str]) -> str:
+    """Return the name of this node, as its NodeManager calls itself."""
+    return _needed(environ, "NM_HOST")
+
+
+def _container(environ: Mapping[str, str]) -> re.Match[str]:
+    text = _needed(environ, "CONTAINER_ID")
+    found = _CONTAINER.fullmatch(text)
+    if found is None:
+        raise LaunchError("yarn", f"CONTAINER_ID = '{text}' is no id of a container")
+    return found
+
+
+def _needed(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "")
+    if not value:
+        raise LaunchError(
+            "yarn",
+            f"the environment has no {name}",
+            next_step="A master of the runtime yarn is started by YARN only: use `tarn up`.",
+        )
+    return value
