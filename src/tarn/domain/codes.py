@@ -159,6 +159,12 @@ _TABLE = (
     Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Read its message."),
     Code("TARN-3201", _A, "disk full", "There is not enough space; the old copy stays usable.", "Free the named number of bytes."),
     Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Read its message."),
+    # 35xx: the sandbox
+    Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
+    Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),
+    Code("TARN-3503", _A, "host names missing", "The sandbox's host names do not lead to its loopback addresses.", "Add the lines that the message holds to /etc/hosts."),
+    Code("TARN-3504", _A, "address taken", "Another process listens where a daemon of the sandbox would.", "End it, or choose another --network."),
+    Code("TARN-3505", _A, "daemon ended", "A daemon of the sandbox ended by itself.", "Read its log; the message names it."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
