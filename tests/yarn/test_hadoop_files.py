@@ -147,7 +147,7 @@ def test_an_upload_keeps_its_bytes_and_its_mode(
 
 def test_an_upload_of_nothing_is_refused(files: HadoopFiles, root: str, tmp_path: Path) -> None:
     """A local file that is not there leaves nothing behind, not even a directory."""
-    with pytest.raises(NotFoundError, match="nope: there is no such file"):
+    with pytest.raises(NotFoundError, match="nope: it cannot be read: No such file"):
         files.upload(tmp_path / "nope", f"{root}/m")
     with pytest.raises(NotFoundError):
         files.listing(root)

@@ -28,7 +28,6 @@ _FRUGAL = (
     "-XX:-UsePerfData",  # else a file in /tmp for each process, and a thread that writes it
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-Dfile.encoding=UTF-8",
-    "-Dsun.jnu.encoding=UTF-8",  # names of files, whatever the locale
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
 

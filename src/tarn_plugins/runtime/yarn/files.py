@@ -65,11 +65,12 @@ class HadoopFiles:
     def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
         """Copy a local file to *uri* as `write` does; its bytes never enter Python."""
         try:
-            source = load("java.io.FileInputStream")(str(local))
-        except throwable() as error:
-            raise _failed("read", str(local), describe(error)) from None
-        try:
-            self._place(uri, source, mode, replace=True)
+            with local.open("rb") as opened:
+                # by number: Java reads a name in the locale's encoding, which may be ASCII
+                number = f"/proc/self/fd/{opened.fileno()}"
+                self._place(uri, load("java.io.FileInputStream")(number), mode, replace=True)
+        except OSError as error:
+            raise NotFoundError(f"it cannot be read: {error.strerror}", where=str(local)) from error
         except throwable() as error:
             raise _failed("copy a file to", uri, describe(error)) from None
         return self.entry(uri)
