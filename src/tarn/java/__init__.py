@@ -1,5 +1,21 @@
 """The one JVM of a process: its jars, its start, and its errors in words.
 
-Only `tarn.java.jvm` imports JPype. A process that holds a JVM never forks, and never enables
-faulthandler: the JVM uses the same signals.
+Only `tarn.java.jvm` imports JPype, and only once `start` is called. A process that holds a JVM
+never forks, and never enables faulthandler: the JVM uses the same signals. Python threads that
+call Java are attached to it as daemons, so none of them keeps the process alive.
 """
+
+from tarn.java.classpath import hadoop_classpath, java_home
+from tarn.java.faults import Fault, describe, mask
+from tarn.java.jvm import load, start, throwable
+
+__all__ = [
+    "Fault",
+    "describe",
+    "hadoop_classpath",
+    "java_home",
+    "load",
+    "mask",
+    "start",
+    "throwable",
+]

@@ -1,0 +1,150 @@
+"""Where Java is, and which jars are Hadoop's: asked of this machine, never brought along."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tarn.errors import LaunchError
+
+__all__ = ["hadoop_classpath", "hadoop_version", "java_home"]
+
+_DEADLINE_S = 30.0
+"""``hadoop classpath`` is a shell script over a few directories; a cold NFS takes seconds."""
+_FLOOR = (3, 3, 0)
+"""The first Hadoop whose client API has everything that is used here."""
+_COMMON = re.compile(r"hadoop-common-(\d+)\.(\d+)\.(\d+)(?!.*-tests\.jar$).*\.jar")
+
+
+def hadoop_classpath(environ: Mapping[str, str], hadoop_home: str | None = None) -> tuple[str, ...]:
+    """Return Hadoop's configuration directory and jars, as ``hadoop classpath`` lists them.
+
+    Asked in this order: *hadoop_home*, ``HADOOP_HOME``, ``HADOOP_COMMON_HOME``, ``hadoop`` on
+    ``PATH``; then ``CLASSPATH``, with ``dir/*`` replaced by its jars, since only the `java`
+    command itself understands the star. ``HADOOP_CONF_DIR`` comes first where it is set.
+
+    Raises:
+        LaunchError: No Hadoop (TARN-3120), or one that is too old (TARN-3121).
+    """
+    script = _script(environ, hadoop_home)
+    if script is not None:
+        entries = _asked(script, environ)
+    elif environ.get("CLASSPATH"):
+        entries = _expanded(environ["CLASSPATH"])
+    else:
+        raise _no_hadoop(
+            "neither HADOOP_HOME, HADOOP_COMMON_HOME nor CLASSPATH is set, and no `hadoop` is on "
+            "PATH"
+        )
+    conf = environ.get("HADOOP_CONF_DIR", "")
+    whole = tuple(dict.fromkeys((conf, *entries) if conf else entries))
+    _check(whole)
+    return whole
+
+
+def hadoop_version(entries: Iterable[str]) -> tuple[int, int, int] | None:
+    """Return the version in the name of ``hadoop-common-X.Y.Z*.jar``; None: no name tells. Pure."""
+    for entry in entries:
+        found = _COMMON.fullmatch(entry.rpartition("/")[2])
+        if found is not None:
+            return int(found[1]), int(found[2]), int(found[3])
+    return None
+
+
+def java_home(environ: Mapping[str, str], setting: str | None = None) -> str | None:
+    """Return Java's directory: *setting*, ``JAVA_HOME``, or that of ``java`` on ``PATH``.
+
+    None: none of these tells; the JVM's own start looks in the usual places.
+    """
+    named = setting or environ.get("JAVA_HOME")
+    if named:
+        return named
+    java = shutil.which("java", path=environ.get("PATH"))
+    if java is None:
+        return None
+    # a distribution's `java` is a chain of links into the installation: <home>/bin/java
+    home = Path(java).resolve().parent.parent
+    return str(home) if home != Path("/usr") else None
+
+
+def _script(environ: Mapping[str, str], hadoop_home: str | None) -> str | None:
+    """Return the ``hadoop`` command; a home that is named and has none is an error."""
+    named = {
+        "runtime.options.hadoop_home": hadoop_home,
+        "HADOOP_HOME": environ.get("HADOOP_HOME"),
+        "HADOOP_COMMON_HOME": environ.get("HADOOP_COMMON_HOME"),
+    }
+    for name, home in named.items():
+        if not home:
+            continue
+        script = Path(home) / "bin" / "hadoop"
+        if script.is_file():
+            return str(script)
+        if name.startswith("runtime"):
+            raise _no_hadoop(f"{name} = '{home}' has no bin/hadoop")
+    return shutil.which("hadoop", path=environ.get("PATH"))
+
+
+def _asked(script: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what ``hadoop classpath --glob`` prints."""
+    try:
+        done = subprocess.run(
+            [script, "classpath", "--glob"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_DEADLINE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _no_hadoop(f"`{script} classpath --glob` took more than {_DEADLINE_S:g} s") from None
+    except OSError as error:
+        raise _no_hadoop(f"`{script}` could not be started: {error.strerror}") from error
+    lines = done.stdout.decode(errors="replace").split("\n")
+    # the list is one line; warnings of the script, if it prints any there, come before it
+    listed = next((line for line in reversed(lines) if line.strip()), "")
+    if done.returncode != 0 or not listed:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        why = said[-1] if said else f"exit status {done.returncode}"
+        raise _no_hadoop(f"`{script} classpath --glob` failed: {why}")
+    return _expanded(listed.strip())
+
+
+def _expanded(text: str) -> tuple[str, ...]:
+    """Split a classpath; ``dir/*`` becomes the jars in that directory, by name."""
+    entries: list[str] = []
+    for entry in text.split(":"):
+        if entry.endswith("/*"):
+            entries += sorted(str(path) for path in Path(entry[:-2]).glob("*.[jJ][aA][rR]"))
+        elif entry:
+            entries.append(entry)
+    return tuple(entries)
+
+
+def _check(entries: tuple[str, ...]) -> None:
+    if not any(entry.rpartition("/")[2].startswith("hadoop-common") for entry in entries):
+        raise _no_hadoop(f"no hadoop-common*.jar is among its {len(entries)} entries")
+    version = hadoop_version(entries)
+    if version is not None and version < _FLOOR:
+        raise LaunchError(
+            "java",
+            f"Hadoop {_dotted(version)} is too old",
+            code="TARN-3121",
+            right=f"{_dotted(_FLOOR)} or newer",
+            next_step="Name a newer Hadoop client in runtime.options.hadoop_home.",
+        )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _no_hadoop(found: str) -> LaunchError:
+    return LaunchError(
+        "java",
+        f"Hadoop's jars were not found: {found}",
+        code="TARN-3120",
+        next_step="Set runtime.options.hadoop_home, or HADOOP_HOME, to a directory with "
+        "bin/hadoop, and HADOOP_CONF_DIR to the cluster's configuration.",
+    )

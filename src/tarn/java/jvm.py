@@ -1,0 +1,195 @@
+"""Start the JVM, once in a process, and give its classes. The only home of JPype."""
+
+import faulthandler
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tarn.errors import LaunchError, ProviderMissingError
+
+__all__ = ["load", "start", "throwable"]
+
+_OLDEST = 9
+"""Class files of JPype 1.7 are Java 9's (major version 53); Java 8 refuses them."""
+_LOG4J = Path(__file__).with_name("log4j.properties")
+
+# Bounds of what the JVM takes beside the heap. Measured with an AMRMClient, an NMClient and HDFS
+# in one process; see `tests/yarn/test_memory.py`.
+_FRUGAL = (
+    "-Xrs",  # signals stay Python's
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xss512k",
+    "-XX:MaxMetaspaceSize=96m",
+    "-XX:ReservedCodeCacheSize=32m",
+    "-XX:-UsePerfData",  # else a file in /tmp for each process, and a thread that writes it
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-Dfile.encoding=UTF-8",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+)
+
+
+@attrs.frozen
+class _Needs:
+    """What a JVM was started with."""
+
+    classpath: tuple[str, ...]
+    heap_mib: int
+    java_home: str | None
+    options: tuple[str, ...]
+
+
+@attrs.define
+class _Process:
+    """This process's JVM: a second one cannot exist, so neither can a second one of these."""
+
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    started: _Needs | None = None
+
+
+_process = _Process()
+
+
+def start(
+    classpath: tuple[str, ...],
+    heap_mib: int,
+    java_home: str | None = None,
+    options: tuple[str, ...] = (),
+) -> None:
+    """Start the JVM of this process; a second call with the same needs does nothing.
+
+    Any thread. Takes 0.3 to 1 s. The process leaves without waiting for Java's threads.
+
+    Args:
+        classpath: Directories and jars, each named: ``dir/*`` is not understood.
+        heap_mib: The most that Java's heap may take, MiB.
+        java_home: Java's directory; None: JPype looks in the usual places.
+        options: Further options of the JVM.
+
+    Raises:
+        ProviderMissingError: JPype is not installed.
+        LaunchError: No Java, one that is too old (both TARN-3122), or a JVM that cannot start
+            (TARN-3123): faulthandler is on, it runs already with other needs.
+    """
+    needs = _Needs(classpath, heap_mib, java_home, options)
+    with _process.lock:
+        if _process.started == needs:
+            return
+        if _process.started is not None:
+            raise _not_started("this process has a JVM already, with other jars or options")
+        if faulthandler.is_enabled():
+            raise _not_started(
+                "faulthandler is enabled, and it uses the signals of the JVM",
+                "Leave out -X faulthandler and PYTHONFAULTHANDLER (pytest: -p no:faulthandler).",
+            )
+        _start(needs)
+        _process.started = needs
+
+
+def load(name: str) -> Any:
+    """Return the Java class *name*, such as ``org.apache.hadoop.conf.Configuration``.
+
+    Raises:
+        LaunchError: Hadoop's jars do not have it, or no JVM was started (TARN-3123).
+    """
+    import jpype  # noqa: PLC0415
+
+    if not jpype.isJVMStarted():
+        raise _not_started("no JVM was started in this process")
+    try:
+        return jpype.JClass(name)
+    except TypeError as error:
+        raise LaunchError(
+            "java",
+            f"no jar on the classpath has the class {name}",
+            code="TARN-3120",
+            next_step="Check that runtime.options.hadoop_home names a whole Hadoop client.",
+        ) from error
+
+
+def throwable() -> type[Exception]:
+    """Return ``java.lang.Throwable``, to be named in an ``except``."""
+    found: type[Exception] = load("java.lang.Throwable")
+    return found
+
+
+def _start(needs: _Needs) -> None:
+    try:
+        import jpype  # noqa: PLC0415
+        import jpype.config  # noqa: PLC0415
+    except ImportError as error:
+        raise ProviderMissingError(
+            "java",
+            "the module jpype, which joins Python and Java, is not installed",
+            next_step="pip install 'tarn[yarn]'",
+        ) from error
+    # Hadoop leaves threads behind that are no daemons; nothing of ours waits for Java at the end.
+    jpype.config.destroy_jvm = False
+    jpype.config.onexit = False
+    library = _library(needs.java_home)
+    logging = () if _has_log4j(needs.classpath) else (f"-Dlog4j.configuration={_LOG4J.as_uri()}",)
+    flags = (f"-Xmx{needs.heap_mib}m", *_FRUGAL, *logging, *needs.options)
+    try:
+        # interrupt: without it Java takes ^C, which belongs to Python here
+        jpype.startJVM(
+            *flags,
+            jvmpath=library,
+            classpath=list(needs.classpath),
+            convertStrings=False,
+            interrupt=False,
+        )
+    except (jpype.JVMNotFoundException, jpype.JVMNotSupportedException) as error:
+        raise _no_java(f"no Java was found: {error}") from error
+    except (OSError, RuntimeError) as error:
+        raise _not_started(str(error)) from error
+
+
+def _library(java_home: str | None) -> str | None:
+    """Return ``libjvm`` of *java_home* after a look at its version; None: JPype's own search."""
+    if java_home is None:
+        return None
+    home = Path(java_home)
+    version = _version(home)
+    if version is not None and version < _OLDEST:
+        raise _no_java(f"Java {version} at '{java_home}' is too old")
+    for place in ("lib/server", "jre/lib/server", "lib/client"):
+        library = home / place / "libjvm.so"
+        if library.is_file():
+            return str(library)
+    raise _no_java(f"'{java_home}' has no lib/server/libjvm.so")
+
+
+def _version(home: Path) -> int | None:
+    """Return the feature release from Java's ``release`` file (``1.8.0_392`` is 8)."""
+    try:
+        text = (home / "release").read_text("utf-8", errors="replace")
+    except OSError:
+        # a JRE 8 inside a JDK has no file of its own, and keeps its library elsewhere
+        return 8 if list(home.glob("jre/lib/*/server/libjvm.so")) else None
+    found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _has_log4j(classpath: tuple[str, ...]) -> bool:
+    names = ("log4j.properties", "log4j2.properties", "log4j2.xml", "logback.xml")
+    folders = [Path(entry) for entry in classpath if not entry.endswith(".jar")]
+    return any((folder / name).is_file() for folder in folders for name in names)
+
+
+def _no_java(found: str) -> LaunchError:
+    return LaunchError(
+        "java",
+        found,
+        code="TARN-3122",
+        right="Java 11 or newer is needed",
+        next_step="Set runtime.options.java_home, or JAVA_HOME, to its directory.",
+    )
+
+
+def _not_started(found: str, next_step: str = "") -> LaunchError:
+    return LaunchError(
+        "java", f"the JVM was not started: {found}", code="TARN-3123", next_step=next_step
+    )

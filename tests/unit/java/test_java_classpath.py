@@ -1,0 +1,131 @@
+"""Hadoop's jars and Java's home, from fake installations."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn.errors import LaunchError
+from tarn.java import hadoop_classpath, java_home
+from tarn.java.classpath import hadoop_version
+
+NEW = "hadoop-common-3.4.2.jar"
+
+
+def install(home: Path, script: str) -> str:
+    """Make ``<home>/bin/hadoop``."""
+    program = home / "bin" / "hadoop"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(home)
+
+
+def jars(directory: Path, *names: str) -> str:
+    directory.mkdir()
+    for name in names:
+        (directory / name).touch()
+    return str(directory)
+
+
+@pytest.mark.parametrize("name", ["setting", "HADOOP_HOME", "HADOOP_COMMON_HOME", "PATH"])
+def test_each_place_is_asked(tmp_path: Path, name: str) -> None:
+    """`hadoop classpath --glob` of the named home, with the caller's environment."""
+    home = install(tmp_path / "h", f'echo "/seen/$2:/x/{NEW}:$HADOOP_CONF_DIR"')
+    environ = {"HADOOP_CONF_DIR": "/etc/hadoop", "PATH": "/usr/bin:/bin"}
+    if name == "PATH":
+        environ["PATH"] = f"{home}/bin:/usr/bin:/bin"
+    elif name != "setting":
+        environ[name] = home
+    setting = home if name == "setting" else None
+    assert hadoop_classpath(environ, setting) == ("/etc/hadoop", "/seen/--glob", f"/x/{NEW}")
+
+
+def test_the_setting_comes_first(tmp_path: Path) -> None:
+    """What the spec says wins over the environment."""
+    mine = install(tmp_path / "mine", f"echo /mine/{NEW}")
+    theirs = install(tmp_path / "theirs", f"echo /theirs/{NEW}")
+    assert hadoop_classpath({"HADOOP_HOME": theirs}, mine) == (f"/mine/{NEW}",)
+
+
+def test_warnings_before_the_list_are_no_jars(tmp_path: Path) -> None:
+    """Some scripts print a warning on standard output."""
+    home = install(tmp_path / "h", f"echo WARNING: deprecated; echo; echo /a/{NEW}")
+    assert hadoop_classpath({"PATH": "/bin"}, home) == (f"/a/{NEW}",)
+
+
+def test_stars_of_a_classpath_are_replaced(tmp_path: Path) -> None:
+    """Only the java command understands `dir/*`."""
+    lib = jars(tmp_path / "lib", "b.jar", NEW, "a.JAR", "notes.txt")
+    found = hadoop_classpath({"CLASSPATH": f"/conf::{lib}/*", "PATH": ""})
+    assert found == ("/conf", f"{lib}/a.JAR", f"{lib}/b.jar", f"{lib}/{NEW}")
+
+
+def test_no_hadoop_says_what_was_looked_for() -> None:
+    """The message names every variable, and what to set."""
+    with pytest.raises(LaunchError) as caught:
+        hadoop_classpath({"PATH": ""})
+    assert caught.value.code == "TARN-3120"
+    for word in ("HADOOP_HOME", "CLASSPATH", "PATH", "runtime.options.hadoop_home"):
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo no JAVA_HOME >&2; exit 1", "no JAVA_HOME"),
+        ("exit 3", "exit status 3"),
+        ("true", "exit status 0"),
+        ("echo /a/guava.jar", "no hadoop-common"),
+    ],
+)
+def test_a_script_that_fails_is_quoted(tmp_path: Path, script: str, words: str) -> None:
+    """Its own last line says best what is wrong."""
+    home = install(tmp_path / "h", script)
+    with pytest.raises(LaunchError, match=words):
+        hadoop_classpath({"PATH": "/bin"}, home)
+
+
+def test_a_home_without_the_script_is_refused_by_name(tmp_path: Path) -> None:
+    """A wrong setting is not passed over in silence."""
+    with pytest.raises(LaunchError, match=r"hadoop_home = '.*' has no bin/hadoop"):
+        hadoop_classpath({"CLASSPATH": f"/{NEW}"}, str(tmp_path))
+
+
+def test_an_old_hadoop_is_refused(tmp_path: Path) -> None:
+    """3.3.0 is the floor, whatever a vendor appends."""
+    home = install(tmp_path / "h", "echo /x/hadoop-common-3.1.1.7.1.7.0-551.jar")
+    with pytest.raises(LaunchError, match=r"Hadoop 3\.1\.1 is too old. 3\.3\.0 or newer") as caught:
+        hadoop_classpath({"PATH": "/bin"}, home)
+    assert caught.value.code == "TARN-3121"
+
+
+def test_a_jar_without_a_version_is_accepted(tmp_path: Path) -> None:
+    """Vendors link `hadoop-common.jar`; only a name that tells can be refused."""
+    home = install(tmp_path / "h", "echo /x/hadoop-common.jar")
+    assert hadoop_classpath({"PATH": "/bin"}, home) == ("/x/hadoop-common.jar",)
+
+
+@given(st.tuples(*[st.integers(0, 99)] * 3), st.sampled_from(["", "-vendor7", ".7.1.9-12"]))
+def test_the_version_is_read_from_any_vendors_name(
+    version: tuple[int, int, int], vendor: str
+) -> None:
+    """The tests' jar beside it tells nothing."""
+    name = "/x/hadoop-common-{}.{}.{}{}".format(*version, vendor)
+    assert hadoop_version([f"{name}-tests.jar", f"{name}.jar"]) == version
+
+
+def test_java_home_in_its_order(tmp_path: Path) -> None:
+    """Setting, JAVA_HOME, the installation that `java` on PATH leads to."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch(mode=0o755)
+    link = tmp_path / "links"
+    link.mkdir()
+    (link / "java").symlink_to(java)
+    environ = {"JAVA_HOME": "/env", "PATH": str(link)}
+    assert java_home(environ, "/set") == "/set"
+    assert java_home(environ) == "/env"
+    assert java_home({"PATH": str(link)}) == str(tmp_path / "jdk")
+    assert java_home({"PATH": ""}) is None
