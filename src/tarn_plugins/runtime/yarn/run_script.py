@@ -36,7 +36,7 @@ MASTER_COMMAND: Final = _command("master")
 # parameters: no variable of theirs can change how the script goes on before it has read all.
 # `$(...)` drops newlines at the end, so an x is put behind the value and taken off again; with
 # LC_ALL=C no byte together with that x can be taken for a character.
-RUN: Final = rf"""# Start what {LAUNCH} says: environment and arguments, byte for byte. Nothing is evaluated.
+RUN: Final = rf"""# Starts what {LAUNCH} says, byte for byte; nothing is evaluated.
 _tarn_fail() {{
   printf 'error: tarn: %s\n' "$1" >&2
   exit 70
