@@ -286,6 +286,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def heard(self, diagnostics: str) -> None:
+        """Hear what YARN says of a container that ended: what was looked up may be stale."""
+        ...
+
 
 @attrs.frozen
 class Submitted:
