@@ -38,14 +38,14 @@ def beyond(spec: ClusterSpec, plugins: Offers) -> Iterator[Problem]:
 def quiet(draft: Draft, lacking: tuple[Problem, ...]) -> tuple[tuple[Problem, ...], list[str]]:
     """Return the problems that remain, and a note for each that an old option asked for.
 
-    A site's ``PLACEMENT_TAG`` is meant for its YARN: on one machine it is accepted and does nothing.
+    A site's ``PLACEMENT_TAG`` is meant for its YARN: on one machine it does nothing.
     """
     kept: list[Problem] = []
     notes: list[str] = []
     for problem in lacking:
         origin = draft.origin(problem.path)
         if problem.path == "placement.tag" and origin.startswith(_ASKED):
-            why = problem.text.partition(": ")[2]
+            why = problem.text.rpartition(": ")[2]
             notes.append(f"{origin}: accepted, and does nothing: {why}")
         else:
             kept.append(problem)
