@@ -59,6 +59,7 @@ _TABLE = (
     Code("TARN-1110", _I, "returned from draining", "It was needed again before its stop.", "Nothing."),
     Code("TARN-1111", _W, "model unavailable", "A model that should be served is not; the message is Triton's own.", "Mend the model in the repository; `tarn logs INSTANCE` shows more."),
     Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly; nothing more is launched.", "Mend the cause in the message, then `tarn resume`."),
+    Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, a node put out of service): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn status` shows the reason."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
@@ -174,6 +175,7 @@ _TABLE = (
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
     Code("TARN-4002", _A, "timed out", "A deadline passed.", "Wait longer with --timeout, or see `tarn why`."),
     Code("TARN-4003", _A, "no master", "Instances serve, but no master is at work.", "`tarn up` starts one that takes them over."),
+    Code("TARN-4004", _I, "ended", "The cluster has ended, and its runtime remembers how.", "`tarn up` starts it anew; `tarn logs` shows what it wrote."),
     # 50xx: identity
     Code("TARN-5000", _A, "not authorized", "The authorizer said no, or the api token is missing or wrong.", "Use the owner's account, or pass the api token."),
     # 60xx: plugins
