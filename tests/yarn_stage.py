@@ -23,6 +23,8 @@ from tarn_plugins.cli.sandbox.sandbox import Sandbox
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 SHARED = "TARN_TEST_SANDBOX"
 """Names the directory of a running sandbox: it is used, and left running."""
+NETWORK, OTHER_NETWORK = 78, 79
+"""Of the session's sandbox, and of a second one: the user's own may run beside them."""
 SMALL = {"vcores": 1, "memory": "768MiB"}
 
 
@@ -46,7 +48,7 @@ def session_sandbox(directory: Path) -> Iterator[Sandbox]:
         one.up()
         yield one
     else:
-        with sandbox(directory) as one:
+        with sandbox(directory, network=NETWORK) as one:
             yield one
 
 

@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 from house import until
-from yarn_stage import context, sandbox
+from yarn_stage import OTHER_NETWORK, context, sandbox
 
 from tarn.errors import NotFoundError, RefusedError
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.network import host
 from tarn_plugins.cli.sandbox.processes import start_ticks
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn
-OTHER = 78
-"""The network of a second sandbox."""
 
 
 def submit(hadoop: Sandbox, command: str, memory: int = 128, **keys: Any) -> str:
@@ -80,7 +78,9 @@ def test_every_daemon_runs_and_listens_on_loopback_only(hadoop: Sandbox) -> None
 def test_the_nodes_are_three_hosts_that_declare_a_gpu_each(hadoop: Sandbox) -> None:
     """YARN sees three machines."""
     seen = hadoop.nodes()
-    assert {one["nodeHostName"] for one in seen} == {f"nm{i}.tarn.test" for i in (1, 2, 3)}
+    assert {one["nodeHostName"] for one in seen} == {
+        host(f"nm{i}", hadoop.options) for i in (1, 2, 3)
+    }
     for one in seen:
         total = one["totalResource"]["resourceInformations"]["resourceInformation"]
         assert {"yarn.io/gpu": 1, "vcores": 16}.items() <= {
@@ -134,29 +134,19 @@ def test_a_node_moves_into_a_partition_and_back(hadoop: Sandbox) -> None:
     """Labels are respected by the queues."""
     hadoop.label("nm3", "gpu")
     try:
-        until(lambda: labels(hadoop)["nm3.tarn.test"] == ["gpu"], 10, "the label")
-        one = submit(hadoop, "sleep 60", **{"am-container-resource-request": ask_label("gpu")})
-        until(lambda: app(hadoop, one)["state"] in ("RUNNING", "ACCEPTED"), 10)
+        until(lambda: labels(hadoop)["nm3"] == ["gpu"], 10, "the label")
+        one = submit(hadoop, "sleep 60", **{"am-container-node-label-expression": "gpu"})
         until(lambda: "nm3" in app(hadoop, one).get("amHostHttpAddress", ""), 20, "its place")
         hadoop.kill_application(one)
         ended(hadoop, one)
     finally:
         hadoop.label("nm3", "")
-    until(lambda: not labels(hadoop)["nm3.tarn.test"], 10, "no label")
+    until(lambda: not labels(hadoop)["nm3"], 10, "no label")
 
 
 def labels(hadoop: Sandbox) -> dict[str, list[str]]:
-    return {one["nodeHostName"]: one.get("nodeLabels") or [] for one in hadoop.nodes()}
-
-
-def ask_label(label: str) -> dict[str, Any]:
     return {
-        "priority": 0,
-        "node-label-expression": label,
-        "resource-name": "*",
-        "capability": {"memory": 128, "vCores": 1},
-        "num-containers": 1,
-        "relax-locality": True,
+        one["nodeHostName"].partition(".")[0]: one.get("nodeLabels") or [] for one in hadoop.nodes()
     }
 
 
@@ -222,7 +212,7 @@ def test_two_resource_managers_take_over_from_each_other_and_nothing_is_left(
 ) -> None:
     """The active one is killed: the other serves the same nodes. `down` ends every process."""
     directory = tmp_path / "ha"
-    with sandbox(directory, ha=True, nodes=1, network=OTHER) as hadoop:
+    with sandbox(directory, ha=True, nodes=1, network=OTHER_NETWORK) as hadoop:
         pids = {one.pid for one in hadoop.daemons() if one.pid}
         first = hadoop.rest.active()
         hadoop.kill(first.partition(".")[0])
@@ -234,4 +224,3 @@ def test_two_resource_managers_take_over_from_each_other_and_nothing_is_left(
     assert not directory.exists()
     with pytest.raises(NotFoundError):
         Sandbox(directory, context())
-    assert Options().network != OTHER
