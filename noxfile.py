@@ -160,6 +160,16 @@ def endurance(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def yarn(session: nox.Session) -> None:
+    """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
+    session.install("-e", ".[local,examples,yarn]", *_group("tests"))
+    # The JVM and faulthandler want the same signals; one sandbox serves every test, one by one.
+    chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
+    _pytest(session, *chosen, *_folders("yarn"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def documentation(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
     session.install("-e", ".[local]", *_group("docs"))

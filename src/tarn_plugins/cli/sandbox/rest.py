@@ -76,6 +76,10 @@ class ResourceManagers:
         """Send *body* to ``/ws/v1/cluster/<path>`` of the active one."""
         return ask(self.active(), self._port, self._path(path, {}), method="PUT", body=body)
 
+    def post(self, path: str, body: Any) -> Any:
+        """As `put`, for what is made anew."""
+        return ask(self.active(), self._port, self._path(path, {}), method="POST", body=body)
+
     def _path(self, path: str, query: dict[str, str]) -> str:
         return f"/ws/v1/cluster/{path}?{urlencode({'user.name': self._user, **query})}"
 

@@ -110,7 +110,7 @@ class Sandbox:
     # -- life
 
     def up(self, timeout_s: float = _BOOT_S) -> None:
-        """Start what does not run, and wait until every node does.
+        """Start what does not run, let go on what was stopped, and wait until every node runs.
 
         Raises:
             RefusedError: It runs with other options, or its addresses are taken.
@@ -119,7 +119,10 @@ class Sandbox:
         """
         running = {one.name for one in self._all() if self._process(one.name)}
         self._check(running)
-        self._lay_out()
+        for one in running:
+            self.kill(one, signal.SIGCONT)
+        if not running:
+            self._lay_out()
         began_s = self._context.clock.now_s()
         try:
             self._start_all(running)
@@ -196,6 +199,12 @@ class Sandbox:
         return listing(host("nn", self.options), PORTS["nn"]["http"], self._user, path)
 
     # -- acting
+
+    def hdfs_remove(self, path: str) -> None:
+        """Remove a file or a directory of HDFS, with all that is in it."""
+        query = f"op=DELETE&recursive=true&user.name={self._user}"
+        server = host("nn", self.options), PORTS["nn"]["http"]
+        ask(*server, f"/webhdfs/v1{path}?{query}", method="DELETE")
 
     def kill_application(self, application_id: str) -> None:
         """Have YARN end an application; its end is not waited for."""

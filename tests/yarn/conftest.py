@@ -1,0 +1,36 @@
+"""Fixtures for a real YARN. Run with ``-p no:faulthandler``: a JVM lives in the process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from yarn_stage import YarnHouse, session_sandbox
+
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what stops or kills daemons after everything else."""
+    items.sort(key=lambda item: item.get_closest_marker("breaks") is not None)
+
+
+@pytest.fixture(scope="session")
+def shared_hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    with session_sandbox(tmp_path_factory.mktemp("hadoop") / "sandbox") as one:
+        yield one
+
+
+@pytest.fixture
+def hadoop(shared_hadoop: Sandbox) -> Sandbox:
+    """The session's YARN, every daemon of it at work."""
+    shared_hadoop.up()
+    return shared_hadoop
+
+
+@pytest.fixture
+def yarn_house(tmp_path: Path, hadoop: Sandbox) -> Iterator[YarnHouse]:
+    one = YarnHouse(tmp_path, hadoop)
+    yield one
+    hadoop.up()
+    one.clear()

@@ -1,0 +1,165 @@
+"""A stage with a real YARN: the sandbox of the session, and houses whose clusters run in it."""
+
+import contextlib
+import getpass
+import os
+import re
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from house import House, kill, until
+
+from tarn import config
+from tarn.clock import SystemClock
+from tarn.interfaces import ClientContext
+from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
+
+ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
+SHARED = "TARN_TEST_SANDBOX"
+"""Names the directory of a running sandbox: it is used, and left running."""
+NETWORK, OTHER_NETWORK = 78, 79
+"""Of the session's sandbox, and of a second one: the user's own may run beside them."""
+SMALL = {"vcores": 1, "memory": "768MiB"}
+
+
+@contextlib.contextmanager
+def sandbox(directory: Path, **options: Any) -> Iterator[Sandbox]:
+    """Run a sandbox of its own; its jars come from the user's cache."""
+    one = Sandbox(directory, context(), Options(**options))
+    try:
+        one.up()
+        yield one
+    finally:
+        one.down()
+
+
+@contextlib.contextmanager
+def session_sandbox(directory: Path) -> Iterator[Sandbox]:
+    """Run the sandbox that all suites of a session share, or take the one that is named."""
+    shared = context().environ.get(SHARED)
+    if shared:
+        one = Sandbox(Path(shared), context())
+        one.up()
+        yield one
+    else:
+        with sandbox(directory, network=NETWORK) as one:
+            yield one
+
+
+def context() -> ClientContext:
+    environ = config.environ()
+    return ClientContext(SystemClock(), environ, config.paths(environ))
+
+
+class YarnHouse(House):
+    """One TARN_HOME whose clusters run in the sandbox; nothing of them is left after `clear`."""
+
+    def __init__(self, root: Path, hadoop: Sandbox) -> None:
+        super().__init__(root)
+        self.hadoop = hadoop
+        self.environ |= hadoop.environ
+        self.staging = f"/tmp/tarn-test-{secrets.token_hex(4)}"
+        """On HDFS, this house's alone; readable by the nodes, as the master's files must be."""
+        self._names: list[str] = []
+        self._before = {app["id"] for app in hadoop.apps()}
+
+    def spec(self, name: str, *, options: Mapping[str, Any] | None = None, **keys: Any) -> str:
+        """Write a ``tarn.yaml`` for the echo model; *options* are the runtime's."""
+        self._names.append(name)
+        plain: dict[str, Any] = {
+            "runtime": {
+                "use": "yarn",
+                "options": {"docker": None, "staging": self.staging, **(options or {})},
+            },
+            "instance": {"resources": dict(SMALL)},
+            **keys,
+        }
+        return super().spec(name, **plain)
+
+    # -- what YARN says
+
+    def applications(self, name: str, states: tuple[str, ...] = ALIVE) -> list[dict[str, Any]]:
+        """Return this house's applications of the cluster *name*, the newest first."""
+        tag = f"tarn-{getpass.getuser()}-{name}"
+        found = self.hadoop.apps(applicationTags=tag, states=",".join(states))
+        mine = [app for app in found if app["id"] not in self._before]
+        return sorted(mine, key=lambda app: app["startedTime"], reverse=True)
+
+    def application(self, name: str) -> dict[str, Any]:
+        """Return the one that runs."""
+        (one,) = self.applications(name)
+        return one
+
+    def processes(self, name: str) -> dict[int, list[str]]:
+        """Return what runs on the nodes for *name*, masters included: pid to argv."""
+        return {
+            pid: argv for members in self.containers(name).values() for pid, argv in members.items()
+        }
+
+    def containers(self, name: str) -> dict[str, dict[int, list[str]]]:
+        """Return container id -> its processes (pid to argv), of every application of *name*."""
+        ids = [
+            app["id"] for app in self.applications(name, (*ALIVE, "FINISHED", "FAILED", "KILLED"))
+        ]
+        marks = tuple(one.removeprefix("application_") for one in ids)
+        found: dict[str, dict[int, list[str]]] = {}
+        for pid, container_id, argv in _contained():
+            of = re.sub(r"^container_(e\d+_)?", "", container_id)
+            if of.startswith(tuple(f"{mark}_" for mark in marks)):
+                found.setdefault(container_id, {})[pid] = argv
+        return found
+
+    def masters(self, name: str) -> dict[str, dict[int, list[str]]]:
+        """Return the containers of masters: the first one of each attempt."""
+        return {c: p for c, p in self.containers(name).items() if c.endswith("_000001")}
+
+    def instances(self, name: str) -> dict[str, dict[int, list[str]]]:
+        """Return the containers of instances."""
+        return {c: p for c, p in self.containers(name).items() if not c.endswith("_000001")}
+
+    # -- the end
+
+    def clear(self) -> None:
+        """End every cluster; what `tarn down` leaves in YARN is killed, and is a failure."""
+        for name in self._names:
+            for pid in self.processes(name):
+                with contextlib.suppress(ProcessLookupError):
+                    kill(pid, signal.SIGCONT)
+            if self.applications(name):
+                self.tarn("down", "-c", name, "--timeout", "60s")
+        left = {name: self._left(name) for name in self._names}
+        for ids in left.values():
+            for one in ids:
+                self.hadoop.kill_application(one)
+        for name in self._names:
+            until(lambda name=name: not self.processes(name), 20, f"the end of {name}'s processes")
+        self.hadoop.hdfs_remove(self.staging)
+        assert not any(left.values()), f"left in YARN: {left}"
+
+    def _left(self, name: str) -> list[str]:
+        """Return the applications that still run; YARN may take a moment to end one."""
+        pause, end_s = threading.Event(), time.monotonic() + 10
+        while (found := self.applications(name)) and time.monotonic() < end_s:
+            pause.wait(0.1)
+        return [app["id"] for app in found]
+
+
+def _contained() -> Iterator[tuple[int, str, list[str]]]:
+    """Yield (pid, container id, argv) of every process that a NodeManager started."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            argv = [os.fsdecode(a) for a in (entry / "cmdline").read_bytes().split(b"\0") if a]
+        except OSError:
+            continue
+        for variable in environ:
+            if variable.startswith(b"CONTAINER_ID="):
+                yield int(entry.name), os.fsdecode(variable.partition(b"=")[2]), argv
