@@ -148,15 +148,24 @@ class Heartbeat:
             Superseded: A newer attempt is at work; the wish was not and will not be obeyed.
         """
         with self._changed:
+            since = self._begun
+            if self.take(wish):
+                self._changed.wait_for(lambda: self._is_proven(since), OBEY_WITHIN_S)
+            self._check()
+
+    def take(self, wish: RuntimeWish) -> bool:
+        """Take *wish* in, and say whether YARN must be told; never waits for YARN.
+
+        Raises:
+            Superseded: A newer attempt is at work.
+        """
+        with self._changed:
             self._check()
             now_s = self._clock.now_s()
             self._ledger.wish(wish, now_s)
-            self._publish()
-            if self._ledger.urgent(now_s):
-                since = self._begun
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._is_proven(since), OBEY_WITHIN_S)
-            self._check()
+            self._work()
+            self._changed.notify_all()
+            return self._ledger.urgent(now_s)
 
     def told(self, job: Job, failed: Failed | None) -> None:
         """Take in how a job ended."""
