@@ -45,6 +45,8 @@ _TABLE = (
     Code("TARN-1012", _A, "policy failed", "The scaling policy raised, hung or answered nonsense; the present size is kept.", "Read its message; `tarn resume` tries it again."),
     Code("TARN-1013", _A, "control loop error", "A tick of the control loop raised; it was counted, and the next tick goes on.", "Report it with the text in master.log."),
     Code("TARN-1014", _A, "keeper missing", "Nobody restarts the master when it ends.", "`tarn up` starts a keeper."),
+    Code("TARN-1015", _W, "plain placement", "YARN takes no placement constraints, so nodes are chosen by refusing those that hold an instance; other TARN applications are not seen.", "Set yarn.resourcemanager.placement-constraints.handler to scheduler, then start the cluster anew."),
+    Code("TARN-1016", _W, "tokens end", "Delegation tokens cannot be renewed for ever: after the date in the message instances and restarts of the master go on, and no new instance can start.", "Submit the cluster again before that date, or configure a keytab."),
     # 11xx: instances
     Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", "Nothing."),
     Code("TARN-1101", _I, "instance starting", "Its process exists.", "Nothing."),

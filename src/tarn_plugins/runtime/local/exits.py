@@ -1,6 +1,5 @@
 """Why a tritonserver ended, in words. Pure: exit code, what was asked, and its log's last lines."""
 
-import re
 import signal
 from collections.abc import Iterable
 
@@ -8,19 +7,9 @@ import attrs
 
 from tarn.domain import ExitStatus
 from tarn.errors import LaunchError
+from tarn.triton.last_words import hopeless, last_error
 
-__all__ = ["Exit", "could_not_start", "explain", "last_error"]
-
-_LOGGED = re.compile(r'^E\d{4} [\d:.]+ \d+ [\w./-]+:\d+\] "?(?P<text>.*?)"?$')
-"""A line of Triton's log: ``E1127 23:52:36.259414 2510 server.cc:241] "…"``."""
-_PLAIN = re.compile(
-    r"^(?:error|fatal error|terminate called|.*: error)\b.*|^\S*tritonserver: .+", re.IGNORECASE
-)
-_LOADER = re.compile(r"error while loading shared libraries|unrecognized option|option '--")
-"""The same command can never do better."""
-_HARMLESS = ("CudaDriverHelper has not been initialized",)
-"""Logged as an error on every machine without a GPU."""
-_LONGEST = 500
+__all__ = ["Exit", "could_not_start", "explain"]
 
 
 @attrs.frozen
@@ -35,26 +24,13 @@ class Exit:
     """It did not end in time, and was killed by us."""
 
 
-def last_error(lines: Iterable[str]) -> str:
-    """Return the text of the last error in Triton's log; '' when there is none."""
-    found = ""
-    for line in lines:
-        logged = _LOGGED.match(line.rstrip())
-        if logged and not any(harmless in line for harmless in _HARMLESS):
-            found = logged["text"].replace('\\"', '"')
-        elif not logged and _PLAIN.match(line):
-            found = line.strip().rpartition("/")[2] if "tritonserver: " in line else line.strip()
-    return found if len(found) <= _LONGEST else f"{found[:_LONGEST]} …"
-
-
 def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
     """Return the exit status with its reason in words, from the end of Triton's log *lines*."""
     error = last_error(lines)
     if end.asked:
         return ExitStatus(_stopped(end), end.code, expected=True, last_error=error)
     reason = f"{_ended(end.code)}: {error}" if error else _ended(end.code)
-    permanent = _LOADER.search(error) is not None
-    return ExitStatus(reason, end.code, permanent=permanent, last_error=error)
+    return ExitStatus(reason, end.code, permanent=hopeless(error), last_error=error)
 
 
 def could_not_start(error: LaunchError | OSError) -> ExitStatus:

@@ -1,18 +1,15 @@
 """The master's memory on a disk: numbered files, of which the two newest are kept."""
 
 import errno
-import json
 import re
 import shutil
 from pathlib import Path
 
 import attrs
-from cattrs.errors import BaseValidationError
-from cattrs.preconf.json import make_converter
 
 from tarn.domain import Epoch, SavedState
-from tarn.domain.state import SCHEMA
-from tarn.errors import ProviderError, TarnError
+from tarn.domain.state_file import StateFile, newest, written
+from tarn.errors import ProviderError
 from tarn_plugins.runtime.local.atomic import replace_file
 from tarn_plugins.runtime.local.epoch import Fence
 
@@ -20,7 +17,6 @@ __all__ = ["FileStateStore"]
 
 _KEPT = 2
 _NAME = re.compile(r"state-(\d+)\.json")
-_converter = make_converter()
 
 
 @attrs.frozen
@@ -31,15 +27,8 @@ class FileStateStore:
 
     def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
         """Return the newest state that can be read, and an alert for each newer one that cannot."""
-        alerts: list[str] = []
-        for path in reversed(self._files()):
-            try:
-                state = _parse(path)
-            except (OSError, ValueError, KeyError, TypeError, BaseValidationError) as error:
-                alerts.append(f"{path.name} could not be read ({_first_line(error)})")
-            else:
-                return state, tuple(f"{alert}; {path.name} was used" for alert in alerts)
-        return None, tuple(f"{alert}; nothing older is left" for alert in alerts)
+        files = reversed(self._files())
+        return newest(StateFile(path.name, str(path), path.read_bytes) for path in files)
 
     def save(self, state: SavedState, epoch: Epoch) -> None:
         """Write *state* as the newest, and drop all but two.
@@ -48,8 +37,7 @@ class FileStateStore:
             Superseded: A master of a higher epoch is at work, or the cluster ended.
             ProviderError: The disk did not take it (code TARN-1005); the old copy stays.
         """
-        document = {"schema": SCHEMA, "epoch": str(epoch), "state": _converter.unstructure(state)}
-        data = json.dumps(document, separators=(",", ":")).encode()
+        data = written(state, epoch)
         files = self._files()
         number = _number(files[-1]) + 1 if files else 1
         guard = Fence(self.directory, epoch).held()
@@ -68,24 +56,6 @@ class FileStateStore:
 def _number(path: Path) -> int:
     matched = _NAME.fullmatch(path.name)
     return int(matched[1]) if matched else 0
-
-
-def _parse(path: Path) -> SavedState:
-    document = json.loads(path.read_bytes())
-    schema = document["schema"]
-    if schema > SCHEMA:
-        raise TarnError(
-            f"schema {schema} was written by a newer TARN; this one knows up to {SCHEMA}",
-            code="TARN-1007",
-            where=str(path),
-            next_step="Use the newer TARN, or end the cluster with it first",
-        )
-    return _converter.structure(document["state"], SavedState)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _not_saved(directory: Path, needed: int, error: OSError) -> ProviderError:

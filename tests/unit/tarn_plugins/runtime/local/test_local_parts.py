@@ -17,9 +17,10 @@ from tarn.domain.spec import (
     TritonSpec,
 )
 from tarn.errors import LaunchError
+from tarn.triton.last_words import last_error
 from tarn_plugins.runtime.local import ports
 from tarn_plugins.runtime.local.checks import findings
-from tarn_plugins.runtime.local.exits import Exit, explain, last_error
+from tarn_plugins.runtime.local.exits import Exit, explain
 from tarn_plugins.runtime.local.gpus import allocate, visible
 from tarn_plugins.runtime.local.ports import Ports, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail

@@ -1,0 +1,153 @@
+"""Why a container ended, in words. Pure: YARN's code, its diagnostics, and what we had asked.
+
+A code alone does not tell a crash from our own stop (both may be 143, or -105), so what was asked
+is passed in. Codes: ``ContainerExitStatus`` of Hadoop 3.4.
+"""
+
+import re
+import signal
+
+from tarn.domain import ExitStatus
+from tarn.errors import ProviderError, TarnError
+from tarn.triton.last_words import hopeless, last_error, port_taken
+from tarn_plugins.runtime.yarn.wire import Completed
+
+__all__ = ["cancelled", "explain", "not_started"]
+
+_LOCALIZATION = -1000
+_YARN = {
+    -100: "YARN took the container back",
+    -101: "the node's disks failed",
+    -102: "preempted: YARN gave its place to another queue or application",
+    -103: "killed for using too much virtual memory",
+    -104: "killed for using too much memory",
+    -105: "stopped by an order of this application",
+    -106: "killed by the ResourceManager",
+    -107: "killed because the application was over",
+    -108: "killed by its node to make room for guaranteed containers",
+    -109: "killed because its logs grew beyond the node's limit",
+}
+_NODE_FAULTS = frozenset({-101})
+_NEXT_STEP = {
+    -103: "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio",
+    -104: "Raise instance.resources.memory",
+    -109: "Lower triton.args.log-verbose",
+}
+_USAGE = re.compile(r"([\d.]+ ?[KMGT]?i?B) of ([\d.]+ ?[KMGT]?i?B) (physical|virtual) memory used")
+_LOST = re.compile(r"lost node|node.{0,20}\blost\b", re.IGNORECASE)
+_FETCH = (
+    (
+        re.compile(
+            r"InvalidToken|token.{0,80}(expired|can't be found)|cannot authenticate", re.IGNORECASE
+        ),
+        "its files could not be fetched: the delegation tokens have ended or are missing",
+        "Submit the cluster again, or configure a keytab",
+        False,
+    ),
+    (
+        re.compile(r"changed on src filesystem", re.IGNORECASE),
+        "a file changed between the look at it and its transfer",
+        "Publish models under a new path instead of changing files in place",
+        False,
+    ),
+    (
+        re.compile(r"no space left|disk.{0,20}(is full|quota)|no space available", re.IGNORECASE),
+        "the node has no space left for its files",
+        "Free space under yarn.nodemanager.local-dirs",
+        True,
+    ),
+    (
+        re.compile(r"permission denied|AccessControlException", re.IGNORECASE),
+        "the node may not read one of its files",
+        "Grant the cluster's owner the right to read the repository and its directories",
+        False,
+    ),
+    (
+        re.compile(r"does not exist|FileNotFoundException|no such file", re.IGNORECASE),
+        "one of its files does not exist any more",
+        "Put it back, or submit the cluster again",
+        False,
+    ),
+)
+"""(what the diagnostics hold, in words, next step, whether the node is to blame)."""
+_LONGEST = 300
+
+
+def explain(completed: Completed, *, asked: bool) -> ExitStatus:
+    """Return how a container ended; *asked* when its stop or its return was our own doing.
+
+    The code of an asked end is left out: 137 or 143 is how YARN's stop looks, and says nothing of
+    requests that were cut.
+    """
+    error = last_error(completed.diagnostics.splitlines())
+    if asked:
+        return ExitStatus("stopped as asked", expected=True, last_error=error)
+    if completed.exit_code == _LOCALIZATION:
+        return _not_fetched(completed)
+    reason, blame = _ended(completed)
+    return ExitStatus(
+        f"{reason}: {error}" if error else reason,
+        completed.exit_code,
+        node_fault=blame or port_taken(error),
+        permanent=hopeless(error),
+        last_error=error,
+    )
+
+
+def not_started(error: Exception, *, at_node: bool) -> ExitStatus:
+    """Return the end of an instance whose process was never started.
+
+    Args:
+        error: What preparing or starting it raised.
+        at_node: Its NodeManager refused or did not answer.
+    """
+    if isinstance(error, TarnError):
+        permanent = isinstance(error, ProviderError) and error.retry_after_s is None
+        return ExitStatus(str(error), node_fault=at_node and not permanent, permanent=permanent)
+    return ExitStatus(f"could not be started: {type(error).__name__}: {error}", node_fault=at_node)
+
+
+def cancelled() -> ExitStatus:
+    """Return the end of an instance that was stopped before it had a process."""
+    return ExitStatus("cancelled before it started", expected=True)
+
+
+def _ended(completed: Completed) -> tuple[str, bool]:
+    code, said = completed.exit_code, completed.diagnostics
+    if code == -100 and _LOST.search(said):  # noqa: PLR2004 (ABORTED: the one with many causes)
+        return "its node was lost", True
+    if code in _YARN:
+        return _with_step(_with_usage(_YARN[code], said), code), code in _NODE_FAULTS
+    if code < 0:
+        return f"ended by YARN with code {code}: {_first_line(said)}", False
+    number = code - 128
+    if number in set(signal.Signals):
+        hint = ", not by TARN (out of memory?)" if number == signal.SIGKILL else ""
+        return f"killed by signal {number} ({signal.Signals(number).name}){hint}", False
+    return f"exited with code {code}", False
+
+
+def _with_usage(reason: str, diagnostics: str) -> str:
+    used = _USAGE.findall(diagnostics)
+    kind = "virtual" if "virtual" in reason else "physical"
+    found = next((f"{a} of {b}" for a, b, of in used if of == kind), "")
+    return f"{reason} ({found})" if found and "memory" in reason else reason
+
+
+def _with_step(reason: str, code: int) -> str:
+    step = _NEXT_STEP.get(code)
+    return f"{reason}. {step}" if step else reason
+
+
+def _not_fetched(completed: Completed) -> ExitStatus:
+    said = completed.diagnostics
+    for pattern, words, step, blame in _FETCH:
+        if pattern.search(said):
+            return ExitStatus(f"{words}. {step}", completed.exit_code, node_fault=blame)
+    found = _first_line(said) or "no reason given"
+    return ExitStatus(f"YARN could not prepare its container: {found}", completed.exit_code)
+
+
+def _first_line(text: str) -> str:
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"

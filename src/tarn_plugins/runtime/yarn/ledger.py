@@ -1,0 +1,393 @@
+"""The book of what was asked of YARN, what it gave, and what became of it.
+
+Pure: no clock, no thread, no I/O. Wishes, answers and results of node calls go in; the next
+exchange, jobs for the nodes, and facts come out. One thread at a time may use it.
+
+It holds these laws, whatever YARN does:
+
+- asked and held together never exceed what is wanted: one ask, or one container, an instance;
+- a container that is not for a wanted instance is never started, and goes back with the next
+  heartbeat: a second grant, a late one, one for an id that was cancelled;
+- with ``spread: node`` no two instances share a node;
+- nothing is started or stopped before an exchange that began after the wish went well, so a
+  master that was superseded meanwhile does neither;
+- an end is told until no wish names the id.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from tarn.domain import Endpoint, ExitStatus, Fact, Launch, RuntimeWish
+from tarn.domain.spec import PlacementSpec
+from tarn_plugins.runtime.yarn.bad_nodes import BadNodes
+from tarn_plugins.runtime.yarn.exits import cancelled, explain, not_started
+from tarn_plugins.runtime.yarn.outbox import Outbox
+from tarn_plugins.runtime.yarn.recovery import Memory, Recovery
+from tarn_plugins.runtime.yarn.shapes import (
+    NoPortError,
+    endpoint_on,
+    number_of,
+    shape_of,
+    too_large,
+)
+from tarn_plugins.runtime.yarn.slots import Forget, Job, Phase, Slot, Start, Stop, fact
+from tarn_plugins.runtime.yarn.waiting import Outlook, waits_for
+from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
+
+__all__ = ["Ledger"]
+
+QUICK_S = 30.0
+"""An instance that ends sooner, unasked, says something about its node."""
+START_WITHIN_S = 120.0
+"""Beyond the deadlines of every call that a start is made of: the thread itself is stuck."""
+END_HEARD_S = 15.0
+"""A stopped container's end is known within a few heartbeats; later, its message was lost."""
+STARVED_S = 30.0
+"""An ask that waited so long may be met by a node that is avoided only."""
+STALE_AFTER_S = 180.0
+"""NodeManagers that a restarted ResourceManager has not heard yet come back within this."""
+_RETRY_FIRST_S = 1.0
+_RETRY_MOST_S = 60.0
+_RETRY_DOUBLINGS = 6
+
+
+@attrs.define(eq=False)
+class Ledger:
+    """Everything that is known of one cluster's containers. Seconds are monotonic."""
+
+    placement: PlacementSpec
+    plain: bool = False
+    """YARN takes no constraints: hosts that hold an instance are blacklisted instead."""
+    maximum: Mapping[str, int] = attrs.field(factory=dict)
+    """The largest container, as told at registration."""
+    _slots: dict[str, Slot] = attrs.field(factory=dict)
+    _places: dict[str, Slot] = attrs.field(factory=dict)
+    """By container id, as long as the slot exists."""
+    _outbox: Outbox = attrs.field(factory=Outbox)
+    _bad: BadNodes = attrs.field(init=False)
+    _jobs: list[Job] = attrs.field(factory=list)
+    _outlook: Outlook = attrs.field(factory=Outlook)
+    _memory: Memory = attrs.field(factory=Memory)
+    _stale: dict[str, Record] = attrs.field(factory=dict)
+    _stale_until_s: float = 0.0
+    _forgave_s: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        self._bad = BadNodes(self.placement.avoid_after_failures)
+
+    # -- what goes in ------------------------------------------------------------------------
+
+    def adopt(self, recovery: Recovery, memory: Memory, now_s: float) -> None:
+        """Take over what earlier masters left running; called once, before everything else."""
+        for grant, record in recovery.running:
+            self._adopt(grant, record, now_s)
+        for grant in recovery.lost:
+            self._outbox.release(grant.container_id)
+        self._memory = memory
+        self._stale = {record.container_id: record for record in recovery.stale}
+        self._stale_until_s = now_s + STALE_AFTER_S
+
+    def wish(self, wish: RuntimeWish, now_s: float) -> None:
+        """Take in what should run; a wish that was taken in before changes nothing."""
+        named = {instance_id for instance_id, _ in wish.want} | wish.stop
+        for slot in [s for s in self._slots.values() if s.phase is Phase.ENDED]:
+            if slot.instance_id not in named:
+                self._remove(slot)
+        for instance_id in sorted(wish.stop):
+            self._stop(instance_id, now_s)
+        for instance_id, spec_hash in sorted(wish.want):
+            if instance_id not in self._slots:
+                self._ask(instance_id, wish.launch(spec_hash), now_s)
+
+    def heard(self, said: Exchange, answer: Answer, now_s: float, at: float) -> None:
+        """Take in the answer to *said*. *at* is wall time: the start of what was granted."""
+        self._outbox.arrived(said)
+        over = {completed.container_id for completed in answer.completed}
+        for completed in answer.completed:
+            self._completed(completed, now_s)
+        for grant in answer.recovered:
+            if grant.container_id not in over:
+                self._recovered(grant, now_s)
+        for grant in answer.granted:
+            self._granted(grant, now_s, at, over=grant.container_id in over)
+        for rejected in answer.rejected:
+            self._rejected(rejected, now_s)
+        for container_id, why in answer.leaving.items():
+            slot = self._places.get(container_id)
+            if slot is not None:
+                slot.leaving = slot.leaving or why
+        self._outlook = attrs.evolve(
+            self._outlook, nodes=answer.nodes, heard=True, free_mib=answer.free_mib
+        )
+        self._post_stops(now_s)
+
+    def started(self, container_id: str, now_s: float) -> None:
+        """Take in that a process exists."""
+        slot = self._places.get(container_id)
+        if slot is not None and slot.phase is Phase.STARTING:
+            slot.phase, slot.running_s = Phase.RUNNING, now_s
+
+    def start_failed(
+        self, container_id: str, error: Exception, now_s: float, *, at_node: bool
+    ) -> None:
+        """Take in that a process was not started; *at_node*: its NodeManager would not."""
+        slot = self._places.get(container_id)
+        if slot is not None and slot.phase is Phase.STARTING:
+            self._outbox.release(container_id)
+            asked = slot.stop_asked
+            self._end(slot, cancelled() if asked else not_started(error, at_node=at_node), now_s)
+
+    def stop_failed(self, container_id: str, now_s: float) -> None:
+        """Take in that a node does not take a stop: YARN takes the container back."""
+        slot = self._places.get(container_id)
+        if slot is not None and slot.holds:
+            self._release(slot, now_s)
+
+    # -- what comes out ----------------------------------------------------------------------
+
+    def say(self, now_s: float) -> Exchange:
+        """Return what the next heartbeat says; answer it with `heard`, or not at all."""
+        self._tick(now_s)
+        exchange = self._difference(now_s)
+        self._outbox.trying(exchange)
+        for slot in self._slots.values():
+            slot.stop_heard = slot.stop_asked
+        return exchange
+
+    def urgent(self, now_s: float) -> bool:
+        """Say whether something is to be said that YARN does not know."""
+        stops = any(s.stop_asked and not s.stop_heard and s.holds for s in self._slots.values())
+        return stops or self._difference(now_s) != Exchange()
+
+    @property
+    def outstanding(self) -> bool:
+        """Something is under way: asked, starting, or stopping."""
+        return any(
+            s.phase in (Phase.ASKED, Phase.STARTING) or (s.holds and s.stop_asked)
+            for s in self._slots.values()
+        )
+
+    def jobs(self) -> tuple[Job, ...]:
+        """Return what is to be done at nodes and with files, each job once."""
+        jobs, self._jobs = tuple(self._jobs), []
+        return jobs
+
+    def facts(self, now_s: float) -> tuple[Fact, ...]:
+        """Return one fact for each instance, by id."""
+        hosts = self._hosts()
+        avoided = self._bad.avoided(self._outlook.nodes) - hosts
+        outlook = attrs.evolve(self._outlook, holding=len(hosts), avoided=len(avoided))
+        return tuple(
+            fact(slot, self._waits_for(slot, outlook, now_s))
+            for _, slot in sorted(self._slots.items())
+        )
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def _ask(self, instance_id: str, launch: Launch, now_s: float) -> None:
+        shape = shape_of(launch, self.placement)
+        number = number_of(instance_id)
+        slot = Slot(instance_id, number, launch.spec_hash, now_s, shape, launch)
+        self._slots[instance_id] = slot
+        never = too_large(shape, self.maximum) if number else "its id ends with no number above 0"
+        if never:
+            self._end(slot, ExitStatus(never, permanent=True), now_s)
+
+    def _difference(self, now_s: float) -> Exchange:
+        asks = {s.number: s.ask for s in self._asked() if s.retry_s <= now_s}
+        avoid = self._bad.avoided(self._outlook.nodes)
+        if self.plain and self._spread:
+            avoid |= self._hosts()
+        return self._outbox.difference(asks, avoid)
+
+    def _granted(self, grant: Grant, now_s: float, at: float, *, over: bool) -> None:
+        known = self._places.get(grant.container_id)
+        if known is not None and known.holds:
+            return  # told twice
+        slot = next((s for s in self._asked() if s.number == grant.number), None)
+        if slot is None:
+            self._give_back(grant, over=over)
+            return
+        self._outbox.dropped(slot.number)
+        endpoint = None if over else self._endpoint(slot, grant)
+        if endpoint is None:
+            self._give_back(grant, over=over)
+            self._ask_again(slot, now_s)
+            return
+        self._take(slot, grant, endpoint, now_s, at)
+
+    def _give_back(self, grant: Grant, *, over: bool) -> None:
+        if not over:
+            self._outbox.release(grant.container_id)
+
+    def _endpoint(self, slot: Slot, grant: Grant) -> Endpoint | None:
+        """Return where it would listen; None where its node has no place for it."""
+        assert slot.launch is not None
+        held = [s.record.endpoint for s in self._on(grant.node) if s.record is not None]
+        if held and self._spread:
+            return None
+        try:
+            return endpoint_on(grant.node, slot.number, slot.launch.triton, held)
+        except NoPortError:
+            return None
+
+    def _take(self, slot: Slot, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> None:
+        assert slot.launch is not None
+        slot.grant = grant
+        slot.record = Record(
+            slot.instance_id,
+            slot.number,
+            grant.container_id,
+            slot.spec_hash,
+            grant.node,
+            endpoint,
+            at,
+        )
+        slot.phase, slot.granted_s = Phase.STARTING, now_s
+        slot.refusals, slot.rejected = 0, ""
+        self._places[grant.container_id] = slot
+        self._jobs.append(Start(grant, slot.record, slot.launch))
+
+    def _rejected(self, rejected: Rejected, now_s: float) -> None:
+        slot = next((s for s in self._asked() if s.number == rejected.number), None)
+        self._outbox.dropped(rejected.number)
+        if slot is not None:
+            slot.rejected = rejected.reason
+            self._ask_again(slot, now_s)
+
+    def _ask_again(self, slot: Slot, now_s: float) -> None:
+        pause_s = _RETRY_FIRST_S * 2 ** min(slot.refusals, _RETRY_DOUBLINGS)
+        slot.refusals += 1
+        slot.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
+
+    def _waits_for(self, slot: Slot, outlook: Outlook, now_s: float) -> str:
+        if slot.phase is not Phase.ASKED or slot.shape is None:
+            return ""
+        return waits_for(slot.shape, outlook, now_s - slot.asked_s, slot.rejected)
+
+    # -- ending ------------------------------------------------------------------------------
+
+    def _stop(self, instance_id: str, now_s: float) -> None:
+        slot = self._slots.get(instance_id)
+        if slot is None:
+            slot = Slot(instance_id, number_of(instance_id), "", now_s)
+            self._slots[instance_id] = slot
+        if slot.phase is Phase.ASKED:
+            self._end(slot, cancelled(), now_s)
+        slot.stop_asked = True
+
+    def _post_stops(self, now_s: float) -> None:
+        for slot in self._slots.values():
+            if slot.holds and slot.stop_heard and slot.stop_posted_s is None:
+                assert slot.grant is not None
+                slot.stop_posted_s = now_s
+                self._jobs.append(Stop(slot.grant))
+
+    def _release(self, slot: Slot, now_s: float) -> None:
+        assert slot.grant is not None
+        if slot.released_s is None:
+            slot.released_s = now_s
+            self._outbox.release(slot.grant.container_id)
+
+    def _completed(self, completed: Completed, now_s: float) -> None:
+        self._outbox.over(completed.container_id)
+        slot = self._places.get(completed.container_id)
+        if slot is not None and slot.holds:
+            asked = slot.stop_asked or slot.released_s is not None
+            self._end(slot, explain(completed, asked=asked), now_s)
+
+    def _end(self, slot: Slot, status: ExitStatus, now_s: float) -> None:
+        ran = slot.phase is Phase.RUNNING
+        slot.exit, slot.phase = status, Phase.ENDED
+        if slot.record is not None:
+            self._jobs.append(Forget(slot.record))
+        if slot.grant is None or status.expected or status.permanent:
+            return
+        if status.node_fault or (ran and now_s - slot.running_s < QUICK_S):
+            self._bad.failed(slot.grant.node, now_s)
+
+    def _remove(self, slot: Slot) -> None:
+        del self._slots[slot.instance_id]
+        if slot.grant is not None:
+            del self._places[slot.grant.container_id]
+
+    # -- time --------------------------------------------------------------------------------
+
+    def _tick(self, now_s: float) -> None:
+        for slot in [s for s in self._slots.values() if s.holds]:
+            self._look_at(slot, now_s)
+        if self._stale and now_s >= self._stale_until_s:
+            self._jobs.extend(Forget(record) for record in self._stale.values())
+            self._stale.clear()
+        starving = self._starving(now_s)
+        if starving:
+            self._forgave_s = now_s
+        self._bad.forgive(now_s, starving=starving)
+
+    def _look_at(self, slot: Slot, now_s: float) -> None:
+        assert slot.grant is not None
+        if slot.phase is Phase.STARTING and now_s - slot.granted_s > START_WITHIN_S:
+            error = TimeoutError(f"its node did nothing for {START_WITHIN_S:g} s")
+            self.start_failed(slot.grant.container_id, error, now_s, at_node=True)
+        elif slot.released_s is not None and now_s - slot.released_s > END_HEARD_S:
+            self._end(slot, ExitStatus("stopped; YARN never told of its end", expected=True), now_s)
+        elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > END_HEARD_S:
+            self._release(slot, now_s)
+        elif slot.phase is Phase.RUNNING and not slot.proven:
+            slot.proven = now_s - slot.running_s >= QUICK_S
+            if slot.proven:
+                self._bad.succeeded(slot.grant.node)
+
+    def _starving(self, now_s: float) -> bool:
+        """Say whether an ask can be met by an avoided node only, as far as is known."""
+        asked_s = [s.asked_s for s in self._asked()]
+        avoided = self._bad.avoided(self._outlook.nodes)
+        if not asked_s or not avoided:
+            return False
+        if self._spread and len(self._hosts() | avoided) >= self._outlook.nodes:
+            return True
+        return now_s - max(min(asked_s), self._forgave_s) >= STARVED_S
+
+    # -- recovery ----------------------------------------------------------------------------
+
+    def _recovered(self, grant: Grant, now_s: float) -> None:
+        """Take in a container of an earlier master that YARN learned of late."""
+        if grant.container_id in self._places:
+            return
+        record = self._memory.of(grant)
+        slot = self._slots.get(record.instance_id) if record is not None else None
+        if record is None or (slot is not None and slot.phase is not Phase.ASKED):
+            self._outbox.release(grant.container_id)
+        else:
+            self._adopt(grant, record, now_s)
+
+    def _adopt(self, grant: Grant, record: Record, now_s: float) -> None:
+        self._stale.pop(grant.container_id, None)
+        slot = Slot(record.instance_id, record.number, record.spec_hash, now_s)
+        slot.grant, slot.record = grant, record
+        slot.phase, slot.running_s, slot.adopted = Phase.RUNNING, now_s, True
+        self._slots[record.instance_id] = slot
+        self._places[grant.container_id] = slot
+
+    # -- looking -----------------------------------------------------------------------------
+
+    @property
+    def _spread(self) -> bool:
+        return self.placement.spread == "node"
+
+    def _asked(self) -> Iterable[Slot]:
+        return (s for s in self._slots.values() if s.phase is Phase.ASKED)
+
+    def _on(self, node: str) -> Iterable[Slot]:
+        return (
+            s
+            for s in self._slots.values()
+            if s.holds and s.grant is not None and s.grant.node == node
+        )
+
+    def _hosts(self) -> frozenset[str]:
+        """Return the nodes that hold an instance."""
+        return frozenset(
+            s.grant.node for s in self._slots.values() if s.holds and s.grant is not None
+        )

@@ -1,0 +1,96 @@
+"""What a new master makes of the containers that YARN hands over from earlier ones. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+import attrs
+
+from tarn.domain import ClusterSpec
+from tarn_plugins.runtime.yarn.records import read_names
+from tarn_plugins.runtime.yarn.shapes import endpoint_on
+from tarn_plugins.runtime.yarn.wire import Grant, Record
+
+__all__ = ["Memory", "Recovery", "recover"]
+
+
+@attrs.frozen
+class Memory:
+    """What the records of earlier masters say, for as long as containers may still turn up."""
+
+    name: str = ""
+    """The cluster's."""
+    records: Mapping[str, Record] = attrs.field(factory=dict, hash=False)
+    """By container id."""
+    guess: ClusterSpec | None = None
+    """The present spec, where the records could not be read and its ports are exact."""
+    spec_hash: str = ""
+
+    @classmethod
+    def read(cls, spec: ClusterSpec, names: Iterable[str]) -> tuple[Self, tuple[str, ...]]:
+        """Return what the launch files *names* say, and notes on those that say nothing."""
+        records, notes = read_names(names)
+        return cls(spec.name, {r.container_id: r for r in records}), notes
+
+    @classmethod
+    def lost(cls, spec: ClusterSpec, spec_hash: str) -> Self:
+        """Return what can be said without the records: numbers, and ports where they are exact."""
+        exact = spec.placement.spread == "node"
+        return cls(spec.name, {}, spec if exact else None, spec_hash)
+
+    def of(self, grant: Grant) -> Record | None:
+        """Return the record of the container *grant*; None where nobody can know it."""
+        record = self.records.get(grant.container_id)
+        if record is not None or self.guess is None or not grant.number:
+            return record
+        return Record(
+            instance_id=f"{self.name}-{grant.number:04d}",
+            number=grant.number,
+            container_id=grant.container_id,
+            spec_hash=self.spec_hash,
+            node=grant.node,
+            endpoint=endpoint_on(grant.node, grant.number, self.guess.triton, ()),
+            started_at=0.0,
+        )
+
+
+@attrs.frozen
+class Recovery:
+    """What was found alive, and what is to be done about the rest."""
+
+    running: tuple[tuple[Grant, Record], ...] = ()
+    lost: tuple[Grant, ...] = ()
+    """Containers that nobody can address: they go back."""
+    stale: tuple[Record, ...] = ()
+    """Their containers were not handed over; a late NodeManager may still bring one."""
+    notes: tuple[str, ...] = ()
+
+
+def recover(grants: Iterable[Grant], memory: Memory) -> Recovery:
+    """Match the containers that YARN handed over with what earlier masters left.
+
+    Of two containers of one instance the later grant wins; the other goes back.
+    """
+    running: dict[str, tuple[Grant, Record]] = {}
+    lost: list[Grant] = []
+    notes: list[str] = []
+    for grant in sorted(grants, key=lambda g: g.container_id):
+        record = memory.of(grant)
+        if record is None:
+            lost.append(grant)
+            notes.append(_unknown(grant))
+            continue
+        other = running.pop(record.instance_id, None)
+        if other is not None:
+            lost.append(other[0])
+            notes.append(f"{record.instance_id} had two containers; {other[0].container_id} ends")
+        running[record.instance_id] = (grant, record)
+    known = {grant.container_id for grant, _ in running.values()}
+    stale = tuple(r for r in memory.records.values() if r.container_id not in known)
+    return Recovery(tuple(running.values()), tuple(lost), stale, tuple(notes))
+
+
+def _unknown(grant: Grant) -> str:
+    return (
+        f"{grant.container_id} on {grant.node} has no launch file that says where it listens; it "
+        "goes back to YARN"
+    )

@@ -1,0 +1,174 @@
+"""Instances as containers of a YARN application: the ``Runtime`` that the master speaks to."""
+
+import contextlib
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import attrs
+
+from tarn.domain import Fact, Recovered, Running, RuntimeWish
+from tarn.errors import NotFoundError, ProviderError
+from tarn.interfaces import MasterContext
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.heartbeat import Heartbeat
+from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.ledger import Ledger
+from tarn_plugins.runtime.yarn.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.wire import (
+    Files,
+    Launcher,
+    NodeManagers,
+    ResourceManager,
+    Submitted,
+)
+
+__all__ = ["Doors", "YarnRuntime"]
+
+log = logging.getLogger(__name__)
+
+CLOSE_WITHIN_S = 0.3
+"""For the thread of the heartbeat, and again for the doors: a second is all there is."""
+FINISH_WITHIN_S = 30.0
+_LOOKS = 3
+"""At the launch files, before instances that they alone can name are given up."""
+_LOOK_AGAIN_S = 1.0
+
+
+@attrs.frozen
+class Doors:
+    """The ways out of the process."""
+
+    rm: ResourceManager
+    nodes: NodeManagers
+    files: Files
+    launcher: Launcher
+    spec_hash: str = ""
+    """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
+
+
+class YarnRuntime:
+    """One master's hold on its application: `apply` and `facts` never wait for YARN long."""
+
+    def __init__(
+        self, context: MasterContext, settings: Settings, submitted: Submitted, doors: Doors
+    ) -> None:
+        self._context = context
+        self._submitted = submitted
+        self._doors = doors
+        self._layout = Layout(submitted.staging)
+        plain = submitted.placement == "plain"
+        self._beat = Heartbeat(
+            doors.rm,
+            Ledger(context.spec.placement, plain=plain),
+            context.clock,
+            context.wake,
+            settings.heartbeat_s,
+        )
+        hands = Hands(doors.nodes, doors.files, doors.launcher, self._layout.launches)
+        self._pool = NodePool(hands, self._beat.told)
+        self._leaving = threading.Event()
+
+    def start(self, api_url: str) -> Recovered:
+        """Register the application, and adopt the containers that earlier masters left running."""
+        url = urlsplit(api_url)
+        registered = self._beat.register(url.hostname or "", url.port or 0, api_url)
+        memory, notes = self._remember()
+        recovery = recover(registered.recovered, memory)
+        self._beat.begin(recovery, memory, self._pool)
+        running = tuple(f for f in self.facts() if isinstance(f, Running))
+        return Recovered(running, (*notes, *recovery.notes))
+
+    def apply(self, wish: RuntimeWish) -> None:
+        """Post *wish*; what it brings about becomes facts."""
+        self._beat.obey(wish)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return one fact for each instance."""
+        return self._beat.facts()
+
+    def heard_s(self) -> float:
+        """Return the monotonic second of the ResourceManager's last good answer."""
+        return self._beat.heard_s
+
+    def warnings(self) -> tuple[str, ...]:
+        """Say what works less well than it could, and until when."""
+        lines = (_plain(self._submitted), _tokens(self._submitted, self._context.clock.at()))
+        return tuple(line for line in lines if line)
+
+    def finish(self) -> None:
+        """End the application, and remove the cluster's directory.
+
+        What the file system refuses (its token may have ended) stays, and is told in the log: the
+        application is over all the same.
+        """
+        self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
+        try:
+            self._doors.files.remove(self._submitted.staging)
+        except ProviderError as error:
+            log.warning("the cluster's directory was not removed: %s", error)
+
+    def close(self) -> None:
+        """Leave; containers stay."""
+        if self._leaving.is_set():
+            return
+        self._leaving.set()
+        self._beat.close(CLOSE_WITHIN_S)
+        self._pool.close()
+        _within(CLOSE_WITHIN_S, self._close_doors)
+
+    def _close_doors(self) -> None:
+        for close in (self._doors.rm.close, self._doors.nodes.close):
+            with contextlib.suppress(ProviderError):
+                close()
+
+    def _remember(self) -> tuple[Memory, tuple[str, ...]]:
+        """Read what earlier masters left; look again where that fails, before it is given up."""
+        spec, failure = self._context.spec, ""
+        for look in range(_LOOKS):
+            if look and self._leaving.wait(_LOOK_AGAIN_S):
+                break
+            try:
+                entries = self._doors.files.listing(self._layout.launches)
+            except NotFoundError:
+                return Memory.read(spec, ())
+            except ProviderError as error:
+                failure = str(error)
+                continue
+            return Memory.read(spec, (entry.path for entry in entries))
+        log.warning("the launch files could not be listed: %s", failure)
+        note = f"the launch files could not be listed ({failure}); instances are known by number"
+        return Memory.lost(spec, self._doors.spec_hash), (note,)
+
+
+def _plain(submitted: Submitted) -> str:
+    if submitted.placement != "plain":
+        return ""
+    return (
+        "TARN-1015 YARN takes no placement constraints "
+        f"({submitted.placement_reason or 'no reason given'}): "
+        "one instance a node holds within this cluster only, and is kept by refusing nodes"
+    )
+
+
+def _tokens(submitted: Submitted, at: float) -> str:
+    if submitted.tokens_end_at is None:
+        return ""
+    end = dt.datetime.fromtimestamp(submitted.tokens_end_at, dt.UTC)
+    when = f"{end:%Y-%m-%d %H:%M} UTC"
+    over = at >= submitted.tokens_end_at
+    return (
+        f"TARN-1016 the delegation tokens {'ended' if over else 'end'} at {when}: "
+        f"{'instances go on' if over else 'after that, instances go on'} and the master can be "
+        "restarted, but no new instance can start; submit the cluster again, or configure a keytab"
+    )
+
+
+def _within(within_s: float, call: Callable[[], None]) -> None:
+    """Call on a thread of its own, and wait for it no longer than *within_s*."""
+    thread = threading.Thread(target=call, name="yarn-close", daemon=True)
+    thread.start()
+    thread.join(within_s)

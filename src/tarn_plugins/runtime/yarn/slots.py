@@ -1,0 +1,123 @@
+"""What the ledger holds for one instance, what is to be done about it, and the fact it makes."""
+
+import enum
+from typing import Any
+
+import attrs
+
+from tarn.domain import Asked, Ended, ExitStatus, Fact, Launch, Running
+from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
+
+__all__ = ["Forget", "Job", "Phase", "Slot", "Start", "Stop", "fact"]
+
+
+@attrs.frozen
+class Start:
+    """Start the process of *record* in the container *grant*."""
+
+    grant: Grant
+    record: Record
+    launch: Launch
+
+
+@attrs.frozen
+class Stop:
+    """Stop the container *grant*."""
+
+    grant: Grant
+
+
+@attrs.frozen
+class Forget:
+    """Remove the launch file of an instance that is over."""
+
+    record: Record
+
+
+Job = Start | Stop | Forget
+
+
+class Phase(enum.Enum):
+    """Where an instance is in its life, as the runtime sees it."""
+
+    ASKED = enum.auto()
+    STARTING = enum.auto()
+    """Granted, and its NodeManager was told to start it."""
+    RUNNING = enum.auto()
+    ENDED = enum.auto()
+
+
+def _held(slot: "Slot", _attribute: Any, phase: Phase) -> Phase:
+    assert phase in (Phase.ASKED, Phase.ENDED) or slot.grant is not None
+    return phase
+
+
+@attrs.define(eq=False)
+class Slot:
+    """One instance. Seconds are monotonic."""
+
+    instance_id: str
+    number: int
+    spec_hash: str
+    asked_s: float
+    shape: Shape | None = None
+    launch: Launch | None = None
+    """None: it was started by an earlier master."""
+    grant: Grant | None = None
+    record: Record | None = None
+    phase: Phase = attrs.field(default=Phase.ASKED, on_setattr=_held)
+    granted_s: float = 0.0
+    running_s: float = 0.0
+    proven: bool = False
+    """It ran for long enough to speak for its node."""
+    adopted: bool = False
+    leaving: str = ""
+    exit: ExitStatus | None = None
+
+    # While it is asked for.
+    refusals: int = 0
+    rejected: str = ""
+    """Why YARN dropped the ask last."""
+    retry_s: float = 0.0
+    """Not asked for again before."""
+
+    # While it is to end.
+    stop_asked: bool = False
+    stop_heard: bool = False
+    """An exchange that began after the stop was asked went well: we are still the master."""
+    stop_posted_s: float | None = None
+    released_s: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """It has a container."""
+        return self.phase in (Phase.STARTING, Phase.RUNNING)
+
+    @property
+    def ask(self) -> Ask:
+        """What is asked of YARN for it."""
+        assert self.shape is not None
+        return Ask(self.number, self.shape)
+
+
+def fact(slot: Slot, waits_for: str) -> Fact:
+    """Return what is so of one instance; *waits_for* is said while it is asked for."""
+    grant, record = slot.grant, slot.record
+    if slot.exit is not None:
+        container_id = grant.container_id if grant else None
+        node = grant.node if grant else None
+        return Ended(slot.instance_id, slot.spec_hash, slot.exit, container_id, node)
+    if slot.phase is not Phase.RUNNING:
+        return Asked(slot.instance_id, slot.spec_hash, waits_for)
+    assert grant is not None
+    assert record is not None
+    return Running(
+        slot.instance_id,
+        slot.spec_hash,
+        grant.container_id,
+        grant.node,
+        record.endpoint,
+        started_at=record.started_at,
+        adopted=slot.adopted,
+        leaving=slot.leaving,
+    )

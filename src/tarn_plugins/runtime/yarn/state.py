@@ -1,0 +1,107 @@
+"""The master's memory on a Hadoop file system: numbered files, of which the two newest are kept."""
+
+import re
+
+import attrs
+
+from tarn.domain import Epoch, SavedState
+from tarn.domain.state_file import StateFile, newest, written
+from tarn.errors import NotFoundError, ProviderError, Superseded
+from tarn_plugins.runtime.yarn.wire import Files
+
+__all__ = ["HadoopStateStore"]
+
+_KEPT = 2
+_NAME = re.compile(r"state-(\d+)-(\d+)\.json")
+
+
+@attrs.frozen
+class HadoopStateStore:
+    """Keeps ``state-<attempt>-<n>.json``; used by the state thread only.
+
+    Hadoop has no lock to hold while a file is renamed. So a master never writes a name of another
+    attempt, and the highest attempt's file counts: what an old master still writes is never read.
+    """
+
+    files: Files
+    directory: str
+    """URI of the cluster's private directory."""
+
+    def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
+        """Return the newest state that can be read, and an alert for each newer one that cannot.
+
+        Raises:
+            TarnError: The newest one has a newer schema (code TARN-1007).
+        """
+        names = [_name(key) for key in reversed(self._keys())]
+        return newest(StateFile(name, self._where(name), self._reader(name)) for name in names)
+
+    def save(self, state: SavedState, epoch: Epoch) -> None:
+        """Write *state* as the newest, and drop all but two.
+
+        Raises:
+            Superseded: A master of a higher epoch has saved.
+            ProviderError: The file system did not take it (code TARN-1005); the old copy stays.
+        """
+        data = written(state, epoch)
+        try:
+            self._save(data, epoch)
+        except ProviderError as error:
+            raise ProviderError(
+                "yarn",
+                f"the state was not saved ({len(data)} bytes): {error}; the older copy stays",
+                retry_after_s=5.0,
+                code="TARN-1005",
+                where=self.directory,
+                next_step="Mend the file system, or this directory's permissions and quota",
+            ) from error
+
+    def _save(self, data: bytes, epoch: Epoch) -> None:
+        keys = self._keys()
+        _refuse_older(keys, epoch)
+        number = 1 + max((n for attempt, n in keys if attempt == epoch.attempt), default=0)
+        mine = (epoch.attempt, number)
+        beside = self._where(f"{_name(mine)}.new")
+        self.files.write(beside, data, replace=True)
+        self.files.rename(beside, self._where(_name(mine)))
+        # A newer master may have saved meanwhile: then only it may tidy up.
+        _refuse_older(self._keys(), epoch)
+        for old in keys[: len(keys) + 1 - _KEPT]:
+            self.files.remove(self._where(_name(old)))
+
+    def _keys(self) -> list[tuple[int, int]]:
+        """Return (attempt, number) of each file, the newest last."""
+        try:
+            entries = self.files.listing(self.directory)
+        except NotFoundError:
+            return []
+        found = (_NAME.fullmatch(entry.path) for entry in entries)
+        return sorted((int(m[1]), int(m[2])) for m in found if m)
+
+    def _where(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def _reader(self, name: str) -> "_Reader":
+        return _Reader(self.files, self._where(name))
+
+
+@attrs.frozen
+class _Reader:
+    files: Files
+    uri: str
+
+    def __call__(self) -> bytes:
+        try:
+            return self.files.read(self.uri)
+        except (NotFoundError, ProviderError) as error:
+            raise OSError(str(error)) from error
+
+
+def _name(key: tuple[int, int]) -> str:
+    return f"state-{key[0]}-{key[1]}.json"
+
+
+def _refuse_older(keys: list[tuple[int, int]], epoch: Epoch) -> None:
+    highest = keys[-1][0] if keys else 0
+    if highest > epoch.attempt:
+        raise Superseded(str(epoch), str(Epoch(epoch.incarnation, highest)))

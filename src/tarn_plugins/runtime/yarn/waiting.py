@@ -1,0 +1,85 @@
+"""What an instance that was asked for waits for, in words. Pure.
+
+The words change only when what they say changes: a snapshot is published for each change.
+"""
+
+import attrs
+
+from tarn_plugins.runtime.yarn.shapes import size_in_words
+from tarn_plugins.runtime.yarn.wire import Shape
+
+__all__ = ["Outlook", "silence", "waits_for"]
+
+USUAL_S = 5.0
+"""Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
+SILENT_AFTER_S = 5.0
+_SILENCES = (
+    (3600.0, "an hour"),
+    (600.0, "10 minutes"),
+    (60.0, "a minute"),
+    (30.0, "30 s"),
+    (10.0, "10 s"),
+    (SILENT_AFTER_S, "5 s"),
+)
+_ROUND_MIB = 256
+
+
+@attrs.frozen
+class Outlook:
+    """What is known of YARN at present."""
+
+    nodes: int = 0
+    """NodeManagers; 0 before the first answer."""
+    heard: bool = False
+    """There was an answer."""
+    holding: int = 0
+    """Nodes that hold an instance of ours."""
+    avoided: int = 0
+    """Nodes avoided after failures."""
+    free_mib: int | None = None
+    """Memory that the queue would still grant; None: not told."""
+
+
+def waits_for(shape: Shape, outlook: Outlook, waited_s: float, rejected: str) -> str:
+    """Return what an ask waits for; '' while nothing is unusual.
+
+    Args:
+        shape: What was asked.
+        outlook: What YARN last told.
+        waited_s: Seconds since it was first asked for.
+        rejected: Why YARN dropped the ask last; '' when it did not.
+    """
+    if rejected:
+        return f"the ResourceManager rejected the ask ({rejected}); it is asked again and again"
+    if waited_s < USUAL_S or not outlook.heard:
+        return ""
+    if not outlook.nodes:
+        return "YARN has no NodeManager at present"
+    if outlook.free_mib is not None and outlook.free_mib < shape.memory_mib:
+        left = outlook.free_mib // _ROUND_MIB * _ROUND_MIB
+        return f"the queue has {left} MiB left, and an instance asks {shape.memory_mib} MiB"
+    return _no_node(shape, outlook)
+
+
+def silence(silent_s: float) -> str:
+    """Return that the ResourceManager does not answer; '' while it does.
+
+    The time grows in steps, so that the words do not change every second.
+    """
+    for least_s, words in _SILENCES:
+        if silent_s >= least_s:
+            return f"the ResourceManager has not been heard for {words}"
+    return ""
+
+
+def _no_node(shape: Shape, outlook: Outlook) -> str:
+    label = f" labelled '{shape.node_label}'" if shape.node_label else ""
+    avoided = f"; {outlook.avoided} avoided after failures" if outlook.avoided else ""
+    total = f"{outlook.nodes} node{'s' * (outlook.nodes != 1)}"
+    if shape.scope == "none":
+        return f"no node{label} has {size_in_words(shape)} free ({total}{avoided})"
+    hold = "holds" if outlook.holding == 1 else "hold"
+    count = f"({outlook.holding} of {total} {hold} an instance{avoided})"
+    if outlook.holding + outlook.avoided >= outlook.nodes:
+        return f"no node{label} without tag '{shape.tag}' is free {count}"
+    return f"no node{label} without tag '{shape.tag}' has {size_in_words(shape)} free {count}"

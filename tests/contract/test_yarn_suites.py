@@ -1,0 +1,103 @@
+"""The YARN runtime and its state store keep the promises of their Protocols, over a fake YARN."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fake_yarn
+from fake_yarn import FakeYarn
+
+from tarn.domain import Epoch
+from tarn.hookspecs import RuntimeFactory
+from tarn.interfaces import ClientContext, Deployer, MasterContext, Runtime, RuntimeCapabilities
+from tarn.testing.context import master_context
+from tarn.testing.contracts import RuntimeContract, StateStoreContract
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.runtime import YarnRuntime
+from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.wire import Submitted
+
+
+def _no_deployer(_settings: Any, _context: ClientContext) -> Deployer:
+    raise NotImplementedError
+
+
+class FakeYarns:
+    """A YARN for each cluster's directory."""
+
+    def __init__(self, placement: str = "scheduling") -> None:
+        self.yarns: dict[Path, FakeYarn] = {}
+        self.submitted = Submitted(fake_yarn.STAGING, "python3", placement, "for the test")
+
+    def of(self, directory: Path) -> FakeYarn:
+        plain = self.submitted.placement == "plain"
+        return self.yarns.setdefault(directory, FakeYarn(plain=plain))
+
+    def runtime(self, settings: Settings, context: MasterContext) -> Runtime:
+        yarn = self.of(context.directory)
+        yarn.broken = {"bbbbbbbbbbbb"}
+        doors = yarn.doors(context.epoch.attempt)
+        return YarnRuntime(context, settings, self.submitted, doors)
+
+    def state_store(self, _settings: Settings, context: MasterContext) -> HadoopStateStore:
+        return HadoopStateStore(self.of(context.directory).files, fake_yarn.PRIVATE)
+
+    def epoch(self, _settings: Settings, directory: Path, _environ: Mapping[str, str]) -> Epoch:
+        return Epoch(1_700_000_000_000, self.of(directory).claim())
+
+    def factory(self) -> RuntimeFactory:
+        return RuntimeFactory(
+            Settings,
+            _no_deployer,
+            self.runtime,
+            self.state_store,
+            self.epoch,
+            RuntimeCapabilities(placement=True, keeps_instances_on_master_loss=True),
+            "containers of a fake YARN",
+        )
+
+
+class TestYarn(RuntimeContract):
+    """With scheduling requests."""
+
+    settings = {"heartbeat_s": 0.02}
+    placement = "scheduling"
+
+    def setup_method(self) -> None:
+        self.yarns = FakeYarns(self.placement)
+        self.factory = self.yarns.factory()
+
+    def teardown_method(self) -> None:
+        for yarn in self.yarns.yarns.values():
+            assert yarn.violations == []
+            assert yarn.surplus() == []
+
+
+class TestYarnPlain(TestYarn):
+    """Where YARN takes no constraints."""
+
+    placement = "plain"
+
+
+class TestYarnState(StateStoreContract):
+    """Files of a Hadoop file system."""
+
+    def setup_method(self) -> None:
+        self.yarns = FakeYarns()
+        self.factory = self.yarns.factory()
+
+    def damage(self, tmp_path: Path, newest: Path | None) -> None:
+        content, uri = self._newest(tmp_path)
+        content[uri] = content[uri][: len(content[uri]) // 2]
+
+    def age(self, tmp_path: Path, newest: Path | None) -> None:
+        content, uri = self._newest(tmp_path)
+        content[uri] = json.dumps({**json.loads(content[uri]), "schema": 1_000}).encode()
+
+    def _newest(self, tmp_path: Path) -> tuple[dict[str, bytes], str]:
+        content = self.yarns.of(master_context(tmp_path).directory).files.content
+        found = [uri for uri in content if uri.startswith(f"{fake_yarn.PRIVATE}/state-")]
+        return content, max(
+            found, key=lambda u: [int(n) for n in u[:-5].split("state-")[1].split("-")]
+        )
