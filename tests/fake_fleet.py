@@ -195,7 +195,7 @@ class FakeFleet:
     lines: list[str] = attrs.field(factory=list)
     clock: FakeClock = attrs.field(factory=FakeClock)
     master_url: str | None = URL
-    capabilities: RuntimeCapabilities = RuntimeCapabilities()
+    capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
 
     @property
     def surroundings(self) -> Surroundings:
