@@ -121,7 +121,8 @@ ALL = [*WORKS, *NOTED, *REFUSED, *LATER]
 # what no ZooKeeper, Ranger, JCEKS, threshold or TLS of this version can do names its part
 PARTS = {
     "secrets": "SECURITY", "zk-ensemble": "DISCOVERY", "ranger-service": "SECURITY",
-    "scale-up": "SCALING", "scale-down": "SCALING", "scale-mode": "SCALING", "queue-capacity-per-container": "SCALING",
+    "scale-up": "SCALING", "scale-down": "SCALING", "scale-mode": "SCALING",
+    "queue-capacity-per-container": "SCALING",
     "tls-enabled": "SECURITY",
 }  # fmt: skip
 
