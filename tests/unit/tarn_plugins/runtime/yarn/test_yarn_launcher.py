@@ -105,6 +105,7 @@ def test_a_container_without_docker(files, tmp_path):
         "models/echo/config.pbtxt": (f"{REPOSITORY}/echo/config.pbtxt", True),
         "models/echo/1/model.py": (f"{REPOSITORY}/echo/1/model.py", True),
     }
+    assert [f.name for f in made.files if f.application] == [LAUNCH]
     assert all(f.modified_ms > 1000 and f.bytes for f in made.files)
 
 
