@@ -17,7 +17,7 @@ _PREFIX = "YARN_CONTAINER_RUNTIME_DOCKER_"
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PATH = r"[A-Za-z0-9_./@+=-]+"
-_MOUNT = re.compile(rf"{_PATH}:/{_PATH}:r[ow]")
+_MOUNT = re.compile(rf"{_PATH}:/{_PATH}(:r[ow])?")
 _PORTS = re.compile(r"[0-9]{1,5}:[0-9]{1,5}")
 
 HOST = "host"
@@ -33,7 +33,7 @@ def problems(docker: Docker, image: str) -> Iterator[tuple[str, str, str]]:
         yield f"{where}.network", f"= '{docker.network}' is no name of a network", "host"
     if docker.gpu_runtime and not _WORD.fullmatch(docker.gpu_runtime):
         yield f"{where}.gpu_runtime", f"= '{docker.gpu_runtime}' is no name of a runtime", "nvidia"
-    right = "source:/destination:ro, of letters, digits and _ . / @ + = -"
+    right = "source:/destination:ro or :rw, of letters, digits and _ . / @ + = -"
     for mount in docker.mounts:
         if not _MOUNT.fullmatch(mount):
             yield f"{where}.mounts", f"has '{mount}'", right

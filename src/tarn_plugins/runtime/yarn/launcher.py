@@ -5,6 +5,8 @@ import socket
 import threading
 from collections.abc import Callable
 
+import attrs
+
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker
@@ -142,7 +144,8 @@ class StagedLauncher:
                 where=local.uri,
                 next_step="The staging directory must not be readable for others: hdfs dfs -chmod.",
             )
-        return local
+        # Not PRIVATE: a node would keep it in its cache, long after the cluster.
+        return attrs.evolve(local, application=True)
 
     def _local(self, folder: str, name: str, target: str) -> LocalFile:
         """Return a file as YARN wants it named: with its size and its time."""
