@@ -1,19 +1,25 @@
 """A master that does nothing but what a deployer sees of one: ``stand_in_master.py MODE …``.
 
 ``listen CLASSPATH``: registers where it listens, and stays; ``leave CLASSPATH``: registers, and
-unregisters as succeeded; ``exit CODE``: says why on standard error, and ends; ``sleep``: says nothing.
+unregisters as succeeded; ``exit CODE``: says why on standard error, and ends; ``sleep``: stays
+without a word.
 """
 
 import json
-import os
 import socket
 import sys
 import threading
+from pathlib import Path
+
+from tarn.config.process import environ
+from tarn.java import hadoop_classpath, load, start
+from tarn_plugins.runtime.yarn.configuration import configuration
+from tarn_plugins.runtime.yarn.container import epoch
 
 
 def main() -> None:
     mode, *rest = sys.argv[1:]
-    print(f"stand-in {mode} in {os.environ['CONTAINER_ID']}", file=sys.stderr, flush=True)
+    print(f"stand-in {mode} in {environ()['CONTAINER_ID']}", file=sys.stderr, flush=True)
     if mode == "exit":
         print("error: nothing can come of this", file=sys.stderr, flush=True)
         sys.exit(int(rest[0]))
@@ -24,12 +30,8 @@ def main() -> None:
 
 
 def _register(classpath: str, *, leave: bool) -> None:
-    from tarn.java import hadoop_classpath, load, start
-    from tarn_plugins.runtime.yarn.configuration import configuration
-    from tarn_plugins.runtime.yarn.container import epoch
-
     start(hadoop_classpath({"CLASSPATH": classpath}), 64)
-    said = {"epoch": str(epoch(os.environ)), "files": sorted(os.listdir("."))}
+    said = {"epoch": str(epoch(environ())), "files": sorted(p.name for p in Path().iterdir())}
     credentials = load("org.apache.hadoop.security.UserGroupInformation").getCurrentUser()
     aliases = [str(each) for each in credentials.getCredentials().getAllSecretKeys()]
     print("said", json.dumps({**said, "aliases": sorted(aliases)}), file=sys.stderr, flush=True)

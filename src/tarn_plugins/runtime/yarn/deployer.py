@@ -229,8 +229,16 @@ class YarnDeployer:
 
     def _fetched(self, name: str, files: Sequence[str]) -> dict[str, bytes]:
         """Return what the owner's other machines find in the staging directory."""
-        told = {file: self._door.ask("read", LOOK_S, name=name, file=file) for file in files}
-        return {file: base64.b64decode(data) for file, data in told.items() if data is not None}
+        found = {}
+        for file in files:
+            try:
+                told = self._door.ask("read", LOOK_S, name=name, file=file)
+            except TarnError as error:  # the cluster is found nevertheless
+                self._say(f"note: {error}")
+                continue
+            if told is not None:
+                found[file] = base64.b64decode(told)
+        return found
 
     def _container(self, ref: ClusterRef, instance_id: str) -> tuple[str, str]:
         """Ask the master for an instance's container and host; ('', '') where it cannot tell."""

@@ -38,6 +38,7 @@ _STDERR = re.compile(r"Last \d+ bytes of (?P<file>\S*stderr\S*)\s*:\n(?P<text>.*
 _NEXT_PART = re.compile(
     r"^(?:\[\d{4}-\d\d-\d\d |For more detailed output|Last \d+ bytes of )", re.MULTILINE
 )
+_STAMP = re.compile(r"^\[[^\]]*\]")
 _LONGEST_LINES, _LONGEST = 15, 2000
 _KINDS = {
     -1000: "its files could not be brought to the node",
@@ -211,10 +212,10 @@ def _last_words(text: str) -> str:
 def _cause(text: str) -> str:
     """Return what follows ``Diagnostics:``, without the pointers to pages of the RM."""
     _, found, rest = text.partition("Diagnostics:")
-    cause = rest if found else text
-    return _shortened(_NEXT_PART.split(cause.strip() + "\n", maxsplit=1)[0] or cause)
+    cause = _STAMP.sub("", (rest if found else text).strip())
+    return _shortened(_NEXT_PART.split(cause, maxsplit=1)[0] or cause)
 
 
 def _shortened(text: str) -> str:
-    text = re.sub(r"^\[[^\]]*\]", "", text.strip()).strip()
+    text = _STAMP.sub("", text.strip()).strip()
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"

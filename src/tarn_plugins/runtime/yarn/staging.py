@@ -66,8 +66,8 @@ class Staging:
     def remove(self, application_id: str) -> None:
         """Remove the directory if this application still owns it. Idempotent."""
         try:
-            holder, _ = self._holder()
-        except NotFoundError:
+            holder = self._holder().id
+        except (NotFoundError, _Moved):
             return
         if holder != application_id:
             return
@@ -80,20 +80,16 @@ class Staging:
         self.files.remove(self.layout.root)
 
     def _take_over(self, name: str, application_id: str) -> None:
-        holder, age_s = self._holder()
-        alive = None if holder.startswith(_ENDED) else self.state(holder)
-        if alive:
-            raise _refused(name, f"runs already, as {holder}")
-        if alive is None and age_s < YOUNG_S:
-            raise _refused(name, f"is being started or ended by another process, as {holder}")
-        first = self._read(self.layout.owner)
         try:
-            self.files.write(self._after(holder), application_id.encode(), mode=_PUBLIC_MODE)
-        except RefusedError:
-            raise _refused(name, "is being started by another process") from None
-        if self._read(self.layout.owner) != first or self._holder()[0] != application_id:
-            self.files.remove(self._after(holder))
-            raise _refused(name, "was started by another process")
+            before = self._holder()
+            alive = None if before.id.startswith(_ENDED) else self.state(before.id)
+            if alive:
+                raise _refused(name, f"runs already, as {before.id}")
+            if alive is None and before.age_s < YOUNG_S:
+                raise _refused(name, f"is being started or ended elsewhere, as {before.id}")
+            self._follow(before, application_id)
+        except (NotFoundError, _Moved):
+            raise _refused(name, "is being started or ended by another process") from None
         self.files.remove(self.layout.public)
         self.files.remove(self.layout.private)
         self.files.write(
@@ -103,24 +99,53 @@ class Staging:
             if entry.path.startswith("after-"):
                 self.files.remove(entry.uri)
 
-    def _holder(self) -> tuple[str, float]:
-        """Return who has the name, and for how many seconds; the end of the chain counts."""
+    def _follow(self, before: "_Holder", application_id: str) -> None:
+        """Become the next in the chain; ``_Moved`` where somebody was faster."""
+        note = self._after(before.id)
+        try:
+            self.files.write(note, application_id.encode(), mode=_PUBLIC_MODE)
+        except RefusedError:
+            raise _Moved from None
+        # The note may be a second one, after a faster process took over and removed its own: then
+        # the owner is another one by now.
+        if self._read(self.layout.owner) != before.owner:
+            self.files.remove(note)
+            raise _Moved
+
+    def _holder(self) -> "_Holder":
+        """Return who has the name: the end of the chain counts.
+
+        A note is never changed, and the owner is looked at before and after the times were, so
+        an id always comes with its own time.
+        """
+        owner = self._read(self.layout.owner)
         entries = {entry.path: entry for entry in self.files.listing(self.layout.root)}
-        entry = entries.get("owner")
-        if entry is None:
-            raise NotFoundError(f"{self.layout.owner} is not there")
-        while True:
-            holder = self._read(entry.uri)
-            after = entries.get(f"after-{holder}")
-            if after is None:
-                return holder, max(0.0, self.at() - entry.modified_ms / 1000)
-            entry = after
+        if "owner" not in entries or self._read(self.layout.owner) != owner:
+            raise _Moved
+        holder, entry = owner, entries["owner"]
+        while (after := entries.get(f"after-{holder}")) is not None:
+            holder, entry = self._read(after.uri), after
+        return _Holder(holder, max(0.0, self.at() - entry.modified_ms / 1000), owner)
 
     def _after(self, holder: str) -> str:
         return f"{self.layout.root}/after-{holder}"
 
     def _read(self, uri: str) -> str:
         return self.files.read(uri).decode(errors="replace").strip()
+
+
+@attrs.frozen
+class _Holder:
+    """Who has a name."""
+
+    id: str
+    age_s: float
+    owner: str
+    """What the file ``owner`` says; another id where a take-over is under way."""
+
+
+class _Moved(Exception):  # noqa: N818 (a state of affairs)
+    """Somebody else changes the owner at this moment."""
 
 
 def _refused(name: str, what: str) -> RefusedError:
