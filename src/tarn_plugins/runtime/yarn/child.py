@@ -65,13 +65,13 @@ def _lines(reading: int, idle_s: float) -> Iterator[bytes]:
 
 def main() -> None:
     """Run as the child of a client; leaves without waiting for Java's threads."""
-    from tarn_plugins.runtime.yarn.answers import Answers  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.questions import Questions  # noqa: PLC0415
 
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     code = 1
     try:
-        serve(sys.stdin.fileno(), writing, Answers())
+        serve(sys.stdin.fileno(), writing, Questions())
         code = 0
     except BrokenPipeError:
         code = 0  # the client left: nobody wants the answer

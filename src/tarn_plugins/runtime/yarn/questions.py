@@ -17,7 +17,7 @@ from tarn_plugins.runtime.yarn.reports import APPLICATION_TYPE, Report, alive, c
 from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
 
-__all__ = ["Answers"]
+__all__ = ["Questions"]
 
 HEAP_MIB = 256
 _QUESTIONS = frozenset(
@@ -25,7 +25,7 @@ _QUESTIONS = frozenset(
 )
 
 
-class Answers:
+class Questions:
     """Answers with one ``YarnClient`` and one file system, from the first question to the last."""
 
     def __init__(self) -> None:
