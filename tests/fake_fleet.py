@@ -195,6 +195,7 @@ class FakeFleet:
     lines: list[str] = attrs.field(factory=list)
     clock: FakeClock = attrs.field(factory=FakeClock)
     master_url: str | None = URL
+    capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -299,7 +300,7 @@ class FakePlugin:
                 never,
                 never,
                 never,
-                RuntimeCapabilities(),
+                self.fleet.capabilities,
                 "a runtime in memory",
             )
         }

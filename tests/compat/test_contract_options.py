@@ -118,12 +118,11 @@ REFUSED = [
 ]
 LATER = [Row(None, "otel-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", {})]
 ALL = [*WORKS, *NOTED, *REFUSED, *LATER]
-# what no YARN, ZooKeeper, Ranger, JCEKS, threshold or TLS of this version can do names its part
+# what no ZooKeeper, Ranger, JCEKS, threshold or TLS of this version can do names its part
 PARTS = {
-    "docker-network": "YARN", "docker-privileged": "YARN", "docker-delayed-removal": "YARN",
-    "docker-mounts": "YARN", "docker-ports": "YARN", "secrets": "SECURITY",
-    "zk-ensemble": "DISCOVERY", "ranger-service": "SECURITY", "scale-up": "SCALING",
-    "scale-down": "SCALING", "scale-mode": "SCALING", "queue-capacity-per-container": "SCALING",
+    "secrets": "SECURITY", "zk-ensemble": "DISCOVERY", "ranger-service": "SECURITY",
+    "scale-up": "SCALING", "scale-down": "SCALING", "scale-mode": "SCALING",
+    "queue-capacity-per-container": "SCALING",
     "tls-enabled": "SECURITY",
 }  # fmt: skip
 

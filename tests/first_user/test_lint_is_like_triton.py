@@ -14,7 +14,7 @@ from lint_cases import cases
 
 from tarn.config import environ
 from tarn.domain import Endpoint
-from tarn_plugins.runtime.local.binary import prepare
+from tarn.triton.binary import prepare
 
 pytestmark = pytest.mark.triton
 

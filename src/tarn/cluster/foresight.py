@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 
 from tarn import config
-from tarn.cluster.launch import examined
+from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Deployer, Staged
+from tarn.interfaces import Deployer
 from tarn.plain import masked, redact
 
 __all__ = ["ask", "foresee"]
@@ -20,14 +20,13 @@ def foresee(
 ) -> dict[str, Any]:
     """Return plain data: spec, origins, commands, environment, ask, files, findings, running.
 
-    Starts nothing and writes nothing, so a repository at a URI is not looked at: it would have to
-    be copied. Secrets are masked.
+    Starts nothing and writes nothing, so a repository that would have to be copied is not looked
+    at. Secrets are masked.
     """
+    plugins = surroundings.plugins()
     running = deployer.find(spec.name) is not None
-    plan = deployer.plan(spec, _guessed(spec))
+    plan = deployer.plan(spec, guessed(spec, plugins))
     findings = () if running else deployer.check(spec)  # what runs holds what it needs
-    # The storage's modules are needed, though not its work.
-    surroundings.plugins().storage_for(spec.models.repository)
     return {
         "name": spec.name,
         "running": running,
@@ -37,10 +36,7 @@ def foresee(
         "environment": redact(dict(plan.environ), free=True),
         "ask": ask(spec),
         "files": {what: masked(where) for what, where in plan.files.items()},
-        "findings": [
-            attrs.asdict(finding)
-            for finding in (*findings, *examined(spec.models.repository, spec))
-        ],
+        "findings": [attrs.asdict(finding) for finding in (*findings, *examined(spec, plugins))],
     }
 
 
@@ -59,10 +55,3 @@ def ask(spec: ClusterSpec) -> dict[str, Any]:
         "initial": {name: amount * first for name, amount in amounts.items()},
         "max": {name: amount * replicas.max for name, amount in amounts.items()},
     }
-
-
-def _guessed(spec: ClusterSpec) -> Staged:
-    repository = spec.models.repository
-    if "://" in repository:
-        return Staged(f"<copy of {masked(repository)}>", "local")
-    return Staged(repository, "in_place")

@@ -1,7 +1,7 @@
 """What `up` does: find, check, stage, submit."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,14 @@ import yaml
 
 from tarn import config
 from tarn.cluster.difference import difference
+from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError, ConfigErrors, LaunchError, RefusedError, TarnError
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
-from tarn.triton import repository
 
-__all__ = ["Outcome", "bring_up", "examined"]
+__all__ = ["Outcome", "bring_up"]
 
 Hear = Callable[[Progress], None]
 
@@ -59,7 +59,7 @@ def bring_up(
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
     _writable(surroundings.paths.home / "clusters")
-    _refuse((*findings, *examined(spec.models.repository, spec)), spec, hear)
+    _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = _files(spec, staged, surroundings, given)
@@ -115,22 +115,6 @@ def _writable(directory: Path) -> None:
         ) from error
 
 
-def examined(location: str, spec: ClusterSpec) -> Iterator[Finding]:
-    """Look at a repository that lies on this machine; a URI is looked at once it is staged."""
-    if "://" not in location:
-        path = Path(location)
-        try:
-            files = repository.listing(path) if path.exists() else None
-        except OSError as error:
-            raise ConfigError(
-                f"{path} cannot be read ({error.strerror})",
-                code="TARN-2200",
-                where="models.repository",
-                right="Right would be the directory that holds the model directories.",
-            ) from error
-        yield from repository.examine(files, spec.models.serve, location)
-
-
 def _refuse(findings: Iterable[Finding], spec: ClusterSpec, hear: Hear) -> None:
     fatal = []
     for finding in findings:
@@ -160,10 +144,9 @@ def _parts(finding: Finding) -> dict[str, Any]:
 
 
 def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged:
-    storage = surroundings.plugins().storage_for(spec.models.repository).create()
-    staged = storage.resolve(spec.models.repository, surroundings.context(hear))
+    staged = stage(spec, surroundings.plugins(), surroundings.context(hear))
     if "://" in spec.models.repository and staged.kind == "local":
-        _refuse(examined(staged.location, spec), spec, hear)
+        _refuse(look(staged.location, spec), spec, hear)
     return staged
 
 

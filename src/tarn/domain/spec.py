@@ -77,7 +77,7 @@ class TritonSpec:
     metrics_port: int | None = attrs.field(default=None, validator=optional(_port))
     """As ``http_port``; 8002."""
     bind: str | None = None
-    """Address for all three services; None: 127.0.0.1 when local, else 0.0.0.0."""
+    """Address for all three services; None: 127.0.0.1 when local, else the node's own address."""
     args: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     """More options of tritonserver, without the leading dashes; they win over ours."""
     env: Mapping[str, str] = attrs.field(factory=dict, hash=False)

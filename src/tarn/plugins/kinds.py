@@ -22,7 +22,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
 
 COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
-        ("runtime", "yarn"): "YARN",
         ("runtime", "skein"): "SKEIN",
         ("discovery", "zookeeper"): "DISCOVERY",
         ("discovery", "haproxy"): "DISCOVERY",

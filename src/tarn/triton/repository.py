@@ -16,8 +16,8 @@ __all__ = ["MOST_ENTRIES", "examine", "is_junk", "listing", "models"]
 MOST_ENTRIES = 200_000
 """A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
 
-_JUNK = frozenset({"__pycache__", "lost+found"})
-_JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~")
+_JUNK = frozenset({"__pycache__", "lost+found", "_SUCCESS", "_temporary"})
+_JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~", "._COPYING_")
 
 Parts = tuple[str, ...]
 
@@ -25,7 +25,8 @@ Parts = tuple[str, ...]
 def is_junk(name: str) -> bool:
     """Say whether a file or directory of this name is left by a tool and no part of a model.
 
-    Hidden names (``.git``, ``.ipynb_checkpoints``, Hadoop's ``.model.crc``), caches and leftovers.
+    Hidden names (``.git``, ``.ipynb_checkpoints``, Hadoop's ``.model.crc``), caches and leftovers
+    (Spark's ``_SUCCESS``, ``model.onnx._COPYING_`` of a `put` that is not done).
     """
     return name.startswith(".") or name in _JUNK or name.endswith(_JUNK_SUFFIXES)
 

@@ -127,7 +127,6 @@ def test_options_are_checked_by_the_providers_settings(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("runtime: {use: yarn, options: {queue: gpu}}", "YARN"),
         ("discovery: [{use: zookeeper}]", "DISCOVERY"),
         ("scaling: {use: target}", "SCALING"),
         ("authorizer: {use: ranger}", "SECURITY"),

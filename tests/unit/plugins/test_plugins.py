@@ -200,7 +200,7 @@ def test_an_unknown_name_gets_the_list_and_a_guess() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "part"),
-    [("runtime", "yarn", "YARN"), ("discovery", "haproxy", "DISCOVERY"),
+    [("discovery", "haproxy", "DISCOVERY"),
      ("scaling", "threshold", "SCALING"), ("authorizer", "ranger", "SECURITY"),
      ("secrets", "jceks", "SECURITY"), ("runtime", "skein", "SKEIN")],
 )  # fmt: skip

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
+from tarn.triton import binary
 from tarn.triton.command import OWNED
-from tarn_plugins.runtime.local import binary, gpus
+from tarn_plugins.runtime.local import gpus
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tarn.domain import Launch
-from tarn_plugins.runtime.local.binary import Program
+from tarn.triton import binary
+from tarn.triton.binary import Program
 from tarn_plugins.runtime.local.procfs import (
     DIRECTORY_VARIABLE,
     INSTANCE_VARIABLE,
@@ -29,14 +29,7 @@ def environment(  # noqa: PLR0913 (what differs between two instances, all by ke
     inherited: Mapping[str, str],
 ) -> dict[str, str]:
     """Return Triton's whole environment: *inherited*, ours, and ``triton.env``, which wins."""
-    environ = dict(inherited)
-    if program.library_path:
-        before = environ.get("LD_LIBRARY_PATH", "")
-        environ["LD_LIBRARY_PATH"] = _joined([*program.library_path, before])
-        # The stub's interpreter imports model.py first of all; it takes its packages from where
-        # `python3` is on PATH.
-        folders = [str(Path(sys.executable).parent), environ.get("PATH", "")]
-        environ["PATH"] = _joined(folders)
+    environ = binary.environment(program, inherited)
     environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     environ.pop(MASTER_VARIABLE, None)
     environ.update(launch.triton.env)
@@ -56,7 +49,3 @@ def shm_prefix(directory: Path, instance_id: str) -> str:
     """Return how the names of an instance's shared memory begin: unique on this machine."""
     of = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
     return f"tarn_{of}_{instance_id}_"
-
-
-def _joined(folders: Iterable[str]) -> str:
-    return ":".join(filter(None, folders))

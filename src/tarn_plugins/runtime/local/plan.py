@@ -5,8 +5,8 @@ from pathlib import Path
 from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
+from tarn.triton import binary
 from tarn.triton.command import argv
-from tarn_plugins.runtime.local import binary
 from tarn_plugins.runtime.local.environment import LOOPBACK, environment, shm_prefix
 
 __all__ = ["foresee"]

@@ -20,8 +20,9 @@ from tarn.domain import (
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, MasterContext
+from tarn.triton import binary
 from tarn.triton.command import argv
-from tarn_plugins.runtime.local import binary, epoch, gpus
+from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
     environment,

@@ -153,6 +153,9 @@ class LocalFile:
     """Fetched as the NodeManager, and shared by everybody on the node: never with a secret."""
     archive: bool = False
     """Unpacked into a directory of this name."""
+    application: bool = False
+    """Visibility ``APPLICATION``: it leaves the node with the application. Else, unless *public*,
+    ``PRIVATE``: a copy stays for the owner's next container, and so would a secret."""
 
 
 @attrs.frozen
@@ -284,6 +287,10 @@ class Launcher(Protocol):
         Raises:
             LaunchError: ``retry_after_s`` None: with this launch it never can be.
         """
+        ...
+
+    def heard(self, diagnostics: str) -> None:
+        """Hear what YARN says of a container that ended: what was looked up may be stale."""
         ...
 
 

@@ -11,7 +11,7 @@ import site
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -19,7 +19,16 @@ import attrs
 from tarn.errors import LaunchError
 from tarn.interfaces import Finding
 
-__all__ = ["Program", "Wheel", "check", "find_wheel", "foresee", "locate", "prepare"]
+__all__ = [
+    "Program",
+    "Wheel",
+    "check",
+    "environment",
+    "find_wheel",
+    "foresee",
+    "locate",
+    "prepare",
+]
 
 OLDEST_GLIBC = (2, 35)
 """What the wheel's binaries were linked against."""
@@ -131,7 +140,7 @@ def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Prog
         return Program(found)
     for finding in _check_wheel(found):
         raise LaunchError(
-            "local", finding.found, code=finding.code, next_step=finding.next_step
+            "tritonserver", finding.found, code=finding.code, next_step=finding.next_step
         ) from None
     _assemble(found, cache / "backends")
     return _assembled(found, cache)
@@ -147,13 +156,30 @@ def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> Prog
     return Program(found) if isinstance(found, str) else _assembled(found, cache)
 
 
+def environment(program: Program, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return *inherited* with what *program* needs to find its libraries and its Python."""
+    environ = dict(inherited)
+    if program.library_path:
+        before = environ.get("LD_LIBRARY_PATH", "")
+        environ["LD_LIBRARY_PATH"] = _joined([*program.library_path, before])
+        # The stub's interpreter imports model.py first of all; it takes its packages from where
+        # `python3` is on PATH.
+        folders = [str(Path(sys.executable).parent), environ.get("PATH", "")]
+        environ["PATH"] = _joined(folders)
+    return environ
+
+
+def _joined(folders: Iterable[str]) -> str:
+    return ":".join(filter(None, folders))
+
+
 def _assembled(wheel: Wheel, cache: Path) -> Program:
     libraries = (str(wheel.libraries), *_libpython(wheel.stub)[0])
     return Program(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
 
 
 def _missing(found: str, where: str) -> LaunchError:
-    return LaunchError("local", found, code="TARN-3101", where=where, next_step=_INSTALL)
+    return LaunchError("tritonserver", found, code="TARN-3101", where=where, next_step=_INSTALL)
 
 
 def _check_wheel(wheel: Wheel) -> Iterator[Finding]:
@@ -228,7 +254,7 @@ def _assemble(wheel: Wheel, cache: Path) -> None:
             _rename(whole, target)
     except OSError as error:
         found = f"the Python backend could not be assembled in {cache}: {error.strerror}"
-        raise LaunchError("local", found, code="TARN-3201", retry_after_s=10.0) from error
+        raise LaunchError("tritonserver", found, code="TARN-3201", retry_after_s=10.0) from error
 
 
 def _fill(folder: Path, wheel: Wheel, folders: tuple[str, ...]) -> None:

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.local import binary
-from tarn_plugins.runtime.local.binary import Program, Wheel, check, locate, prepare
+from tarn.triton import binary
+from tarn.triton.binary import Program, Wheel, check, locate, prepare
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 

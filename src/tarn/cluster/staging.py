@@ -1,0 +1,123 @@
+"""Where the model repository is used from: in place, by the nodes themselves, or as a copy.
+
+A runtime whose instances run on other machines reads some URIs by itself, and a bare path is a
+directory of those machines: this one may not have it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tarn.domain import ClusterSpec
+from tarn.errors import ConfigError
+from tarn.interfaces import ClientContext, Finding, RuntimeCapabilities, Staged
+from tarn.plain import masked
+from tarn.plugins import Plugins
+from tarn.triton import repository
+
+__all__ = ["examined", "guessed", "look", "stage"]
+
+
+def stage(spec: ClusterSpec, plugins: Plugins, context: ClientContext) -> Staged:
+    """Make the repository usable for instances; a copy is made only where it is needed.
+
+    Raises:
+        StorageError: Missing, unreadable, or not enough space.
+    """
+    unmoved = _unmoved(spec, _capabilities(spec, plugins))
+    if unmoved is not None:
+        return unmoved
+    return (
+        plugins.storage_for(spec.models.repository)
+        .create()
+        .resolve(spec.models.repository, context)
+    )
+
+
+def guessed(spec: ClusterSpec, plugins: Plugins) -> Staged:
+    """Return what `stage` would return, as far as that is known without copying.
+
+    Raises:
+        ProviderMissingError: No storage takes the URI, or its modules are not installed.
+    """
+    unmoved = _unmoved(spec, _capabilities(spec, plugins))
+    if unmoved is not None:
+        return unmoved
+    plugins.storage_for(spec.models.repository)
+    if "://" in spec.models.repository:
+        return Staged(f"<copy of {masked(spec.models.repository)}>", "local")
+    return Staged(spec.models.repository, "in_place")
+
+
+def examined(spec: ClusterSpec, plugins: Plugins) -> Iterator[Finding]:
+    """Yield what is wrong with the repository, as far as this machine can see it.
+
+    A URI is looked at once it is staged, or by the runtime that reads it.
+
+    Raises:
+        ConfigError: A directory cannot be read.
+    """
+    location, remote = spec.models.repository, _capabilities(spec, plugins).remote
+    if "://" in location:
+        if remote and spec.instance.warmup is not None:
+            yield _no_warmup(spec)
+    elif remote:
+        if not Path(location).is_dir():
+            yield _elsewhere(location)
+    else:
+        yield from look(location, spec)
+
+
+def look(location: str, spec: ClusterSpec) -> Iterator[Finding]:
+    """Yield what is wrong with a repository that lies on this machine.
+
+    Raises:
+        ConfigError: A directory cannot be read.
+    """
+    path = Path(location)
+    try:
+        files = repository.listing(path) if path.exists() else None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read ({error.strerror})",
+            code="TARN-2200",
+            where="models.repository",
+            right="Right would be the directory that holds the model directories.",
+        ) from error
+    yield from repository.examine(files, spec.models.serve, location)
+
+
+def _capabilities(spec: ClusterSpec, plugins: Plugins) -> RuntimeCapabilities:
+    factory = plugins.choose("runtime", spec.runtime.use, "runtime.use")
+    capabilities: RuntimeCapabilities = factory.capabilities
+    return capabilities
+
+
+def _unmoved(spec: ClusterSpec, runtime: RuntimeCapabilities) -> Staged | None:
+    """Return the repository where it is, if the instances' machines use it there."""
+    location = spec.models.repository
+    if not runtime.remote:
+        return None
+    if "://" not in location:
+        return Staged(location, "in_place")
+    return Staged(location, "localize") if urlsplit(location).scheme in runtime.reads else None
+
+
+def _no_warmup(spec: ClusterSpec) -> Finding:
+    return Finding(
+        "TARN-2004",
+        f"instance.warmup = '{spec.instance.warmup}'",
+        "the requests lie in a repository at a URI, which the master of a remote runtime does not "
+        "read; not in this version",
+        "Name a path that the nodes have mounted in models.repository, or remove instance.warmup",
+    )
+
+
+def _elsewhere(location: str) -> Finding:
+    return Finding(
+        "TARN-2200",
+        f"models.repository = '{location}'",
+        "is no directory of this machine; it must be one of every node where instances may run",
+        "Check the path there; a repository at a URI is brought to the nodes",
+        fatal=False,
+    )

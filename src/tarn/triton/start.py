@@ -1,0 +1,78 @@
+"""Start tritonserver on the node where this runs: ``python -m tarn.triton.start ARGUMENTS``.
+
+A master on another machine cannot know where a node has its tritonserver. This finds it as the
+runtime ``local`` does (``PATH``, then the wheel nvidia-pytriton of this interpreter), assembles the
+wheel's Python backend, and becomes tritonserver: pid, signals and log are its own.
+
+What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
+"""
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tarn.errors import LaunchError
+from tarn.triton import binary
+
+__all__ = ["main", "words"]
+
+_BACKENDS = "--backend-directory"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Become tritonserver with *arguments*; returns only when that cannot be, with a status."""
+    environ = dict(os.environ)
+    try:
+        program = binary.prepare(None, environ, _cache(environ))
+    except LaunchError as error:
+        _say(str(error))
+        return 1
+    line, its_environ = words(program, arguments), binary.environment(program, environ)
+    try:
+        os.execve(program.path, line, its_environ)  # noqa: S606 (no shell: that is the point)
+    except OSError as error:
+        _say(f"{program.path} cannot be started: {error.strerror}")
+        return 1
+
+
+def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
+    """Return the whole command line; a directory of back ends in *arguments* wins over ours."""
+    theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
+    ours = [] if theirs or not program.backend_directory else [program.backend_directory]
+    return [program.path, *arguments, *(f"{_BACKENDS}={directory}" for directory in ours)]
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    """Return the first directory that can be written: the user's cache serves the next start too.
+
+    ``HOME`` is the container's own directory by now, so the user's is asked for by the uid.
+    """
+    for folder in _places(environ):
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid():
+            return folder
+    return Path.cwd() / ".tarn" / "cache"
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[Path]:
+    if environ.get("XDG_CACHE_HOME"):
+        yield Path(environ["XDG_CACHE_HOME"], "tarn").absolute()
+    try:
+        home = pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a container's uid need not be in its image
+        return
+    if home.startswith("/") and home != "/":
+        yield Path(home, ".cache", "tarn")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"error: {text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""What a container is to run, as a file that no shell can misread. Pure.
+
+YARN's own launch script is a shell: whatever stands in its command or its environment is expanded.
+So the command is a constant, and everything that a user wrote travels in this file, a line each::
+
+    -NAME             unset the variable NAME, which YARN had set
+    NAME=<escaped>    set it
+    +<escaped>        make this directory
+    <escaped>         one argument; the first is the program
+    =                 the end: a file without it is not whole
+
+Every byte outside letters and digits is written as the octal escape of ``printf %b``, so that none
+of them can mean anything on the way. ``run_script`` reads it.
+"""
+
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tarn.errors import LaunchError
+
+__all__ = ["encode", "problem"]
+
+_PLAIN = frozenset((string.ascii_letters + string.digits).encode())
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELLS_OWN = re.compile(
+    r"_|_tarn_.*|BASH.*|COMP_.*|DIRSTACK|EPOCHREALTIME|EPOCHSECONDS|EUID|FUNCNAME|GROUPS|HISTCMD"
+    r"|LINENO|OPTERR|OPTIND|PIPESTATUS|POSIXLY_CORRECT|PPID|RANDOM|SECONDS|SHELLOPTS|SHLVL|SRANDOM"
+    r"|UID"
+)
+"""Variables that one shell or another makes itself, or lets nobody set."""
+_LONGEST = 128 * 1024 - 1
+"""Bytes of one string that Linux passes to a program (``MAX_ARG_STRLEN``, less the NUL)."""
+
+Value = str | bytes
+
+
+def encode(
+    argv: Sequence[Value],
+    environ: Mapping[str, Value | None],
+    directories: Iterable[Value] = (),
+) -> bytes:
+    """Return the launch file of one container.
+
+    Args:
+        argv: The program, looked up on the ``PATH`` that it gets, and its arguments. Text is
+            written as UTF-8; surrogate escapes become the bytes that they stand for.
+        environ: Variables beside those that YARN sets; None takes one of those away.
+        directories: Made before the program starts; relative to the container's directory.
+
+    Raises:
+        LaunchError: A value cannot be passed to any program, or not by a shell. Final, and
+            without the value: it may be a secret.
+    """
+    if not argv or _bytes(argv[0])[:1] in (b"", b"-"):
+        raise _impossible("the first argument is no program")
+    lines = [
+        *_environment(environ),
+        *(b"+" + _escaped(_checked(path, "a directory")) for path in directories),
+        *(_escaped(_checked(value, f"argument {at}")) for at, value in enumerate(argv)),
+        b"=",
+    ]
+    return b"".join(line + b"\n" for line in lines)
+
+
+def problem(name: str) -> str:
+    """Return why no container can be given the variable *name*, in words; empty when it can."""
+    if not _NAME.fullmatch(name):
+        return "is no name of a variable: letters, digits and _, no digit first"
+    if _SHELLS_OWN.fullmatch(name):
+        return "is a variable that the shell in front of every container sets itself"
+    return ""
+
+
+def _environment(environ: Mapping[str, Value | None]) -> Iterator[bytes]:
+    for name, value in environ.items():
+        if found := problem(name):
+            raise _impossible(f"{name!r} {found}")
+        if value is None:
+            yield b"-" + name.encode()
+        else:
+            yield name.encode() + b"=" + _escaped(_checked(value, name, len(name) + 1))
+
+
+def _checked(value: Value, what: str, beside: int = 0) -> bytes:
+    raw = _bytes(value, what)
+    if b"\0" in raw:
+        raise _impossible(f"{what} holds a NUL byte")
+    if len(raw) + beside > _LONGEST:
+        raise _impossible(f"{what} has {len(raw):,} bytes; Linux passes 131,071 at most")
+    return raw
+
+
+def _bytes(value: Value, what: str = "the program") -> bytes:
+    if isinstance(value, bytes):
+        return value
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise _impossible(f"{what} holds a lone surrogate, which is no text") from None
+
+
+def _escaped(raw: bytes) -> bytes:
+    return b"".join(b"%c" % byte if byte in _PLAIN else b"\\0%03o" % byte for byte in raw)
+
+
+def _impossible(found: str) -> LaunchError:
+    return LaunchError(
+        "yarn",
+        f"{found}; it cannot be passed to a container",
+        next_step="Mend triton.env or triton.args.",
+    )

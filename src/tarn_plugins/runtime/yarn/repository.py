@@ -1,0 +1,137 @@
+"""A model repository on a Hadoop file system, as files that NodeManagers bring. Pure but `collect`.
+
+Each file becomes ``models/<path>`` in the container. NodeManagers keep what they fetched, so the
+second instance on a node starts without a download.
+"""
+
+import re
+from collections.abc import Sequence
+
+import attrs
+
+from tarn.errors import LaunchError, NotFoundError
+from tarn.interfaces import Finding
+from tarn.triton import repository
+from tarn_plugins.runtime.yarn.instance import MODELS
+from tarn_plugins.runtime.yarn.wire import FileEntry, Files, LocalFile
+
+__all__ = ["Localized", "collect", "findings", "is_archive", "look", "resources", "shown"]
+
+MOST_FILES = 10_000
+"""Each one is a line in every start of a container, and a link on the node."""
+_ARCHIVES = (".tar.gz", ".tgz", ".zip")
+_MEANS_SOMETHING = re.compile(r"[\"$`\\*\x00-\x1f\x7f]")
+"""Characters of a name that YARN's launch script would not take as they are."""
+_PASSWORD = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*@")
+
+
+@attrs.frozen
+class Localized:
+    """What a container gets of a repository."""
+
+    files: tuple[LocalFile, ...]
+    directories: tuple[str, ...] = ()
+    """Paths in the container's directory that hold no file, and that Triton must find."""
+
+
+def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> Localized:
+    """Look at the repository at *uri* and return what to bring.
+
+    Raises:
+        LaunchError: It is no repository, or cannot be brought (final).
+        ProviderError: The file system did not answer.
+    """
+    entries = look(files, uri)
+    for finding in findings(entries, uri, serve):
+        raise LaunchError(
+            "yarn", finding.found, code=finding.code, where=finding.where,
+            next_step=finding.next_step,
+        )  # fmt: skip
+    return resources(entries or (), uri)
+
+
+def look(files: Files, uri: str) -> tuple[FileEntry, ...] | None:
+    """Return what lies at *uri*, an archive as its one file; None when nothing does.
+
+    Raises:
+        ProviderError: The file system did not answer.
+    """
+    try:
+        if not is_archive(uri):
+            return files.listing(uri, deep=True)
+        folder, _, name = uri.rstrip("/").rpartition("/")
+        return tuple(e for e in files.listing(folder) if e.path == name) or None
+    except NotFoundError:
+        return None
+
+
+def is_archive(uri: str) -> bool:
+    """Say whether *uri* names a packed repository, which the NodeManager unpacks."""
+    return uri.rstrip("/").lower().endswith(_ARCHIVES)
+
+
+def findings(
+    entries: Sequence[FileEntry] | None, uri: str, serve: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Return what keeps instances from serving *entries*; empty when nothing does.
+
+    What is in an archive is not looked at.
+    """
+    where = shown(uri)
+    if entries is not None and is_archive(uri):
+        return ()
+    paths = None if entries is None else [entry.path for entry in entries]
+    if wrong := repository.examine(paths, serve, where):
+        return wrong
+    kept = _kept(entries or ())
+    if len(kept) > MOST_FILES:
+        found = f"has {len(kept):,} files; a container can be given {MOST_FILES:,}"
+        step = "Pack it into one archive: models.tar.gz, models.tgz or models.zip."
+        return (Finding("TARN-2202", where, found, step),)
+    odd = [entry.path for entry in kept if _MEANS_SOMETHING.search(entry.path)]
+    if odd:
+        found = f"has a file named {odd[0]!r}, which YARN's launch script would misread"
+        return (Finding("TARN-2331", where, found, 'Rename it: no " $ ` \\ * in a name.'),)
+    return ()
+
+
+def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
+    """Return the files to bring, and the empty directories to make.
+
+    They are fetched for everybody on the node when everybody may read every one of them: then no
+    delegation token is needed, and all users share one copy.
+    """
+    if is_archive(uri):
+        (archive,) = entries
+        return Localized((_local(MODELS, archive, public=archive.public, archive=True),))
+    kept = _kept(entries)
+    public = all(entry.public for entry in kept)
+    files = tuple(_local(f"{MODELS}/{entry.path}", entry, public=public) for entry in kept)
+    return Localized(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
+
+
+def shown(uri: str) -> str:
+    """Return *uri* without a password in it."""
+    return _PASSWORD.sub("***@", uri)
+
+
+def _kept(entries: Sequence[FileEntry]) -> list[FileEntry]:
+    return [e for e in entries if not any(map(repository.is_junk, e.path.split("/")))]
+
+
+def _empty(entries: Sequence[FileEntry]) -> list[str]:
+    """Return a version for each model that has none: an ensemble's is empty, so no file shows it.
+
+    A container has only directories with files in them.
+    """
+    configured = {e.path.split("/")[0] for e in entries if e.path.endswith("/config.pbtxt")}
+    versioned = {
+        parts[0]
+        for parts in (entry.path.split("/") for entry in entries)
+        if len(parts) > 2 and parts[1].isascii() and parts[1].isdecimal()  # noqa: PLR2004
+    }
+    return [f"{model}/1" for model in sorted(configured - versioned)]
+
+
+def _local(name: str, entry: FileEntry, *, public: bool, archive: bool = False) -> LocalFile:
+    return LocalFile(name, entry.uri, entry.bytes, entry.modified_ms, public, archive)

@@ -1,0 +1,81 @@
+"""The first thing in every container: a script that never changes, and reads the launch file.
+
+It is made for any POSIX shell (dash, bash, busybox), evaluates nothing, and starts the program in
+its own place: signals of YARN reach that one. The values stand in its memory only, until the
+program has them.
+"""
+
+from typing import Final
+
+__all__ = ["COMMAND", "LAUNCH", "MASTER_COMMAND", "RUN", "RUN_NAME", "SCRIPT", "TMP"]
+
+SCRIPT: Final = ".tarn/run"
+"""Where the script lies in a container's directory."""
+LAUNCH: Final = ".tarn/launch"
+"""Where the launch file lies."""
+TMP: Final = ".tarn/tmp"
+"""``TMPDIR`` of a container that is given none."""
+RUN_NAME: Final = "run"
+"""The script's name in ``Layout.public``."""
+
+
+def _command(log: str) -> str:
+    # `exec`: the shell around it must not stay between YARN's signals and the program. The end of
+    # a file named *stderr* goes into YARN's diagnostics.
+    redirected = f"</dev/null 1><LOG_DIR>/{log}.stdout 2><LOG_DIR>/{log}.stderr"
+    return f"exec sh {SCRIPT} {redirected}"
+
+
+COMMAND: Final = _command("triton")
+"""The command of every instance's container."""
+MASTER_COMMAND: Final = _command("master")
+"""The command of a master's container."""
+
+# Every variable of the script's own begins with _tarn_: `encode` lets nobody else have such a
+# name, and none of them is left when the program starts. The decoded values are positional
+# parameters: no variable of theirs can change how the script goes on before it has read all.
+# `$(...)` drops newlines at the end, so an x is put behind the value and taken off again; with
+# LC_ALL=C no byte together with that x can be taken for a character.
+RUN: Final = rf"""# Starts what {LAUNCH} says, byte for byte; nothing is evaluated.
+_tarn_fail() {{
+  printf 'error: tarn: %s\n' "$1" >&2
+  exit 70
+}}
+_tarn_locale=${{LC_ALL-}} _tarn_had_locale=${{LC_ALL+yes}}
+LC_ALL=C
+set --
+_tarn_variables=0 _tarn_whole= _tarn_home= _tarn_tmp=
+[ -r {LAUNCH} ] || _tarn_fail '{LAUNCH} cannot be read'
+while IFS= read -r _tarn_line; do
+  case $_tarn_line in
+    '=') _tarn_whole=yes; break ;;
+    HOME=*) _tarn_home=given ;;
+    TMPDIR=*) _tarn_tmp=given ;;
+  esac
+  case $_tarn_line in
+    -*) unset "${{_tarn_line#-}}"; continue ;;
+    *=*) _tarn_variables=$((_tarn_variables + 1)) ;;
+  esac
+  _tarn_value=$(printf '%bx' "${{_tarn_line#+}}")
+  case $_tarn_line in
+    +*) mkdir -p -- "${{_tarn_value%x}}" || _tarn_fail 'a directory cannot be made' ;;
+    *) set -- "$@" "${{_tarn_value%x}}" ;;
+  esac
+done <{LAUNCH}
+[ "$_tarn_whole" ] || _tarn_fail '{LAUNCH} is not whole'
+[ "$_tarn_home" ] || export HOME="$PWD"
+if [ ! "$_tarn_tmp" ]; then
+  mkdir -p -m 700 -- "$PWD/{TMP}" || _tarn_fail '{TMP} cannot be made'
+  export TMPDIR="$PWD/{TMP}"
+fi
+if [ "$_tarn_had_locale" ]; then LC_ALL=$_tarn_locale; else unset LC_ALL; fi
+while [ "$_tarn_variables" -gt 0 ]; do
+  export "$1"
+  shift
+  _tarn_variables=$((_tarn_variables - 1))
+done
+unset _tarn_line _tarn_value _tarn_locale _tarn_had_locale _tarn_variables _tarn_whole \
+  _tarn_home _tarn_tmp
+exec "$@"
+""".encode()
+"""The script: no secret in it, the same for all, so nodes keep it for everybody."""

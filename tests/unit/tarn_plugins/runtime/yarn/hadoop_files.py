@@ -1,0 +1,50 @@
+"""A Hadoop file system in memory: a ``Files``."""
+
+import attrs
+
+from tarn.errors import NotFoundError, ProviderError, RefusedError
+from tarn_plugins.runtime.yarn.wire import FileEntry
+
+
+@attrs.define
+class MemoryFiles:
+    """Content, time and mode of each file, by URI."""
+
+    found: dict[str, tuple[bytes, int, int]] = attrs.field(factory=dict)
+    listed: list[str] = attrs.field(factory=list)
+    time_ms: int = 1_000
+    down: bool = False
+
+    def read(self, uri: str) -> bytes:
+        return self.found[uri][0]
+
+    def write(self, uri: str, data: bytes, *, mode: int = 0o600, replace: bool = False) -> None:
+        self._ask()
+        if uri in self.found and not replace:
+            raise RefusedError("exists", where=uri)
+        self.time_ms += 1
+        self.found[uri] = (data, self.time_ms, mode)
+
+    def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:
+        self._ask()
+        self.listed.append(uri)
+        top = uri.rstrip("/") + "/"
+        below = {path.removeprefix(top): path for path in self.found if path.startswith(top)}
+        if not below:
+            raise NotFoundError("does not exist", where=uri)
+        return tuple(
+            FileEntry(path, whole, len(data), time_ms, bool(mode & 0o004))
+            for path, whole in sorted(below.items())
+            for data, time_ms, mode in [self.found[whole]]
+            if deep or "/" not in path
+        )
+
+    def rename(self, source: str, target: str) -> None:
+        self.found[target] = self.found.pop(source)
+
+    def remove(self, uri: str) -> None:
+        self.found.pop(uri, None)
+
+    def _ask(self) -> None:
+        if self.down:
+            raise ProviderError("hdfs", "the NameNode does not answer", retry_after_s=1.0)

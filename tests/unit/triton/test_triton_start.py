@@ -1,0 +1,86 @@
+"""What starts tritonserver on a node: it finds it, says what is wrong in a line, and vanishes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tarn.triton import start
+from tarn.triton.binary import Program, environment
+
+
+def run(path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-m", "tarn.triton.start", *arguments]
+    return subprocess.run(
+        program, env={"PATH": str(path), **environ}, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+
+
+def server(folder: Path, text: str) -> Path:
+    folder.mkdir()
+    (folder / "tritonserver").write_text(text)
+    (folder / "tritonserver").chmod(0o700)
+    return folder
+
+
+def test_becomes_the_tritonserver_of_the_path(tmp_path):
+    """With the arguments and the environment that it was given."""
+    path = server(tmp_path / "bin", '#!/bin/sh\necho "$0|$1|$2|$A"\n')
+    done = run(path, "--id=x y", "$HOME", A="b c")
+    assert done.stdout == f"{path}/tritonserver|--id=x y|$HOME|b c\n"
+
+
+def test_what_cannot_be_started_is_one_line(tmp_path):
+    """Like Triton's own last word, so that it is found in the diagnostics."""
+    path = server(tmp_path / "bin", "#!/nowhere/sh\n")
+    done = run(path)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"error: {path}/tritonserver cannot be started")
+
+
+def test_nothing_to_start_is_one_line(monkeypatch, capsys):
+    """With the command that brings it."""
+    monkeypatch.setattr(start.binary, "find_wheel", lambda: None)
+    monkeypatch.setattr(start.os, "environ", {"PATH": ""})
+    assert start.main([]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert "pip install" in said
+
+
+def test_a_directory_of_back_ends_that_was_given_wins():
+    """``triton.args`` win over ours, here as everywhere."""
+    program = Program("/t", "/ours")
+    assert start.words(program, ["--id=1"]) == ["/t", "--id=1", "--backend-directory=/ours"]
+    theirs = ["--backend-directory=/theirs"]
+    assert start.words(program, theirs) == ["/t", *theirs]
+    assert start.words(Program("/t"), ["--id=1"]) == ["/t", "--id=1"]
+
+
+def test_the_cache_is_where_this_user_may_write(tmp_path, monkeypatch):
+    """The given one, then the user's, then the container's own directory."""
+    monkeypatch.chdir(tmp_path)
+    given = {"XDG_CACHE_HOME": str(tmp_path / "given")}
+    assert start._cache(given) == tmp_path / "given" / "tarn"
+    (tmp_path / "file").write_text("")
+    nowhere = {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    monkeypatch.setattr(start, "_places", lambda environ: [Path(environ["XDG_CACHE_HOME"], "x")])
+    assert start._cache(nowhere) == tmp_path / ".tarn" / "cache"
+
+
+def test_a_uid_without_a_name_has_no_home(monkeypatch):
+    """A container's uid need not be in its image."""
+
+    def unknown(_uid: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(start.pwd, "getpwuid", unknown)
+    assert list(start._places({})) == []
+
+
+def test_libraries_of_the_wheel_come_first():
+    """And the interpreter's folder, so that the stub's `python3` is this one."""
+    made = environment(Program("/t", "/b", ("/w", "/p")), {"LD_LIBRARY_PATH": "/x", "PATH": "/y"})
+    assert made["LD_LIBRARY_PATH"] == "/w:/p:/x"
+    assert made["PATH"] == f"{Path(sys.executable).parent}:/y"
+    assert environment(Program("/t"), {"A": "b"}) == {"A": "b"}
