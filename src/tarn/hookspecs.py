@@ -169,7 +169,11 @@ def tarn_doctor_checks(
 
 @hookspec
 def tarn_cli(commands: click.Group) -> None:
-    """Add commands to `tarn`. Called when the command line starts: import nothing heavy here."""
+    """Add commands to `tarn`. Called for a verb that is not built in: import nothing heavy here.
+
+    A command finds its `ClientContext` in ``click.get_current_context().meta["tarn.context"]``; its
+    ``progress`` talks on standard error.
+    """
     raise NotImplementedError
 
 

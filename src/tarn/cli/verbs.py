@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
             command: click.Command = importlib.import_module(module).command
             return command
         if cmd_name not in self.commands:
-            importlib.import_module("tarn.cli.foreign").add(self, ctx.obj)
+            importlib.import_module("tarn.cli.foreign").add(self, ctx)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from tarn.config import document
+from tarn.config.abilities import beyond, quiet
 from tarn.config.aliases import by_name
 from tarn.config.draft import Draft
 from tarn.config.legacy import Legacy
@@ -89,7 +90,9 @@ def load(
     make_absolute(draft, folder, Path.cwd(), home)
     errors = [*legacy.errors, *_name(draft, folder)]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
-    spec, found = _read(draft, tuple(lacking))
+    spec, found = _read(draft, tuple(lacking), plugins)
+    found, told = quiet(draft, found)
+    legacy.notes.extend(told)
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         raise _together(errors)
@@ -100,11 +103,11 @@ def load(
 
 
 def _read(
-    draft: Draft, lacking: tuple[Problem, ...]
+    draft: Draft, lacking: tuple[Problem, ...], plugins: Offers | None
 ) -> tuple[ClusterSpec | None, tuple[Problem, ...]]:
     """Return the spec, and everything that is wrong with the draft."""
     spec, wrong = structure(ClusterSpec, draft.plain)
-    contradictions = tuple(_contradictions(spec, draft, wrong))
+    contradictions = tuple(_contradictions(spec, draft, wrong, plugins))
     return spec, (*wrong, *_wrong_token(draft), *lacking, *contradictions)
 
 
@@ -145,15 +148,21 @@ def _wrong_token(draft: Draft) -> Iterator[Problem]:
 
 
 def _contradictions(
-    spec: ClusterSpec | None, draft: Draft, wrong: tuple[Problem, ...]
+    spec: ClusterSpec | None,
+    draft: Draft,
+    wrong: tuple[Problem, ...],
+    plugins: Offers | None,
 ) -> Iterator[Problem]:
     """Yield contradictions; with *wrong* parts, those between the parts that could be read."""
     left_out = {problem.path for problem in wrong}
     if spec is None:
         spec, _ = structure(ClusterSpec, _without(draft, left_out))
-    for path, text in problems(spec) if spec is not None else ():
+    if spec is None:
+        return
+    for path, text in problems(spec):
         if not any(bad in (path, *text.replace(";", " ").split()) for bad in left_out):
             yield Problem(path, "TARN-2003", f" {text}")
+    yield from beyond(spec, plugins) if plugins is not None else ()
 
 
 def _without(draft: Draft, paths: set[str]) -> dict[str, Any]:

@@ -59,6 +59,7 @@ _TABLE = (
     Code("TARN-1110", _I, "returned from draining", "It was needed again before its stop.", "Nothing."),
     Code("TARN-1111", _W, "model unavailable", "A model that should be served is not; the message is Triton's own.", "Mend the model in the repository; `tarn logs INSTANCE` shows more."),
     Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly; nothing more is launched.", "Mend the cause in the message, then `tarn resume`."),
+    Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, a node put out of service): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn status` shows the reason."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
@@ -174,11 +175,18 @@ _TABLE = (
     Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Read its message."),
     Code("TARN-3201", _A, "disk full", "There is not enough space; the old copy stays usable.", "Free the named number of bytes."),
     Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Read its message."),
+    # 35xx: the sandbox
+    Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
+    Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),
+    Code("TARN-3503", _A, "host names missing", "The sandbox's host names do not lead to its loopback addresses.", "Add the lines that the message holds to /etc/hosts."),
+    Code("TARN-3504", _A, "address taken", "Another process listens where a daemon of the sandbox would.", "End it, or choose another --network."),
+    Code("TARN-3505", _A, "daemon ended", "A daemon of the sandbox ended by itself.", "Read its log; the message names it."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
     Code("TARN-4002", _A, "timed out", "A deadline passed.", "Wait longer with --timeout, or see `tarn why`."),
     Code("TARN-4003", _A, "no master", "Instances serve, but no master is at work.", "`tarn up` starts one that takes them over."),
+    Code("TARN-4004", _I, "ended", "The cluster has ended, and its runtime remembers how.", "`tarn up` starts it anew; `tarn logs` shows what it wrote."),
     # 50xx: identity
     Code("TARN-5000", _A, "not authorized", "The authorizer said no, or the api token is missing or wrong.", "Use the owner's account, or pass the api token."),
     # 60xx: plugins

@@ -82,7 +82,8 @@ class Fleet:
     short_s: float | None = None
     """Since when fewer than desired are ready."""
     unprobed: frozenset[str] = frozenset()
-    """Recovered instances that have not answered yet: until then the view is incomplete."""
+    """Recovered instances, those found late too, that have not answered yet: until then the view is
+    incomplete."""
     started_s: float = 0.0
     followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
     decisions: tuple[Decision, ...] = ()

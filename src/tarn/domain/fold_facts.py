@@ -23,21 +23,22 @@ Note = tuple[str, str, str]
 def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -> Fleet:
     """Return *fleet* after the runtime's whole word.
 
-    A running instance that is in no list is a stray of something given up: it is taken in, only
+    A running instance that is in no list was started by an earlier master and found late: it is
+    taken over as at the start. Or it is a stray of something given up here: it is taken in, only
     to be stopped. Ended ones that are unknown are old news.
     """
     by_id = {fact.instance_id: fact for fact in facts}
     notes: list[Note] = []
     before = fleet.instances
     after = [_after_fact(i, by_id.pop(i.id, None), now_s, notes) for i in before]
-    strays = [_stray(f, now_s) for f in by_id.values() if isinstance(f, Running)]
-    if not strays and all(map(operator.is_, after, before)):
+    over = {i.id for i in fleet.ended}
+    unknown = [f for f in by_id.values() if isinstance(f, Running)]
+    strangers = [_stranger(f, over, now_s, notes) for f in unknown]
+    if not strangers and all(map(operator.is_, after, before)):
         return fleet
-    notes.extend(("TARN-1108", stray.id, stray.reason) for stray in strays)
-    everyone = sorted((*after, *strays), key=lambda i: i.id)
+    everyone = sorted((*after, *strangers), key=lambda i: i.id)
     fleet = fleet.with_instances(everyone).notes(at, notes)
-    numbers = (i.number + 1 for i in strays)
-    fleet = attrs.evolve(fleet, next_number=max((fleet.next_number, *numbers)))
+    fleet = _joined(fleet, strangers)
     hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
     for instance, was in zip(after, before, strict=True):
         if instance.state is State.FAILED and (was.state is not State.DRAINING or _in_vain(was)):
@@ -45,21 +46,37 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     return fleet
 
 
-def _stray(fact: Running, now_s: float) -> Instance:
-    return Instance(
+def _joined(fleet: Fleet, strangers: list[Instance]) -> Fleet:
+    """Return *fleet* with their numbers used up; those found late are still to be probed."""
+    if not strangers:
+        return fleet
+    return attrs.evolve(
+        fleet,
+        next_number=max((fleet.next_number, *(i.number + 1 for i in strangers))),
+        unprobed=fleet.unprobed | {i.id for i in strangers if i.state is State.STARTING},
+    )
+
+
+def _stranger(fact: Running, over: set[str], now_s: float, notes: list[Note]) -> Instance:
+    """Return what becomes of a running instance that is in no list; *over*: given up here."""
+    found = Instance(
         fact.instance_id,
         fact.spec_hash,
-        State.DRAINING,
+        State.STARTING,
         now_s,
         now_s,
-        "it runs, though it is not wanted any more",
         container_id=fact.container_id,
         node=fact.node,
         endpoint=fact.endpoint,
         ranks=fact.ranks,
-        condemned=True,
-        withdrawn_s=now_s,
     )
+    if fact.adopted and fact.instance_id not in over:
+        notes.append(("TARN-1004", found.id, f"found late: {fact.container_id} on {fact.node}"))
+        return _leaving(attrs.evolve(found, adopted=True), fact, now_s, notes)
+    reason = "it runs, though it is not wanted any more"
+    notes.append(("TARN-1108", found.id, reason))
+    stray = found.become(State.DRAINING, now_s, reason)
+    return attrs.evolve(stray, condemned=True, withdrawn_s=now_s)
 
 
 def _after_fact(instance: Instance, fact: Fact | None, now_s: float, notes: list[Note]) -> Instance:
@@ -88,8 +105,8 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         instance = instance.become(State.STARTING, now_s)
         notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
     elif _same_place(instance, fact) and instance.missing_s is None:
-        return instance
-    return attrs.evolve(
+        return _leaving(instance, fact, now_s, notes)
+    placed = attrs.evolve(
         instance,
         container_id=fact.container_id,
         node=fact.node,
@@ -97,6 +114,21 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         ranks=fact.ranks,
         missing_s=None,
     )
+    return _leaving(placed, fact, now_s, notes)
+
+
+def _leaving(instance: Instance, fact: Running, now_s: float, notes: list[Note]) -> Instance:
+    """Evict an instance whose place will be taken; a notice that is taken back changes nothing.
+
+    One that drains already is only kept from coming back.
+    """
+    if not fact.leaving or instance.evicted or instance.condemned or instance.stop_posted:
+        return instance
+    if instance.state is State.DRAINING:
+        return attrs.evolve(instance, evicted=True)
+    notes.append(("TARN-1113", instance.id, fact.leaving))
+    drained = instance.become(State.DRAINING, now_s, f"its place will be taken: {fact.leaving}")
+    return attrs.evolve(drained, evicted=True)
 
 
 def _same_place(instance: Instance, fact: Running) -> bool:
@@ -126,8 +158,11 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
             receipt = f"{receipt}; {status.reason}"
         notes.append(("TARN-1104", instance.id, receipt))
         return instance.become(State.STOPPED, now_s, receipt)
-    notes.append(("TARN-1105", instance.id, status.reason))
-    return instance.become(State.FAILED, now_s, status.reason)
+    reason = status.reason
+    if instance.evicted and instance.reason:  # its place was taken before it was quiet
+        reason = f"{reason}, while it drained ({instance.reason})"
+    notes.append(("TARN-1105", instance.id, reason))
+    return instance.become(State.FAILED, now_s, reason)
 
 
 def _in_vain(instance: Instance) -> bool:
@@ -139,11 +174,13 @@ def _receipt(instance: Instance, now_s: float) -> str:
     if instance.endpoint is None:
         return "cancelled before it started"
     drained = f"drained in {now_s - instance.since_s:.1f} s"
+    why = f": {instance.reason}" if instance.reason else ""
     if instance.condemned:
-        return f"{drained}: {instance.reason}"
+        return f"{drained}{why}"
+    why = why if instance.evicted else ""
     if instance.untouched:
-        return "stopped before it was ready"
+        return f"stopped before it was ready{why}"
     if not isinstance(instance.busy, Known):
-        return f"{drained}, requests in flight unknown"
+        return f"{drained}, requests in flight unknown{why}"
     cut = math.ceil(instance.busy.value)
-    return f"{drained}, {cut} cut at drain.timeout" if cut else f"{drained}, 0 cut"
+    return f"{drained}, {cut} cut at drain.timeout{why}" if cut else f"{drained}, 0 cut{why}"

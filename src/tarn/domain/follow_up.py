@@ -15,7 +15,9 @@ def publish_view(fleet: Fleet) -> Fleet:
     """Return *fleet* with its view brought up to date.
 
     The revision moves with the members, and when the view becomes complete: an incomplete one
-    removes nothing, so its acknowledgement says nothing about who has left.
+    removes nothing, so its acknowledgement says nothing about who has left. A view that becomes
+    incomplete again (an instance was found late) may hide the complete one before it from whoever
+    takes only the newest: who had not left everywhere leaves anew with the next complete one.
     """
     known = {m.instance_id: m for m in fleet.view.members}
     members = tuple(_member(i, known.get(i.id)) for i in fleet.instances if i.in_view)
@@ -38,9 +40,13 @@ def _member(instance: Instance, old: Member | None) -> Member:
 
 
 def _left(instance: Instance, view: DiscoveryView) -> Instance:
-    if instance.state is not State.DRAINING or instance.left_revision is not None:
+    if instance.state is not State.DRAINING or instance.withdrawn_s is not None:
         return instance
-    return attrs.evolve(instance, left_revision=view.revision) if view.complete else instance
+    if not view.complete and instance.left_revision is not None:
+        return attrs.evolve(instance, left_revision=None)
+    if view.complete and instance.left_revision is None:
+        return attrs.evolve(instance, left_revision=view.revision)
+    return instance
 
 
 def withdrawals(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:

@@ -81,7 +81,8 @@ class Instance:
     condemned: bool = False
     """Draining because it is broken: stopped once withdrawn, without waiting for quiet."""
     evicted: bool = False
-    """Draining because a person asked for it: replaced, and never returned."""
+    """Draining because a person asked for it, or its place will be taken: replaced, and never
+    returned."""
     left_revision: int | None = None
     """The first view revision without it; None while it is in, or never was."""
     withdrawn_s: float | None = None
@@ -89,7 +90,7 @@ class Instance:
     stop_posted: bool = False
     """Its stop was posted: no way back."""
     adopted: bool = False
-    """Found running by a starting master: an earlier one may have sent traffic to it."""
+    """Started under an earlier master, which may have sent traffic to it."""
 
     @property
     def in_view(self) -> bool:

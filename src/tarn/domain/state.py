@@ -49,7 +49,7 @@ class SavedState:
     condemned: frozenset[str] = frozenset()
     """Those drains that replace a broken instance."""
     evicted: frozenset[str] = frozenset()
-    """Those drains that a person asked for."""
+    """Those drains that a person asked for, or whose place will be taken."""
     stops: frozenset[str] = frozenset()
     """Instances whose stop was posted."""
     ending: bool = False

@@ -68,10 +68,13 @@ def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Flee
     """Strike off the recovered instances that are ready, over, or have had their time."""
     if not fleet.unprobed:
         return fleet
-    waiting = {i.id for i in fleet.of(State.STARTING) if i.id in fleet.unprobed}
+    waiting = {
+        i.id
+        for i in fleet.of(State.STARTING)
+        if i.id in fleet.unprobed and now_s - i.since_s < PROBE_WITHIN_S
+    }
     answered = {id_ for id_ in waiting if (r := readings.get(id_)) and (r.gone or _settled(r))}
-    over = now_s - fleet.started_s >= PROBE_WITHIN_S
-    unprobed = frozenset() if over else frozenset(waiting - answered)
+    unprobed = frozenset(waiting - answered)
     return fleet if unprobed == fleet.unprobed else attrs.evolve(fleet, unprobed=unprobed)
 
 

@@ -11,7 +11,8 @@ import yaml
 from tarn import config, plugins
 from tarn.domain import Choice
 from tarn.errors import ConfigErrors
-from tarn.hookspecs import Factory, hookimpl
+from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
+from tarn.interfaces import RuntimeCapabilities
 
 
 @attrs.frozen
@@ -35,7 +36,11 @@ class Offering:
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, Any]:
-        return {"local": factory(Nothing)}
+        return {
+            "local": runtime(RuntimeCapabilities(gpus=True)),
+            "poor": runtime(RuntimeCapabilities()),
+            "rich": runtime(RuntimeCapabilities(placement=True, gpus=True)),
+        }
 
     @hookimpl
     def tarn_scaling_policies(self) -> Mapping[str, Any]:
@@ -52,6 +57,13 @@ class Offering:
 
 def factory(settings: type[Any]) -> Factory[Any]:
     return Factory(settings, lambda made, _context: made, "x")
+
+
+def runtime(capabilities: RuntimeCapabilities) -> RuntimeFactory:
+    def never(*_arguments: object) -> Any:
+        raise AssertionError("only a client or a master makes this")
+
+    return RuntimeFactory(Nothing, never, never, never, never, capabilities, "x")
 
 
 @pytest.fixture(scope="module")
@@ -222,3 +234,67 @@ def test_every_field_of_the_spec_that_has_a_docstring_has_a_description() -> Non
         "waits for its word",
     ):
         assert words in text
+
+
+# What the runtime cannot do.
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("placement: {node_label: GPU}", "placement.node_label = 'GPU'"),
+        ("placement: {spread: none}", "placement.spread = 'none'"),
+        ("placement: {scope: cluster}", "placement.scope = 'cluster'"),
+        ("placement: {tag: a100}", "placement.tag = 'a100'"),
+        ("placement: {avoid_after_failures: 5}", "placement.avoid_after_failures = 5"),
+        ("master: {node_label: cpu}", "master.node_label = 'cpu'"),
+    ],
+)
+def test_placement_is_refused_where_nothing_places(
+    offered: plugins.Plugins, tmp_path: Path, text: str, place: str
+) -> None:
+    """Where it was written, which runtime, and which one could."""
+    (message,) = messages(tmp_path, f"{text}\n", offered)
+    assert message == (
+        f"tarn.yaml:3: {place}: the runtime 'local' cannot choose where an instance"
+        " runs. Remove it, or choose a runtime that can: rich"
+    )
+
+
+def test_the_defaults_of_placement_ask_for_nothing(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """A file that writes them out means nothing by it; a runtime that places takes anything."""
+    written = "placement: {tag: nvidia, spread: node, scope: all, node_label: ''}\n"
+    (tmp_path / "tarn.yaml").write_text(f"name: a\nmodels: /m\n{written}")
+    assert config.load(tmp_path, environ={}, plugins=offered).notes == ()
+    rich = "runtime: {use: rich}\nplacement: {node_label: GPU, spread: none}\n"
+    (tmp_path / "tarn.yaml").write_text(f"name: a\nmodels: /m\n{rich}")
+    assert config.load(tmp_path, environ={}, plugins=offered).notes == ()
+
+
+def test_gpus_are_refused_where_there_are_none(offered: plugins.Plugins, tmp_path: Path) -> None:
+    """Every error at once, as always."""
+    text = "runtime: {use: poor}\ninstance: {resources: {gpus: 2}}\nreplicas: {min: 3, max: 2}\n"
+    found = messages(tmp_path, text, offered)
+    assert len(found) == 2
+    assert found[1] == (
+        "tarn.yaml:4: instance.resources.gpus = 2: the runtime 'poor' cannot give an"
+        " instance a GPU. Remove it, or choose a runtime that can: local, rich"
+    )
+
+
+@pytest.mark.parametrize("by_argument", [True, False])
+def test_an_old_option_for_a_tag_is_accepted_with_a_note(
+    offered: plugins.Plugins, by_argument: bool
+) -> None:
+    """A site's PLACEMENT_TAG is meant for its YARN; a key of ours is an error."""
+    source = {"name": "a", "models": "/m"}
+    given: dict[str, Any] = {"aliases": {"placement-tag": "a100"}} if by_argument else {}
+    environ = {} if by_argument else {"PLACEMENT_TAG": "a100"}
+    loaded = config.load(source, environ=environ, plugins=offered, **given)
+    origin = "argument --placement-tag" if by_argument else "environment PLACEMENT_TAG"
+    why = "the runtime 'local' cannot choose where an instance runs"
+    assert loaded.notes == (f"{origin}: accepted, and does nothing: {why}",)
+    with pytest.raises(ConfigErrors, match=r"placement\.tag"):
+        config.load({**source, "placement": {"tag": "b"}}, environ={}, plugins=offered)

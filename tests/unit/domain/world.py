@@ -58,6 +58,12 @@ class Process:
     hung_until_s: float = -1.0
     dies_s: float | None = None
     stopping: bool = False
+    by: int = 1
+    """Attempt of the master under which it began."""
+    hidden_until_s: float = -1.0
+    """The runtime finds it only then."""
+    leaves_s: float = float("inf")
+    """Since when a notice says that its place will be taken."""
 
 
 class World:
@@ -81,7 +87,7 @@ class World:
         self.saved = saved(self.fleet, 0.0)
 
     def master(self, state: object) -> Fleet:
-        running = tuple(self._running(p) for p in self.processes.values())
+        running = tuple(self._running(p) for p in self._found())
         return begin(
             self.epoch,
             state,  # type: ignore[arg-type]
@@ -101,6 +107,9 @@ class World:
         self.epoch = Epoch(1, self.epoch.attempt + 1)
         self.asked.clear()
         before = self.fleet.view.revision
+        for process in self.processes.values():
+            if self.play("found late", 0.3):
+                process.hidden_until_s = self.now_s + self.chance.choice((0.5, 3.0, 40.0))
         self.fleet = self.master(self.saved)
         assert self.fleet.view.revision >= before or self.fleet.view.epoch > Epoch(1, 1)
         self.wish = None
@@ -150,7 +159,9 @@ class World:
                 del self.asked[id_]
                 serves_s = self.now_s + self.chance.choice((0.0, 1.0, 4.0))
                 assert id_ not in self.processes
-                self.processes[id_] = Process(id_, self.now_s, granted_s, serves_s)
+                self.processes[id_] = Process(
+                    id_, self.now_s, granted_s, serves_s, by=self.epoch.attempt
+                )
         for process in list(self.processes.values()):
             self._suffer(process)
         if self.play("doubled", 0.03):
@@ -160,6 +171,10 @@ class World:
         process.busy = self.chance.choice((0, 0, 1, 3)) if self.kind else 0
         if self.play("crash", 0.02):
             process.dies_s = self.now_s
+        if self.play("leaving", 0.01):
+            process.leaves_s = self.now_s
+        elif self.chance.random() < 0.1 or not self.kind:
+            process.leaves_s = float("inf")  # the notice is taken back
         if self.play("hang", 0.005):
             process.hung_until_s = self.now_s + self.chance.choice((2.0, 10.0, 60.0))
         if process.dies_s is None or process.dies_s > self.now_s:
@@ -174,21 +189,34 @@ class World:
         stray = f"w-{self.chance.randrange(1, max(2, self.fleet.next_number)):04d}"
         alive = {i.id for i in self.fleet.instances}
         if stray not in self.processes and stray not in alive and stray not in self.asked:
-            self.processes[stray] = Process(stray, self.now_s, self.now_s, self.now_s)
+            self.processes[stray] = Process(
+                stray, self.now_s, self.now_s, self.now_s, by=self.epoch.attempt
+            )
+
+    def _found(self) -> list[Process]:
+        return [p for p in self.processes.values() if p.hidden_until_s <= self.now_s]
 
     def _running(self, process: Process) -> Running:
         port = int(process.id.rpartition("-")[2]) * 3
         endpoint = Endpoint("h", port, port + 1, port + 2)
-        return Running(process.id, "hash", f"c{process.id}", "h", endpoint)
+        return Running(
+            process.id,
+            "hash",
+            f"c{process.id}",
+            "h",
+            endpoint,
+            adopted=process.by < self.epoch.attempt,
+            leaving="preempted" if process.leaves_s <= self.now_s else "",
+        )
 
     def _facts(self) -> tuple[Fact, ...]:
         facts: list[Fact] = [Asked(id_, "hash") for id_ in self.asked]
-        facts += [self._running(p) for p in self.processes.values()]
+        facts += [self._running(p) for p in self._found()]
         facts += [e for id_, e in self.ended.items() if id_ not in self.processes]
         return tuple(facts)
 
     def _readings(self) -> dict[str, Reading]:
-        return {p.id: self._reading(p) for p in self.processes.values()}
+        return {p.id: self._reading(p) for p in self._found()}
 
     def _reading(self, process: Process) -> Reading:
         if process.hung_until_s > self.now_s:

@@ -143,3 +143,23 @@ def test_a_second_runtime_adopts_and_supersedes(runtime, world, clock):
         runtime.apply(wish("b"))
     successor.apply(wish("a", "c", epoch=later))
     assert {f.instance_id: f.adopted for f in successor.facts()} == {"a": True, "c": False}
+
+
+def test_what_is_lost_at_the_start_of_the_next_master_is_found_late(runtime, world, clock):
+    """It is adopted, and in nobody's recovery."""
+    runtime.apply(wish("a", "b"))
+    world.lose("a")
+    following = FakeRuntime(world, clock, Epoch(1, 2))
+    assert [fact.instance_id for fact in following.start("http://127.0.0.1:2").running] == ["b"]
+    world.find("a")
+    found = next(fact for fact in following.facts() if fact.instance_id == "a")
+    assert found.adopted
+
+
+def test_a_place_that_will_be_taken_is_said_until_that_is_taken_back(runtime, world):
+    """The fact goes on being `Running`."""
+    runtime.apply(wish("a"))
+    world.leave("a", "preempted")
+    assert runtime.facts()[0].leaving == "preempted"
+    world.leave("a", "")
+    assert runtime.facts()[0].leaving == ""

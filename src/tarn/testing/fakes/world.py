@@ -29,8 +29,8 @@ class FakeWorld:
     """Instances without processes: they exist because the world says so; usable from any thread.
 
     Misfortune is programmed before it strikes: `late_s`, `fail`, `reject`, `lose`, `vanish`,
-    `double`, `crash`, `fall_silent`. The records (`launched`, `stopped`, `given_back`) say what
-    runtimes really did, whatever the facts said.
+    `double`, `crash`, `leave`, `fall_silent`. The records (`launched`, `stopped`, `given_back`) say
+    what runtimes really did, whatever the facts said.
 
     Args:
         endpoint_of: Where the n-th container (from 1) listens; default: made-up ports.
@@ -43,6 +43,7 @@ class FakeWorld:
         self._failing: dict[str, ExitStatus] = {}
         self._rejected: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._leaving: dict[str, str] = {}
         self._containers = 0
         self.epoch = Epoch(0, 0)
         """The highest epoch of any master that was here."""
@@ -89,12 +90,15 @@ class FakeWorld:
             self._rejected.pop(instance_id, None)
 
     def lose(self, instance_id: str) -> None:
-        """Say nothing of this id, although it goes on, until `find`."""
+        """Say nothing of this id, although it goes on, until `find`.
+
+        A runtime that starts meanwhile does not recover it: `find` makes it one found late.
+        """
         with self._lock:
             self._lost.add(instance_id)
 
     def find(self, instance_id: str) -> None:
-        """Say again what is known of this id."""
+        """Say again what is known of this id; to a later master it is adopted."""
         with self._lock:
             self._lost.discard(instance_id)
 
@@ -115,6 +119,11 @@ class FakeWorld:
         """End it without having been asked."""
         with self._lock:
             self._end(self._held[instance_id], ExitStatus(reason, code))
+
+    def leave(self, instance_id: str, why: str) -> None:
+        """Say that its place will be taken, and *why*; an empty *why* takes that back."""
+        with self._lock:
+            self._leaving[instance_id] = why
 
     def fall_silent(self, now_s: float) -> None:
         """Answer nobody from *now_s* on, until `answer`."""
@@ -179,8 +188,9 @@ class FakeWorld:
 
     def _said(self, held: _Held, reader: Epoch) -> Fact:
         fact = held.fact
-        if isinstance(fact, Running) and held.by < reader:
-            return attrs.evolve(fact, adopted=True)
+        if isinstance(fact, Running):
+            leaving = self._leaving.get(fact.instance_id, "")
+            return attrs.evolve(fact, adopted=held.by < reader, leaving=leaving)
         if isinstance(fact, Asked):
             waits_for = self._rejected.get(fact.instance_id, "")
             return attrs.evolve(fact, waits_for=waits_for)

@@ -1,0 +1,158 @@
+"""`tarn sandbox up`, `down` and `status`."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from tarn.errors import UnreachableError
+from tarn.interfaces import ClientContext
+from tarn_plugins.cli.sandbox.options import DEFAULT_HADOOP, PLACEMENTS, Options
+
+__all__ = ["sandbox"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the sandbox is. [default: ~/.tarn/sandbox]",
+)
+_form = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print the result.",
+)
+
+
+def _context() -> ClientContext:
+    found: ClientContext = click.get_current_context().meta["tarn.context"]
+    return found
+
+
+def _place(directory: Path | None) -> Path:
+    return directory or _context().paths.home / "sandbox"
+
+
+@click.group()
+def sandbox() -> None:
+    """Run a small Hadoop on this machine: HDFS, and YARN with some nodes.
+
+    Real daemons, each a process of its own, on loopback addresses only; nothing in them is
+    protected from other users of this machine. Their jars are fetched once by Maven, or taken from
+    an installation.
+    """
+
+
+def _shape(verb: F) -> F:
+    for option in (
+        click.option("--hadoop", default=DEFAULT_HADOOP, show_default=True, help="Which version."),
+        click.option(
+            "--hadoop-home",
+            type=click.Path(exists=True, file_okay=False, resolve_path=True),
+            help="An installation whose jars are used; nothing is fetched.",
+        ),
+        click.option("--nodes", type=click.IntRange(1, 200), default=3, show_default=True),
+        click.option(
+            "--placement",
+            type=click.Choice(PLACEMENTS),
+            default=PLACEMENTS[0],
+            show_default=True,
+            help="Who decides over placement constraints.",
+        ),
+        click.option(
+            "--gpus", type=click.IntRange(0), default=1, show_default=True, help="A node."
+        ),
+        click.option(
+            "--expiry",
+            "expiry_s",
+            type=click.FloatRange(1),
+            default=10.0,
+            show_default=True,
+            help="Seconds of silence after which a node or a master is given up.",
+        ),
+        click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper."),
+        click.option(
+            "--network",
+            type=click.IntRange(1, 254),
+            default=77,
+            show_default=True,
+            help="Listen on 127.0.N.*; another number, another sandbox beside this one.",
+        ),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@sandbox.command()
+@_directory
+@_shape
+@_form
+def up(directory: Path | None, form: str, hadoop_home: str | None, **shape: Any) -> None:
+    """Start the sandbox; print what a client needs in its environment.
+
+    For a shell: eval "$(tarn sandbox up)"
+    """
+    from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415 (heavier than help)
+
+    made = Sandbox(_place(directory), _context(), Options(hadoop_home=hadoop_home or "", **shape))
+    made.up()
+    if form == "json":
+        click.echo(json.dumps(made.environ, indent=2))
+    else:
+        for name, value in made.environ.items():
+            click.echo(f"export {name}={shlex.quote(value)}")
+
+
+@sandbox.command()
+@_directory
+@click.option("--keep", is_flag=True, help="Keep the data: the next `up` goes on from it.")
+def down(directory: Path | None, *, keep: bool) -> None:
+    """End the daemons and all that runs in the sandbox, and remove it."""
+    from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415
+
+    Sandbox(_place(directory), _context()).down(keep=keep)
+
+
+@sandbox.command()
+@_directory
+@_form
+def status(directory: Path | None, form: str) -> None:
+    """Show the daemons and the nodes."""
+    from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415
+
+    found = Sandbox(_place(directory), _context())
+    daemons = [attrs.asdict(one) for one in found.daemons()]
+    try:
+        nodes = [_node(one) for one in found.nodes()]
+    except UnreachableError:
+        nodes = []
+    if form == "json":
+        shown = {"environ": found.environ, "daemons": daemons, "nodes": nodes}
+        click.echo(json.dumps(shown, indent=2))
+        return
+    for one in daemons:
+        click.echo(f"{one['name']:<5} {one['host']:<24} {one['pid'] or 'not running'}")
+    for node in nodes:
+        click.echo(
+            f"{node['id']}  {node['state']}  {node['containers']} containers, "
+            f"{node['free_mib']} MiB free" + (f", label {node['label']}" if node["label"] else "")
+        )
+
+
+def _node(seen: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": seen["id"],
+        "state": seen["state"],
+        "containers": seen["numContainers"],
+        "free_mib": seen["availMemoryMB"],
+        "label": ",".join(seen.get("nodeLabels") or []),
+    }

@@ -1,0 +1,267 @@
+"""From options to the files that Hadoop reads. Pure.
+
+``etc/hadoop`` is the configuration of clients, and of every daemon; a ResourceManager or a
+NodeManager has its own ``yarn-site.xml`` in ``etc/<daemon>``, which comes first on its classpath.
+"""
+
+from collections.abc import Mapping
+from xml.sax.saxutils import escape
+
+import attrs
+
+from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
+from tarn_plugins.cli.sandbox.options import Options
+
+__all__ = ["LABEL", "QUEUES", "Site", "files", "xml"]
+
+Properties = Mapping[str, str]
+
+LABEL = "gpu"
+"""The partition that every queue may use, once a test made it."""
+QUEUES = {"default": 75, "batch": 25}
+"""Queue -> percent that is guaranteed; each may grow to everything."""
+_YARN = "org.apache.hadoop.yarn.server"
+_LOG4J = """\
+hadoop.root.logger=WARN,console
+log4j.rootLogger=${hadoop.root.logger}
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+"""
+_NOTHING = "<!doctype html><title>TARN sandbox</title><p>There are no pages here; see /jmx.</p>\n"
+
+
+@attrs.frozen
+class Site:
+    """Where a sandbox stands."""
+
+    directory: str
+    """Absolute."""
+    user: str
+    """Who runs the daemons: the superuser of HDFS, and whom YARN lets act for others."""
+
+
+def files(options: Options, site: Site) -> dict[str, str]:
+    """Return path below the sandbox's directory -> content, for every file but the programs."""
+    made = {
+        "etc/hadoop/core-site.xml": xml(_core(options, site)),
+        "etc/hadoop/hdfs-site.xml": xml(_hdfs(options, site)),
+        "etc/hadoop/yarn-site.xml": xml(_yarn(options, site)),
+        "etc/hadoop/capacity-scheduler.xml": xml(_queues()),
+        "etc/hadoop/resource-types.xml": xml({"yarn.resource-types": "yarn.io/gpu"}),
+        "etc/hadoop/log4j.properties": _LOG4J,
+        # Hadoop's web server wants these directories on the classpath, and Maven's jars lack them.
+        "share/webapps/hdfs/index.html": _NOTHING,
+        "share/webapps/datanode/index.html": _NOTHING,
+    }
+    for name in resource_managers(options):
+        me = {"yarn.resourcemanager.ha.id": name} if options.ha else {}
+        made[f"etc/{name}/yarn-site.xml"] = xml({**_yarn(options, site), **me})
+    for name in nodes(options):
+        own = _node(name, options, site)
+        made[f"etc/{name}/yarn-site.xml"] = xml({**_yarn(options, site), **own})
+        made[f"etc/{name}/node-resources.xml"] = xml(
+            {"yarn.nodemanager.resource-type.yarn.io/gpu": str(options.gpus)}
+        )
+    if options.ha:
+        made["etc/zk/zoo.cfg"] = _zookeeper(options, site)
+    return made
+
+
+def xml(properties: Properties) -> str:
+    """Return *properties* as Hadoop writes them."""
+    rows = "".join(
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in properties.items()
+    )
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def _core(options: Options, site: Site) -> Properties:
+    acting = f"hadoop.proxyuser.{site.user}"
+    return {
+        "fs.defaultFS": f"hdfs://{host('nn', options)}:{PORTS['nn']['rpc']}",
+        "hadoop.tmp.dir": f"{site.directory}/data/tmp",
+        "hadoop.security.authentication": "simple",
+        "hadoop.security.authorization": "false",
+        f"{acting}.hosts": "*",
+        f"{acting}.groups": "*",
+    }
+
+
+def _hdfs(options: Options, site: Site) -> Properties:
+    name_node, data_node = host("nn", options), host("dn", options)
+    ports = PORTS["dn"]
+    return {
+        "dfs.replication": "1",
+        "dfs.blocksize": "16m",
+        "dfs.namenode.name.dir": f"file://{site.directory}/data/nn",
+        "dfs.datanode.data.dir": f"file://{site.directory}/data/dn",
+        "dfs.namenode.rpc-address": f"{name_node}:{PORTS['nn']['rpc']}",
+        "dfs.namenode.http-address": f"{name_node}:{PORTS['nn']['http']}",
+        "dfs.namenode.safemode.extension": "0",
+        # A crash of the machine may cost the sandbox's data: it is made anew.
+        "dfs.namenode.edits.noeditlogchannelflush": "true",
+        "dfs.datanode.address": f"{data_node}:{ports['data']}",
+        "dfs.datanode.http.address": f"{data_node}:{ports['http']}",
+        "dfs.datanode.ipc.address": f"{data_node}:{ports['ipc']}",
+        "dfs.datanode.hostname": data_node,
+        # The NameNode takes the DataNode's address from its connection, which leaves from
+        # 127.0.0.1; nobody listens there. Its name is right.
+        "dfs.client.use.datanode.hostname": "true",
+        "dfs.datanode.use.datanode.hostname": "true",
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+    }
+
+
+def _yarn(options: Options, site: Site) -> Properties:
+    expiry_ms = str(round(options.expiry_s * 1000))
+    data = f"{site.directory}/data"
+    return {
+        **(_two_resource_managers(options) if options.ha else _one_resource_manager(options, data)),
+        "yarn.resourcemanager.scheduler.class": (
+            f"{_YARN}.resourcemanager.scheduler.capacity.CapacityScheduler"
+        ),
+        "yarn.resourcemanager.placement-constraints.handler": options.placement,
+        "yarn.resource-types": "yarn.io/gpu",
+        "yarn.node-labels.enabled": "true",
+        "yarn.node-labels.fs-store.root-dir": f"file://{data}/labels",
+        "yarn.resourcemanager.am.max-attempts": "20",
+        "yarn.resourcemanager.recovery.enabled": "true",
+        "yarn.resourcemanager.work-preserving-recovery.enabled": "true",
+        "yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "2000",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "250",
+        "yarn.nm.liveness-monitor.expiry-interval-ms": expiry_ms,
+        "yarn.am.liveness-monitor.expiry-interval-ms": expiry_ms,
+        "yarn.scheduler.minimum-allocation-mb": "128",
+        "yarn.scheduler.maximum-allocation-mb": str(options.memory_mib),
+        "yarn.scheduler.maximum-allocation-vcores": str(options.vcores),
+        "yarn.application.classpath": f"{site.directory}/etc/hadoop,{site.directory}/lib/*",
+        **_logs(),
+    }
+
+
+def _logs() -> Properties:
+    """Logs of running containers are brought to HDFS too, every ten seconds."""
+    rolling = "yarn.nodemanager.log-aggregation.roll-monitoring-interval-seconds"
+    return {
+        "yarn.log-aggregation-enable": "true",
+        "yarn.nodemanager.remote-app-log-dir": "/tmp/logs",  # noqa: S108 (a path of HDFS)
+        rolling: "10",
+        f"{rolling}.min": "1",
+    }
+
+
+def _one_resource_manager(options: Options, data: str) -> Properties:
+    return {
+        "yarn.resourcemanager.hostname": host("rm", options),
+        **_addresses("rm", options, ""),
+        "yarn.resourcemanager.store.class": (
+            f"{_YARN}.resourcemanager.recovery.FileSystemRMStateStore"
+        ),
+        "yarn.resourcemanager.fs.state-store.uri": f"file://{data}/rm",
+    }
+
+
+def _two_resource_managers(options: Options) -> Properties:
+    names = resource_managers(options)
+    made = {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": ",".join(names),
+        "yarn.resourcemanager.ha.automatic-failover.enabled": "true",
+        "yarn.resourcemanager.ha.automatic-failover.embedded": "true",
+        "yarn.resourcemanager.cluster-id": f"sandbox-{options.network}",
+        "yarn.resourcemanager.store.class": f"{_YARN}.resourcemanager.recovery.ZKRMStateStore",
+        "hadoop.zk.address": f"{host('zk', options)}:{PORTS['zk']['client']}",
+        "yarn.resourcemanager.zk-timeout-ms": "4000",
+    }
+    for name in names:
+        made[f"yarn.resourcemanager.hostname.{name}"] = host(name, options)
+        made.update(_addresses(name, options, f".{name}"))
+    return made
+
+
+def _addresses(name: str, options: Options, suffix: str) -> Properties:
+    keys = {
+        "client": "address",
+        "scheduler": "scheduler.address",
+        "tracker": "resource-tracker.address",
+        "admin": "admin.address",
+        "http": "webapp.address",
+    }
+    return {
+        f"yarn.resourcemanager.{key}{suffix}": f"{host(name, options)}:{PORTS['rm'][what]}"
+        for what, key in keys.items()
+    }
+
+
+def _node(name: str, options: Options, site: Site) -> Properties:
+    me, ports, own = host(name, options), PORTS["nm"], f"{site.directory}/data/{name}"
+    return {
+        "yarn.nodemanager.hostname": me,
+        # A fixed port: a NodeManager that comes again is the same node, and keeps its containers.
+        "yarn.nodemanager.address": f"{me}:{ports['rpc']}",
+        "yarn.nodemanager.localizer.address": f"{me}:{ports['localizer']}",
+        "yarn.nodemanager.webapp.address": f"{me}:{ports['http']}",
+        "yarn.nodemanager.recovery.enabled": "true",
+        "yarn.nodemanager.recovery.supervised": "true",
+        "yarn.nodemanager.recovery.dir": f"{own}/recovery",
+        "yarn.nodemanager.local-dirs": f"{own}/local",
+        "yarn.nodemanager.log-dirs": f"{own}/logs",
+        "yarn.nodemanager.container-executor.class": (
+            f"{_YARN}.nodemanager.DefaultContainerExecutor"
+        ),
+        "yarn.nodemanager.resource.memory-mb": str(options.memory_mib),
+        "yarn.nodemanager.resource.cpu-vcores": str(options.vcores),
+        "yarn.nodemanager.pmem-check-enabled": "true",
+        # True means that cgroups enforce it, and then nobody checks.
+        "yarn.nodemanager.resource.memory.enforced": "false",
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        "yarn.nodemanager.container-monitor.interval-ms": "1000",
+        "yarn.nodemanager.delete.debug-delay-sec": "0",
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99",
+        "yarn.nodemanager.env-whitelist": "JAVA_HOME,HADOOP_HOME,HADOOP_CONF_DIR,PATH,LANG,TZ",
+        # The node's own way to a ResourceManager that was restarted; clients keep the defaults.
+        "yarn.resourcemanager.connect.retry-interval.ms": "1000",
+        "yarn.client.failover-sleep-base-ms": "500",
+        "yarn.client.failover-sleep-max-ms": "2000",
+    }
+
+
+def _queues() -> Properties:
+    prefix = "yarn.scheduler.capacity"
+    label = f"accessible-node-labels.{LABEL}"
+    made = {
+        f"{prefix}.resource-calculator": (
+            "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+        ),
+        f"{prefix}.maximum-am-resource-percent": "0.8",
+        f"{prefix}.root.queues": ",".join(QUEUES),
+        f"{prefix}.root.accessible-node-labels": "*",
+        f"{prefix}.root.{label}.capacity": "100",
+    }
+    for queue, percent in QUEUES.items():
+        own = f"{prefix}.root.{queue}"
+        made |= {
+            f"{own}.capacity": str(percent),
+            f"{own}.maximum-capacity": "100",
+            f"{own}.user-limit-factor": "100",  # one user may have it all
+            f"{own}.accessible-node-labels": "*",
+            f"{own}.{label}.capacity": str(percent),
+            f"{own}.{label}.maximum-capacity": "100",
+        }
+    return made
+
+
+def _zookeeper(options: Options, site: Site) -> str:
+    settings = {
+        "tickTime": "500",
+        "dataDir": f"{site.directory}/data/zk",
+        "clientPort": str(PORTS["zk"]["client"]),
+        "clientPortAddress": host("zk", options),
+        "admin.enableServer": "false",
+        "maxClientCnxns": "0",
+        "maxSessionTimeout": "40000",
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())

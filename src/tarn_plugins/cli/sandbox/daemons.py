@@ -1,0 +1,97 @@
+"""The daemons of a sandbox, and how each is started. Pure."""
+
+import attrs
+
+from tarn_plugins.cli.sandbox.network import PORTS, address, nodes, resource_managers
+from tarn_plugins.cli.sandbox.options import Options
+
+__all__ = ["Daemon", "command", "daemons", "format_command", "java_command", "sockets"]
+
+_HDFS = "org.apache.hadoop.hdfs.server"
+_YARN = "org.apache.hadoop.yarn.server"
+_NAME_NODE = f"{_HDFS}.namenode.NameNode"
+_SMALL = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Xss512k",
+    "-Djava.net.preferIPv4Stack=true",
+    # Hadoop's web servers define classes at run time.
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+)
+
+
+@attrs.frozen
+class Daemon:
+    """One daemon."""
+
+    name: str
+    """``nn``, ``dn``, ``zk``, ``rm``, ``rm2``, ``nm1``...; its log is ``logs/<name>.log``."""
+    main: str
+    heap_mib: int
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Return the key into `PORTS`."""
+        return self.name.rstrip("0123456789")
+
+
+def daemons(options: Options, directory: str) -> tuple[Daemon, ...]:
+    """Return every daemon, in the order in which they are best started."""
+    managers = tuple(
+        Daemon(name, f"{_YARN}.resourcemanager.ResourceManager", 384)
+        for name in resource_managers(options)
+    )
+    quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+    zookeeper = Daemon("zk", quorum, 128, (f"{directory}/etc/zk/zoo.cfg",))
+    return (
+        *((zookeeper,) if options.ha else ()),
+        *managers,
+        Daemon("nn", _NAME_NODE, 256),
+        Daemon("dn", f"{_HDFS}.datanode.DataNode", 256),
+        *(Daemon(name, f"{_YARN}.nodemanager.NodeManager", 192) for name in nodes(options)),
+    )
+
+
+def command(daemon: Daemon, java: str, directory: str) -> tuple[str, ...]:
+    """Return the command line of *daemon*; *java* is the program."""
+    flags = (f"-Xmx{daemon.heap_mib}m", "-Dhadoop.root.logger=INFO,console")
+    return (
+        *java_command(java, directory, daemon.name, flags),
+        daemon.main,
+        *daemon.arguments,
+    )
+
+
+def format_command(java: str, directory: str) -> tuple[str, ...]:
+    """Return the command line that makes an empty HDFS, and ends."""
+    flags = ("-Xmx128m", "-Dhadoop.root.logger=INFO,console")
+    return (
+        *java_command(java, directory, "nn", flags),
+        _NAME_NODE,
+        "-format",
+        "-nonInteractive",
+    )
+
+
+def java_command(
+    java: str, directory: str, conf: str, flags: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the beginning of a command line, up to the main class."""
+    classpath = f"{directory}/etc/{conf}:{directory}/etc/hadoop:{directory}/share:{directory}/lib/*"
+    return (
+        java,
+        *_SMALL,
+        *flags,
+        f"-Dhadoop.home.dir={directory}",
+        f"-Dhadoop.log.dir={directory}/logs",
+        "-cp",
+        classpath,
+    )
+
+
+def sockets(daemon: Daemon, options: Options) -> tuple[tuple[str, int], ...]:
+    """Return (address, port) of every socket on which *daemon* listens."""
+    own = address(daemon.name, options)
+    return tuple((own, port) for port in PORTS[daemon.kind].values())

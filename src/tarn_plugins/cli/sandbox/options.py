@@ -1,0 +1,45 @@
+"""What a sandbox is made with. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from attrs.validators import and_, ge, in_, le, matches_re
+
+__all__ = ["DEFAULT_HADOOP", "PLACEMENTS", "Options"]
+
+DEFAULT_HADOOP = "3.4.2"
+PLACEMENTS = ("scheduler", "placement-processor", "disabled")
+"""What ``yarn.resourcemanager.placement-constraints.handler`` may be."""
+_MOST_NODES = 200  # their addresses share one octet with the other daemons
+
+
+@attrs.frozen
+class Options:
+    """The shape of a sandbox; written beside it, so that every later command knows it."""
+
+    hadoop: str = attrs.field(default=DEFAULT_HADOOP, validator=matches_re(r"[0-9][0-9A-Za-z.-]*"))
+    """Version of Hadoop that is fetched; without meaning where *hadoop_home* is given."""
+    hadoop_home: str = ""
+    """An installation whose jars are used; empty: they are fetched."""
+    nodes: int = attrs.field(default=3, validator=and_(ge(1), le(_MOST_NODES)))
+    """NodeManagers."""
+    memory_mib: int = attrs.field(default=8192, validator=ge(256))
+    """What each node offers. Nothing is reserved: it may be more than the machine has."""
+    vcores: int = attrs.field(default=16, validator=ge(1))
+    gpus: int = attrs.field(default=1, validator=ge(0))
+    """GPUs that each node declares. No device is behind them."""
+    placement: str = attrs.field(default="scheduler", validator=in_(PLACEMENTS))
+    """Who decides over placement constraints; ``disabled``: requests with any are refused."""
+    expiry_s: float = attrs.field(default=10.0, validator=ge(1))
+    """Silence after which a node, and a master of an application, is given up."""
+    ha: bool = False
+    """Two ResourceManagers, with a ZooKeeper that chooses the active one."""
+    network: int = attrs.field(default=77, validator=and_(ge(1), le(254)))
+    """Every daemon listens on 127.0.<network>.*: another number, another sandbox."""
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> "Options":
+        """Return options as they were written; keys of newer versions are passed over."""
+        known = {field.name for field in attrs.fields(cls)}
+        return cls(**{key: value for key, value in plain.items() if key in known})

@@ -1,0 +1,197 @@
+"""One fleet on a real YARN, seen from outside: the command line, the RM's REST, HDFS, processes."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from house import ids, kill, until
+from tritonclient import http as triton
+
+SETTLED_WITHIN_S = 120.0
+
+
+@attrs.frozen
+class Process:
+    """A process of one container."""
+
+    pid: int
+    container_id: str
+    argv: tuple[str, ...]
+
+
+def processes(application_id: str) -> Iterator[Process]:
+    """Yield every process that carries a container of this application in its environment."""
+    of = application_id.removeprefix("application_")
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            environ = (entry / "environ").read_bytes().split(b"\0")
+            argv = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found = next((e[13:].decode() for e in environ if e.startswith(b"CONTAINER_ID=")), "")
+        if f"_{of}_" in found and argv[0]:
+            words = tuple(word.decode(errors="replace") for word in argv if word)
+            yield Process(int(entry.name), found, words)
+
+
+class Fleet:
+    """A cluster named *name* on *hadoop*, driven from *house*."""
+
+    def __init__(self, house: Any, hadoop: Any, name: str) -> None:
+        self.house, self.hadoop, self.name = house, hadoop, name
+
+    def up(self, spec: str, timeout_s: float = 150) -> None:
+        done = self.house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=timeout_s)
+        assert done.returncode == 0, done.stderr
+
+    def tarn(self, *arguments: str, timeout_s: float = 150) -> str:
+        """Run a verb on this cluster that must succeed; return its standard output."""
+        done = self.house.tarn(*arguments, "-c", self.name, timeout_s=timeout_s)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return str(done.stdout)
+
+    def down(self) -> None:
+        self.tarn("down", "--timeout", "60s")
+
+    def status(self) -> dict[str, Any]:
+        return self.house.status(self.name)
+
+    def settled(self, count: int, within_s: float = SETTLED_WITHIN_S) -> dict[str, Any]:
+        """Wait until *count* are ready and nothing else is there."""
+
+        def calm() -> dict[str, Any] | None:
+            status = self.answered()
+            if status is None:
+                return None
+            return status if len(status["instances"]) == count == len(ids(status)) else None
+
+        return until(calm, within_s, f"{count} ready and nothing else")
+
+    def answered(self) -> dict[str, Any] | None:
+        """Return the status, or None while no master answers."""
+        done = self.house.tarn("status", "-c", self.name, "-o", "json")
+        if done.returncode != 0:
+            return None
+        status = json.loads(done.stdout)
+        return status if "instances" in status else None
+
+    @property
+    def application_id(self) -> str:
+        return str(self.house.ref(self.name)["application_id"])
+
+    @property
+    def url(self) -> str:
+        return str(self.house.ref(self.name)["url"])
+
+    @property
+    def api_token(self) -> str:
+        return (self.house.directory(self.name) / "api_token").read_text().strip()
+
+    def tritons(self) -> dict[str, int]:
+        """Return container id to the pid of its tritonserver."""
+        return {
+            p.container_id: p.pid
+            for p in processes(self.application_id)
+            if Path(p.argv[0]).name == "tritonserver"
+        }
+
+    def masters(self) -> dict[int, str]:
+        """Return the pids of this cluster's masters, with their containers."""
+        return {
+            p.pid: p.container_id
+            for p in processes(self.application_id)
+            if "tarn.master" in p.argv and "python" in Path(p.argv[0]).name
+        }
+
+    def master(self) -> int:
+        found = self.masters()
+        assert len(found) == 1, found
+        return next(iter(found))
+
+    def after(self, epoch: str, within_s: float = 90) -> dict[str, Any]:
+        """Wait for the status of a master newer than *epoch*."""
+
+        def newer() -> dict[str, Any] | None:
+            status = self.answered()
+            fresh = status is not None and not status.get("stale") and status["epoch"] != epoch
+            return status if fresh else None
+
+        return until(newer, within_s, f"a master after epoch {epoch}")
+
+    def kill_master(self, number: int = signal.SIGKILL) -> str:
+        """Send the master a signal; return its epoch."""
+        epoch = str(self.status()["epoch"])
+        kill(self.master(), number)
+        return epoch
+
+    def infer(self, instance: dict[str, Any]) -> None:
+        """Ask one instance for an echo, as a user's client does."""
+        client = triton.InferenceServerClient(instance["http"], network_timeout=10.0)
+        try:
+            values = np.arange(4, dtype=np.float32)
+            given = triton.InferInput("IN", list(values.shape), "FP32")
+            given.set_data_from_numpy(values)
+            answer = client.infer("echo", [given]).as_numpy("OUT")
+            assert np.array_equal(answer, values)
+        finally:
+            client.close()
+
+
+class Steady:
+    """Asks every given instance again and again; counts what was not answered."""
+
+    def __init__(self, fleet: Fleet, instances: list[dict[str, Any]], gap_s: float = 0.05) -> None:
+        self._fleet, self._instances, self._gap_s = fleet, instances, gap_s
+        self._stop = threading.Event()
+        self.answered = 0
+        self.failed: list[str] = []
+        self._threads = [
+            threading.Thread(target=self._ask, args=(one,), name=f"ask-{one['id']}")
+            for one in instances
+        ]
+
+    def __enter__(self) -> "Steady":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def _ask(self, instance: dict[str, Any]) -> None:
+        while not self._stop.wait(self._gap_s):
+            try:
+                self._fleet.infer(instance)
+                self.answered += 1
+            except Exception as error:  # noqa: BLE001 (whatever it is, it is a lost request)
+                self.failed.append(f"{instance['id']}: {error!r}")
+
+
+@contextmanager
+def steady(fleet: Fleet, status: dict[str, Any]) -> Iterator[Steady]:
+    """Ask all ready instances of *status* meanwhile; not one request may fail."""
+    ready = [i for i in status["instances"] if i["state"] == "ready"]
+    began_s = time.monotonic()
+    with Steady(fleet, ready) as load:
+        yield load
+    assert not load.failed, load.failed[:5]
+    assert load.answered >= len(ready), f"{load.answered} in {time.monotonic() - began_s:.1f} s"
+
+
+def dead(pid: int) -> bool:
+    """Say whether a process ended (a zombie has)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except OSError:
+        return True
