@@ -2,7 +2,7 @@
 
 ::
 
-    <staging>/<name>/owner                    0600  the application's id; made exclusively
+    <staging>/<name>/owner                    0644  the application's id; made exclusively
     <staging>/<name>/public/                  0755  the master's own files, free of secrets
     <staging>/<name>/private/                 0700
               spec.yaml staged.json api_token yarn.json   copies for the owner's other machines

@@ -1,0 +1,287 @@
+"""YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tarn.errors import LaunchError, ProviderError, TarnError
+from tarn.java import describe, jvm, mask
+from tarn_plugins.runtime.yarn import web
+from tarn_plugins.runtime.yarn.checks import Land, Queue
+from tarn_plugins.runtime.yarn.configuration import configuration
+from tarn_plugins.runtime.yarn.files import HadoopFiles
+from tarn_plugins.runtime.yarn.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.submission import FILE_ALIAS
+
+__all__ = ["Hadoop"]
+
+_YARN = "org.apache.hadoop.yarn"
+_UNKNOWN = f"{_YARN}.exceptions.ApplicationNotFoundException"
+_UGI = "org.apache.hadoop.security.UserGroupInformation"
+_PATIENCE = {
+    # A client has a person waiting: Hadoop's own value is 15 minutes.
+    "yarn.resourcemanager.connect.max-wait.ms": "10000",
+    "yarn.client.failover-max-attempts": "8",
+    "ipc.client.connect.max.retries": "3",
+    "ipc.client.connect.timeout": "5000",
+    "ipc.client.connect.max.retries.on.timeouts": "1",
+    # The RM's resource types, not those of this machine's file, are what counts.
+    "yarn.client.load.resource-types.from-server": "true",
+}
+
+
+class Hadoop:
+    """One ``YarnClient``, one configuration, one file system. One thread; needs the JVM.
+
+    Args:
+        staging: Directory of all clusters; None: ``.tarn`` in the user's home directory.
+
+    Raises:
+        LaunchError: TARN-3132: security is on, and there is no Kerberos ticket. Without this
+            look the first question to YARN would hang for minutes.
+    """
+
+    def __init__(self, staging: str | None) -> None:
+        self.conf = configuration(_PATIENCE)
+        ugi = jvm.load(_UGI)
+        ugi.setConfiguration(self.conf)
+        self._secure = bool(ugi.isSecurityEnabled())
+        login = ugi.getLoginUser()
+        if self._secure and not login.hasKerberosCredentials():
+            raise _no_ticket()
+        self.user = str(login.getShortUserName())
+        self.files = HadoopFiles(self.conf)
+        self._staging = staging
+        self.client = jvm.load(f"{_YARN}.client.api.YarnClient").createYarnClient()
+        try:
+            self.client.init(self.conf)
+            self.client.start()
+        except jvm.throwable() as error:
+            raise self.failed(error) from None
+        self.web = web.Web(self._web_bases())
+
+    @property
+    def staging(self) -> str:
+        """URI of the directory of all clusters."""
+        return self.files.qualified(self._staging or f"{self.files.home()}/.tarn")
+
+    @property
+    def renewer(self) -> str | None:
+        """Who renews delegation tokens: the RM's principal; None: security is off."""
+        if not self._secure:
+            return None
+        return str(jvm.load(f"{_YARN}.client.util.YarnClientUtils").getRmPrincipal(self.conf))
+
+    @property
+    def federated(self) -> bool:
+        """Whether this client talks to a router in front of several YARNs."""
+        return bool(self.conf.getBoolean("yarn.federation.enabled", False))  # noqa: FBT003 (Java)
+
+    def proxies(self) -> tuple[str, ...]:
+        """Return the base URLs of YARN's web proxies: the RMs, where none has its own process."""
+        own = self._property("yarn.web-proxy.address")
+        return (f"{self.scheme}://{own}",) if own else self.web.bases
+
+    def report(self, application_id: str, *, attempts: bool = False) -> Report | None:
+        """Return one application; None: YARN does not know it."""
+        java_id = jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id)
+        try:
+            found = self.client.getApplicationReport(java_id)
+            tries = self.client.getApplicationAttempts(java_id) if attempts else ()
+        except jvm.throwable() as error:
+            if describe(error).is_a(_UNKNOWN):
+                return None
+            raise self.failed(error) from None
+        return self._report(found, tuple(_attempt(each) for each in tries))
+
+    def tagged(self, kind: str, tag: str) -> tuple[Report, ...]:
+        """Return the applications of type *kind* with *tag*, alive or not."""
+        request = jvm.load(f"{_YARN}.api.protocolrecords.GetApplicationsRequest").newInstance(
+            _set([kind])
+        )
+        request.setApplicationTags(_set([tag]))
+        request.setUsers(_set([self.user]))
+        return tuple(self._report(each) for each in self.client.getApplications(request))
+
+    def kill(self, application_id: str, why: str) -> None:
+        """Ask the RM to end an application; *why* stands in its diagnostics."""
+        self.client.killApplication(
+            jvm.load(f"{_YARN}.api.records.ApplicationId").fromString(application_id),
+            why,
+        )
+
+    def land(self) -> Land:
+        """Return what a check needs to know."""
+        response = self.client.createApplication().getNewApplicationResponse()
+        maximum = {
+            str(info.getName()): int(info.getValue())
+            for info in response.getMaximumResourceCapability().getResources()
+        }
+        cap = self.web.property("yarn.resourcemanager.am.global.max-attempts")
+        cap = cap or self.web.property("yarn.resourcemanager.am.max-attempts")
+        staging, problem = self._staging_problem()
+        placed = web.placement(self.web, federated=self.federated)
+        return Land(
+            user=self.user,
+            queues=self._queues(),
+            maximum=maximum,
+            labels=tuple(sorted(str(x.getName()) for x in self.client.getClusterNodeLabels())),
+            am_max_attempts=int(cap) if cap and cap.isdigit() else None,
+            staging=staging,
+            staging_problem=problem,
+            placement=placed.mode,
+            placement_reason=placed.reason,
+        )
+
+    def add_secrets(self, collected: Any, secrets: Mapping[str, bytes]) -> None:
+        """Put files into an application's credentials, from where its masters unpack them."""
+        text = jvm.load("org.apache.hadoop.io.Text")
+        for name, data in secrets.items():
+            collected.addSecretKey(text(f"{FILE_ALIAS}{name}"), data)
+
+    def nodes(self) -> dict[str, str]:
+        """Return host name to ``host:port`` of the web server of each NodeManager that runs."""
+        running = jvm.load(f"{_YARN}.api.records.NodeState").RUNNING
+        reports = self.client.getNodeReports([running])
+        return {str(n.getNodeId().getHost()): str(n.getHttpAddress()) for n in reports}
+
+    def failed(self, error: Any) -> TarnError:
+        """Return the error for a Java exception of YARN: where it was asked, and what it said."""
+        fault = describe(error)
+        if fault.is_a(
+            "java.net.ConnectException",
+            "java.net.UnknownHostException",
+            "java.net.SocketTimeoutException",
+            "java.net.NoRouteToHostException",
+        ):
+            return LaunchError(
+                "yarn",
+                f"the ResourceManager at {self.conf.get('yarn.resourcemanager.address')} does not "
+                f"answer: {fault}",
+                code="TARN-3130",
+                next_step="Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up.",
+            )
+        return ProviderError("yarn", str(fault), retry_after_s=None)
+
+    def refused(self, application_id: str, error: Any) -> TarnError:
+        """Return the error for a submission that the RM did not take."""
+        failed = self.failed(error)
+        if failed.code != ProviderError.default_code:
+            return failed
+        message = str(error.getMessage() or "").partition("\n")[0]
+        found = message.partition(" to YARN : ")[2] or str(describe(error))
+        return LaunchError(
+            "yarn",
+            f"YARN refused the application: {mask(found)}",
+            where=application_id,
+            next_step="`tarn doctor` shows the queues, labels and limits that there are",
+        )
+
+    def _report(self, found: Any, attempts: tuple[Attempt, ...] = ()) -> Report:
+        attempt, application_id = found.getCurrentApplicationAttemptId(), found.getApplicationId()
+        host, port = str(found.getHost() or ""), int(found.getRpcPort())
+        return Report(
+            application_id=str(application_id),
+            state=str(found.getYarnApplicationState()),
+            user=str(found.getUser()),
+            queue=str(found.getQueue()),
+            final_status=str(found.getFinalApplicationStatus()),
+            host="" if host == "N/A" else host,
+            port=max(0, port),
+            tracking_url=self._proxy_url(str(application_id), str(found.getTrackingUrl() or "")),
+            submitted_ms=int(found.getSubmitTime() or found.getStartTime()),
+            finished_ms=int(found.getFinishTime()),
+            attempt=1 if attempt is None else int(attempt.getAttemptId()),
+            diagnostics=str(found.getDiagnostics() or ""),
+            attempts=tuple(sorted(attempts, key=lambda each: each.number)),
+        )
+
+    def _proxy_url(self, application_id: str, tracking: str) -> str:
+        """Return the way through the proxy; with one RM not as it names itself: often localhost."""
+        proxies = self.proxies()
+        return f"{proxies[0]}/proxy/{application_id}/" if len(proxies) == 1 else tracking
+
+    def _queues(self) -> tuple[Queue, ...]:
+        allowed = {
+            str(info.getQueueName()): {str(acl) for acl in info.getUserAcls()}
+            for info in self.client.getQueueAclsInfo()
+        }
+        leaves = [q for q in self.client.getAllQueues() if not list(q.getChildQueues() or ())]
+        return tuple(_queue(queue, allowed) for queue in leaves)
+
+    def _staging_problem(self) -> tuple[str, str]:
+        """Return the staging directory, and why nothing can be written there."""
+        staging = self._staging or ".tarn"
+        try:
+            staging = self.staging
+            path = jvm.load("org.apache.hadoop.fs.Path")(staging)
+            fs = path.getFileSystem(self.conf)
+            while not fs.exists(path) and path.getParent() is not None:
+                path = path.getParent()
+            fs.access(path, jvm.load("org.apache.hadoop.fs.permission.FsAction").WRITE_EXECUTE)
+        except ProviderError as error:
+            return staging, error.found
+        except jvm.throwable() as error:
+            return staging, f"cannot be written: {describe(error)}"
+        return staging, ""
+
+    def _web_bases(self) -> tuple[str, ...]:
+        """Return the base URLs of every ResourceManager's web server, from the configuration."""
+        scheme = self.scheme
+        key = "yarn.resourcemanager.webapp." + ("https." if scheme == "https" else "") + "address"
+        if not self.conf.getBoolean("yarn.resourcemanager.ha.enabled", False):  # noqa: FBT003
+            return (f"{scheme}://{self._property(key)}",)
+        port = "8090" if scheme == "https" else "8088"
+        ids = [str(each) for each in self.conf.getStrings("yarn.resourcemanager.ha.rm-ids") or ()]
+        hosts = [
+            self._property(f"{key}.{rm}")
+            or f"{self._property(f'yarn.resourcemanager.hostname.{rm}')}:{port}"
+            for rm in ids
+        ]
+        return tuple(f"{scheme}://{host}" for host in hosts)
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``: how YARN's web servers are reached."""
+        return "https" if self._property("yarn.http.policy") == "HTTPS_ONLY" else "http"
+
+    def _property(self, name: str) -> str:
+        value = self.conf.get(name)
+        return "" if value is None else str(value)
+
+
+def _queue(queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
+    path = str(queue.getQueuePath() or queue.getQueueName())
+    acls = allowed.get(path, allowed.get(str(queue.getQueueName()), set()))
+    return Queue(
+        path,
+        running=str(queue.getQueueState()) == "RUNNING",
+        may_submit=not allowed or "SUBMIT_APPLICATIONS" in acls,
+        labels=tuple(sorted(str(label) for label in queue.getAccessibleNodeLabels() or ())),
+    )
+
+
+def _attempt(found: Any) -> Attempt:
+    container = found.getAMContainerId()
+    return Attempt(
+        number=int(found.getApplicationAttemptId().getAttemptId()),
+        state=str(found.getYarnApplicationAttemptState()),
+        diagnostics=str(found.getDiagnostics() or ""),
+        container_id="" if container is None else str(container),
+    )
+
+
+def _set(values: Iterable[str]) -> Any:
+    made = jvm.load("java.util.HashSet")()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def _no_ticket() -> LaunchError:
+    return LaunchError(
+        "yarn",
+        "this YARN asks for Kerberos, and there is no valid ticket",
+        code="TARN-3132",
+        next_step="Run kinit; where the ticket is not in the usual place, set KRB5CCNAME to "
+        "FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm.",
+    )

@@ -1,0 +1,309 @@
+"""Start, find and end the master of a cluster on YARN, from a client without a JVM."""
+
+import base64
+import contextlib
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cattrs.preconf.json import make_converter
+
+import tarn
+from tarn.domain import ClusterSpec
+from tarn.errors import LaunchError, NotFoundError, TarnError
+from tarn.follow import Api
+from tarn.interfaces import (
+    ClientContext,
+    ClusterRef,
+    Ending,
+    Finding,
+    LaunchPlan,
+    Progress,
+    Staged,
+)
+from tarn_plugins.runtime.yarn import Settings, checks, plan, reports
+from tarn_plugins.runtime.yarn.door import ChildDoor, Door
+from tarn_plugins.runtime.yarn.ref import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.reports import Report
+
+__all__ = ["YarnDeployer"]
+
+LOOK_S = 45.0
+"""For one question; the child's own patience with the RM is about 15 s, and a JVM takes 2 s."""
+SUBMIT_S = 120.0
+"""For the submission itself: a few small files, and delegation tokens."""
+LOGS_S = 300.0
+WAIT_S = 60.0
+"""How long a master may wait for its container, and then for its first word."""
+END_S = 30.0
+_POLL_S = 0.2
+_SAY_AGAIN_S = 5.0
+_FETCHED = ("api_token", "spec.yaml")
+
+_converter = make_converter()
+
+
+class YarnDeployer:
+    """The ``Deployer`` of YARN. Any thread.
+
+    Args:
+        settings: ``runtime.options``.
+        context: The client's.
+        door: Asks YARN; None: a child process, started when first needed.
+        master: What runs in place of ``python -m tarn.master``; for tests.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        context: ClientContext,
+        door: Door | None = None,
+        master: Sequence[str] = (),
+    ) -> None:
+        self._settings, self._context = settings, context
+        self._python = settings.python or sys.executable
+        self._master = list(master) or plan.master_command(self._python)
+        self._door = door or _door(settings, context)
+        self._pause = threading.Event()
+
+    def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
+        try:
+            told = self._door.ask("land", LOOK_S)
+        except TarnError as error:
+            return (checks.from_error(error),)
+        land = _converter.structure(told, checks.Land)
+        return tuple(checks.findings(spec, self._settings.queue, self._python, land))
+
+    def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
+        """Say what the first instance would be started with, and where files would lie."""
+        return plan.foresee(spec, staged, self._settings, self._context, self._python)
+
+    def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
+        """Submit the application; returns once its master listens. Later errors leave it alone."""
+        self._say("submitting the application to YARN")
+        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files))
+        application_id = str(answer["application_id"])
+        for note in answer["notes"]:
+            self._say(f"note: {note}")
+        try:
+            report = self._running(application_id)
+        except (TarnError, OSError) as error:
+            self._undo(spec.name, application_id, str(error))
+            raise
+        ref = reports.ref_of(report, spec.name)
+        keep(self._context.paths.cluster(spec.name), ref, files)
+        return ref
+
+    def find(self, name: str) -> ClusterRef | None:
+        """Return the live application of this name; what this machine lacks of it is fetched."""
+        directory = self._context.paths.cluster(name)
+        kept = read_ref(directory)
+        application_id = kept.application_id if kept else None
+        told = self._door.ask("find", LOOK_S, name=name, application_id=application_id)
+        if told is None:
+            return None
+        ref = reports.ref_of(_converter.structure(told, Report), name)
+        missing = [
+            file
+            for file in _FETCHED
+            if ref.application_id != application_id or not (directory / file).exists()
+        ]
+        if ref.url is not None and (ref != kept or missing):
+            keep(directory, ref, self._fetched(name, missing))
+        return ref
+
+    def ended(self, name: str) -> Ending | None:
+        """Return how the last application of this name ended, while YARN remembers it."""
+        told = self._door.ask("last", LOOK_S, name=name)
+        return None if told is None else reports.ending(_converter.structure(told, Report), name)
+
+    def end(self, ref: ClusterRef) -> None:
+        """Kill the application of *ref*, wait for its end, and remove its files."""
+        if ref.application_id is not None:
+            self._end(ref.name, ref.application_id, "ended by force: tarn down")
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        """Yield the lines of every attempt's standard error, or of an instance's."""
+        if ref.application_id is None:
+            raise NotFoundError(f"{ref.name} has no application on YARN, so no log")
+        container_id, host = self._container(ref, instance_id) if instance_id else ("", "")
+        with tempfile.TemporaryDirectory() as folder:
+            into = Path(folder) / "log"
+            found = self._door.ask(
+                "logs",
+                LOGS_S,
+                application_id=ref.application_id,
+                instance_id=instance_id,
+                container_id=container_id,
+                host=host,
+                into=str(into),
+            )
+            if not found:
+                raise _no_log(ref, instance_id)
+            with into.open(errors="replace", newline="\n") as log:
+                lines = deque((line.rstrip("\n") for line in log), maxlen=tail)
+        return iter(lines)
+
+    def _order(
+        self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]
+    ) -> dict[str, Any]:
+        """Return the parts of the question ``submit``."""
+        order = {
+            "name": spec.name,
+            "queue": self._settings.queue,
+            "priority": self._settings.priority,
+            "memory_mib": spec.master.memory_mib,
+            "vcores": spec.master.vcores,
+            "max_attempts": spec.master.max_attempts,
+            "node_label": spec.master.node_label,
+        }
+        return {
+            "order": order,
+            "python": self._python,
+            "argv": self._master,
+            "environ": plan.master_environ(self._settings),
+            "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
+            "file_systems": [staged.location] if staged.kind == "localize" else [],
+        }
+
+    def _running(self, application_id: str) -> Report:
+        """Wait until the master has said where it listens.
+
+        Raises:
+            LaunchError: It ended, or waits for too long; with YARN's reason.
+        """
+        deadline_s, said, say_s = self._now_s() + WAIT_S, "", 0.0
+        granted = False
+        while True:
+            report = self._report(application_id)
+            if reports.ref_of(report, "").url is not None:
+                return report
+            reason = reports.given_up(report) or (
+                "" if reports.alive(report) else reports.failure(report)
+            )
+            if reason:
+                raise _failed(application_id, reason)
+            if report.container_granted and not granted:  # now the master itself has its time
+                granted, deadline_s = True, self._now_s() + WAIT_S
+            waits = reports.waiting(report)
+            if self._now_s() > deadline_s:
+                raise _waited(application_id, waits)
+            if waits != said or self._now_s() > say_s:
+                self._say(waits)
+                said, say_s = waits, self._now_s() + _SAY_AGAIN_S
+            self._pause.wait(_POLL_S)
+
+    def _end(self, name: str, application_id: str, why: str) -> None:
+        self._door.ask("kill", LOOK_S, application_id=application_id, why=why)
+        deadline_s = self._now_s() + END_S
+        while self._alive(application_id):
+            if self._now_s() > deadline_s:
+                raise LaunchError(
+                    "yarn",
+                    f"{application_id} is still there {END_S:g} s after it was killed",
+                    next_step=f"`yarn application -kill {application_id}` asks again",
+                )
+            self._pause.wait(_POLL_S)
+        self._door.ask("remove", LOOK_S, name=name, application_id=application_id)
+        forget(self._context.paths.cluster(name), application_id)
+
+    def _report(self, application_id: str) -> Report:
+        told = self._door.ask("report", LOOK_S, application_id=application_id)
+        if told is None:
+            raise LaunchError("yarn", f"YARN does not know {application_id} any more")
+        return _converter.structure(told, Report)
+
+    def _alive(self, application_id: str) -> bool:
+        told = self._door.ask("report", LOOK_S, application_id=application_id)
+        return told is not None and reports.alive(_converter.structure(told, Report))
+
+    def _undo(self, name: str, application_id: str, why: str) -> None:
+        """Leave nothing behind; the error that led here matters more than one of this."""
+        with contextlib.suppress(TarnError):
+            self._end(name, application_id, f"{reports.GIVEN_UP}{why}")
+
+    def _fetched(self, name: str, files: Sequence[str]) -> dict[str, bytes]:
+        """Return what the owner's other machines find in the staging directory."""
+        found = {}
+        for file in files:
+            try:
+                told = self._door.ask("read", LOOK_S, name=name, file=file)
+            except TarnError as error:  # the cluster is found nevertheless
+                self._say(f"note: {error}")
+                continue
+            if told is not None:
+                found[file] = base64.b64decode(told)
+        return found
+
+    def _container(self, ref: ClusterRef, instance_id: str) -> tuple[str, str]:
+        """Ask the master for an instance's container and host; ('', '') where it cannot tell."""
+        present = self.find(ref.name)
+        if present is None or present.url is None or present.application_id != ref.application_id:
+            return "", ""
+        path = self._context.paths.cluster(ref.name) / "api_token"
+        try:
+            token = path.read_text("ascii").strip() if path.exists() else None
+            with Api(present.url, token) as api:
+                status = api.status()
+        except (TarnError, OSError, ValueError):
+            return "", ""
+        for item in (*status.get("instances", ()), *status.get("ended", ())):
+            if item.get("id") == instance_id and item.get("container_id"):
+                return str(item["container_id"]), str(item.get("node") or "")
+        return "", ""
+
+    def _say(self, message: str) -> None:
+        self._context.progress(Progress("launching", message))
+
+    def _now_s(self) -> float:
+        return self._context.clock.now_s()
+
+
+def _door(settings: Settings, context: ClientContext) -> ChildDoor:
+    """Return the child's door: the same interpreter, and the same tarn as this process."""
+    root = str(Path(tarn.__file__).parents[1])
+    given = context.environ.get("PYTHONPATH")
+    path = f"{root}:{given}" if given else root
+    return ChildDoor(
+        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child"],
+        {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
+        {
+            "environ": dict(context.environ),
+            "hadoop": settings.hadoop_home,
+            "java": settings.java_home,
+            "staging": settings.staging,
+        },
+    )
+
+
+def _failed(application_id: str, reason: str) -> LaunchError:
+    return LaunchError(
+        "yarn",
+        reason,
+        where=application_id,
+        next_step=f"Log: `yarn logs -applicationId {application_id}`",
+    )
+
+
+def _waited(application_id: str, waits: str) -> LaunchError:
+    return LaunchError(
+        "yarn",
+        f"its master did not come up within {WAIT_S:g} s: {waits}; the application was ended",
+        code="TARN-3141",
+        where=application_id,
+        next_step="Choose a queue with room in runtime.options.queue, or lower master.memory.",
+    )
+
+
+def _no_log(ref: ClusterRef, instance_id: str) -> NotFoundError:
+    return NotFoundError(
+        f"{ref.name} has no log of '{instance_id or 'the master'}'",
+        where=ref.application_id or "",
+        next_step="YARN keeps logs of what ended only with yarn.log-aggregation-enable, and for as "
+        "long as yarn.log-aggregation.retain-seconds says.",
+    )

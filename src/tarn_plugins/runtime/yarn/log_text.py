@@ -1,0 +1,36 @@
+"""The logs inside what Hadoop prints of them. Pure.
+
+Both a NodeManager's web server and Hadoop's reader of collected logs print, for each file::
+
+    Container: container_… on host_port
+    LogAggregationType: LOCAL
+    ===============
+    LogType:master.stderr
+    LogLastModifiedTime:…
+    LogLength:1234
+    LogContents:
+    <1234 bytes>
+    End of LogType:master.stderr
+"""
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["contents"]
+
+_HEAD = re.compile(
+    rb"^LogType:(?P<name>[^\n]*)\n(?:(?!LogType:|LogContents:)[^\n]*\n)*?"
+    rb"LogLength:(?P<length>\d+)\n(?:(?!LogType:|LogContents:)[^\n]*\n)*?LogContents:\n",
+    re.MULTILINE,
+)
+
+
+def contents(printed: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield (file name, its bytes) of each file in *printed*, in the order printed.
+
+    The length counts, not the marks at the end: a log may hold such marks itself.
+    """
+    at = 0
+    while (head := _HEAD.search(printed, at)) is not None:
+        at = head.end() + int(head["length"])
+        yield head["name"].decode(errors="replace").strip(), printed[head.end() : at]

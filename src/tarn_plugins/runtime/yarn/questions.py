@@ -1,0 +1,234 @@
+"""What the child process answers: each question is a method here."""
+
+import base64
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
+from tarn.java import hadoop_classpath, java_home, jvm
+from tarn_plugins.runtime.yarn import launch_file, run_script, submission, web
+from tarn_plugins.runtime.yarn.cluster import Hadoop
+from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.logs import Logs
+from tarn_plugins.runtime.yarn.reports import APPLICATION_TYPE, Report, alive, cluster_tag, newest
+from tarn_plugins.runtime.yarn.staging import Staging
+from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
+
+__all__ = ["Questions"]
+
+HEAP_MIB = 256
+_QUESTIONS = frozenset(
+    {"begin", "find", "kill", "land", "last", "logs", "read", "remove", "report", "submit"}
+)
+
+
+class Questions:
+    """Answers with one ``YarnClient`` and one file system, from the first question to the last."""
+
+    def __init__(self) -> None:
+        self._hadoop: Hadoop | None = None
+
+    def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
+        """Return what the method named *question* returns."""
+        if question not in _QUESTIONS:
+            raise ProviderError("yarn", f"'{question}' is no question")
+        try:
+            return getattr(self, question)(**parts)
+        except TarnError:
+            raise
+        except Exception as error:
+            if self._hadoop is None or not isinstance(error, jvm.throwable()):
+                raise
+            raise self._hadoop.failed(error) from None
+
+    def begin(
+        self, environ: Mapping[str, str], hadoop: str | None, java: str | None, staging: str | None
+    ) -> None:
+        """Start the JVM and connect; *staging* None: ``.tarn`` in the user's home directory."""
+        krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
+        options = (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
+        jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
+        self._hadoop = Hadoop(staging)
+
+    def land(self) -> Any:
+        """Return what a check needs to know: `checks.Land`."""
+        return attrs.asdict(self._at().land())
+
+    def report(self, application_id: str) -> Any:
+        """Return the application with its attempts; None: YARN does not know it."""
+        report = self._at().report(application_id, attempts=True)
+        return None if report is None else attrs.asdict(report)
+
+    def find(self, name: str, application_id: str | None) -> Any:
+        """Return the live application of a cluster, by the id that was kept, else by its tag."""
+        kept = self._at().report(application_id) if application_id else None
+        if kept is not None and alive(kept):
+            return attrs.asdict(kept)
+        found = newest(r for r in self._tagged(name) if alive(r))
+        return None if found is None else attrs.asdict(found)
+
+    def last(self, name: str) -> Any:
+        """Return the application of a cluster that was over last, with its attempts; or None."""
+        found = newest(r for r in self._tagged(name) if not alive(r))
+        return None if found is None else self.report(found.application_id)
+
+    def kill(self, application_id: str, why: str) -> None:
+        """Ask the RM to end an application; one that is over, or unknown, is no error."""
+        report = self._at().report(application_id)
+        if report is not None and alive(report):
+            self._at().kill(application_id, why)
+
+    def remove(self, name: str, application_id: str) -> None:
+        """Remove the staging directory, if this application still owns it."""
+        self._staging(name).remove(application_id)
+
+    def read(self, name: str, file: str) -> str | None:
+        """Return a private file of the cluster, base64; None: it has none of this name."""
+        try:
+            data = self._at().files.read(f"{self._layout(name).private}/{file}")
+        except NotFoundError:
+            return None
+        return base64.b64encode(data).decode()
+
+    def logs(
+        self, *, application_id: str, instance_id: str, container_id: str, host: str, into: str
+    ) -> bool:
+        """Write a log into the file *into*; False: there is none."""
+        hadoop = self._at()
+        report = hadoop.report(application_id)
+        if report is None:
+            return False
+        logs = Logs(hadoop, report)
+        with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the asker)
+            if not instance_id:
+                return logs.master(sink)
+            return logs.instance(sink, instance_id, container_id, host)
+
+    def submit(  # noqa: PLR0913 (the parts of one question)
+        self,
+        *,
+        order: Mapping[str, Any],
+        python: str,
+        argv: list[str],
+        environ: Mapping[str, str],
+        files: Mapping[str, str],
+        file_systems: list[str],
+    ) -> Any:
+        """Submit a master; returns the application's id, and notes for a person.
+
+        Args:
+            order: `submission.Order`, without tags and command.
+            python: Interpreter on the nodes.
+            argv: The master's command.
+            environ: The master's environment, free of secrets.
+            files: Name to content (base64): what the master alone may read.
+            file_systems: URIs whose delegation tokens the cluster needs.
+        """
+        hadoop, name = self._at(), str(order["name"])
+        whole = submission.Order(
+            **order,
+            tags=("tarn", cluster_tag(hadoop.user, name)),
+            command=run_script.MASTER_COMMAND,
+        )
+        created = hadoop.client.createApplication()
+        context = created.getApplicationSubmissionContext()
+        application_id = str(context.getApplicationId())
+        staging = self._staging(name)
+        staging.take(name, application_id)
+        try:
+            collected = submission.credentials(
+                [staging.layout.root, *file_systems], hadoop.renewer, hadoop.conf
+            )
+            submitted = self._submitted(staging, python, submission.tokens_end_at(collected))
+            secrets = {key: base64.b64decode(value) for key, value in files.items()}
+            secrets["yarn.json"] = _json(submitted)
+            content = {
+                run_script.RUN_NAME: run_script.RUN,
+                "master": launch_file.encode(argv, environ),
+            }
+            _assert_no_secret(content, secrets)
+            entries = staging.publish(content)
+            staging.keep(secrets)
+            hadoop.add_secrets(collected, secrets)
+            public = all(entry.public for entry in entries)
+            try:
+                submission.submit(
+                    hadoop.client, context, whole, _places(entries), collected, public=public
+                )
+            except jvm.throwable() as error:
+                raise hadoop.refused(application_id, error) from None
+        except BaseException:
+            staging.remove(application_id)
+            raise
+        notes = [] if public else [_not_public(staging.layout, submitted.tokens_end_at)]
+        return {"application_id": application_id, "notes": notes}
+
+    def _submitted(self, staging: Staging, python: str, tokens_end_at: float | None) -> Submitted:
+        hadoop = self._at()
+        placement = web.placement(hadoop.web, federated=hadoop.federated)
+        proxies = hadoop.proxies()
+        return Submitted(
+            staging=staging.layout.root,
+            python=python,
+            placement=placement.mode,
+            placement_reason=placement.reason,
+            tokens_end_at=tokens_end_at,
+            proxies=web.addresses(proxies),
+            proxy_proves=bool(proxies) and all(hadoop.web.proves(url) for url in proxies),
+        )
+
+    def _tagged(self, name: str) -> tuple[Report, ...]:
+        hadoop = self._at()
+        return hadoop.tagged(APPLICATION_TYPE, cluster_tag(hadoop.user, name))
+
+    def _staging(self, name: str) -> Staging:
+        return Staging(self._at().files, self._layout(name), self._state, time.time)
+
+    def _layout(self, name: str) -> Layout:
+        return Layout(f"{self._at().staging}/{name}")
+
+    def _state(self, application_id: str) -> bool | None:
+        report = self._at().report(application_id)
+        return None if report is None else alive(report)
+
+    def _at(self) -> Hadoop:
+        if self._hadoop is None:
+            raise ProviderError("yarn", "the first question must be 'begin'")
+        return self._hadoop
+
+
+def _places(entries: tuple[FileEntry, ...]) -> dict[str, FileEntry]:
+    """Return where the master's own files go in its container."""
+    places = {run_script.RUN_NAME: run_script.SCRIPT, "master": run_script.LAUNCH}
+    return {places[entry.path]: entry for entry in entries if entry.path in places}
+
+
+def _json(submitted: Submitted) -> bytes:
+    from cattrs.preconf.json import make_converter  # noqa: PLC0415 (only a submission needs it)
+
+    return make_converter().dumps(submitted).encode()
+
+
+def _assert_no_secret(content: Mapping[str, bytes], secrets: Mapping[str, bytes]) -> None:
+    """Refuse to publish the api token, whatever way it took into a public file."""
+    token = secrets.get("api_token", b"").strip()
+    if token and any(token in data for data in content.values()):
+        raise LaunchError("yarn", "the api token would be readable by everybody; nothing was sent")
+
+
+def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
+    from datetime import UTC, datetime  # noqa: PLC0415
+
+    if tokens_end_at is None:
+        until = " once its delegation tokens have ended, on a cluster with Kerberos"
+    else:
+        date = f"{datetime.fromtimestamp(tokens_end_at, UTC):%Y-%m-%d %H:%M} UTC"
+        until = f" after {date}, when no token can be renewed any more"
+    return (
+        f"{layout.public} is not readable by everybody through all its directories, so a lost "
+        f"master cannot be started again{until}; set runtime.options.staging to a shared directory "
+        "(mode 1777) whose parents everybody may pass"
+    )

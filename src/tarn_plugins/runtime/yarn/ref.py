@@ -1,0 +1,63 @@
+"""``ref.json`` and its neighbours: what a client keeps of a cluster that runs on YARN."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cattrs.errors import BaseValidationError
+from cattrs.preconf.json import make_converter
+
+from tarn.domain import Epoch
+from tarn.interfaces import ClusterRef
+
+__all__ = ["forget", "keep", "read_ref"]
+
+_converter = make_converter()
+_converter.register_unstructure_hook(Epoch, str)
+_converter.register_structure_hook(Epoch, lambda text, _type: Epoch.parse(text))
+
+_FILES = ("ref.json", "api_token", "spec.yaml")
+_PRIVATE = 0o700
+
+
+def keep(directory: Path, ref: ClusterRef, files: Mapping[str, bytes]) -> None:
+    """Write *files*, and last of all *ref*: who finds a reference finds the token beside it."""
+    directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    for name in set(files) & set(_FILES):
+        _replace(directory / name, files[name])
+    _replace(directory / "ref.json", json.dumps(_converter.unstructure(ref)).encode())
+
+
+def read_ref(directory: Path) -> ClusterRef | None:
+    """Return the kept reference; None where there is none, or none that can be read."""
+    try:
+        return _converter.structure(json.loads((directory / "ref.json").read_bytes()), ClusterRef)
+    except (OSError, ValueError, BaseValidationError):
+        return None
+
+
+def forget(directory: Path, application_id: str) -> None:
+    """Remove what is kept of this application; what is kept of a later one stays."""
+    ref = read_ref(directory)
+    if ref is None or ref.application_id != application_id:
+        return
+    for name in _FILES:
+        (directory / name).unlink(missing_ok=True)
+    if not any(directory.iterdir()):
+        directory.rmdir()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Make *path* hold *data*, mode 0600: either the old or the new, whenever the power goes."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,158 @@
+"""Submit one master to YARN: the Java part, in the process that holds the JVM."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from tarn.java import jvm
+from tarn_plugins.runtime.yarn.wire import FileEntry
+
+__all__ = ["FILE_ALIAS", "Order", "credentials", "submit", "tokens_end_at"]
+
+FILE_ALIAS = "tarn.file."
+"""Before the name of a file in the submitted credentials."""
+VALIDITY_MS = 10 * 60 * 1000
+"""Attempts that failed longer ago no longer count against ``master.max_attempts``."""
+_LOGS = "*stderr*|*stdout*"
+"""Logs that YARN collects while the application still runs."""
+_RECORDS = "org.apache.hadoop.yarn.api.records"
+
+
+@attrs.frozen
+class Order:
+    """What is to be submitted."""
+
+    name: str
+    queue: str
+    priority: int
+    memory_mib: int
+    vcores: int
+    max_attempts: int
+    node_label: str
+    tags: tuple[str, ...]
+    command: str
+    """A constant: nothing that a user wrote."""
+
+
+def credentials(file_systems: Iterable[str], renewer: str | None, conf: Any) -> Any:
+    """Return Hadoop ``Credentials`` with a delegation token for each of *file_systems*.
+
+    Args:
+        file_systems: URIs; one that has no tokens (a local one) adds none.
+        renewer: Who renews them: the ResourceManager; None: security is off.
+        conf: Hadoop's ``Configuration``.
+    """
+    collected = jvm.load("org.apache.hadoop.security.Credentials")()
+    if renewer is not None:
+        path = jvm.load("org.apache.hadoop.fs.Path")
+        for uri in dict.fromkeys(file_systems):
+            path(uri).getFileSystem(conf).addDelegationTokens(renewer, collected)
+    return collected
+
+
+def tokens_end_at(collected: Any) -> float | None:
+    """Return when the first of the tokens can be renewed no more, Unix seconds; None: no token."""
+    ends = []
+    for token in collected.getAllTokens():
+        identifier = token.decodeIdentifier()
+        if identifier is not None and hasattr(identifier, "getMaxDate"):
+            ends.append(int(identifier.getMaxDate()) / 1000)
+    return min(ends, default=None)
+
+
+def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
+    client: Any,
+    context: Any,
+    order: Order,
+    files: Mapping[str, FileEntry],
+    collected: Any,
+    *,
+    public: bool,
+) -> None:
+    """Hand *order* to the ResourceManager.
+
+    Args:
+        client: The ``YarnClient``.
+        context: The ``ApplicationSubmissionContext`` of the application that was created.
+        order: What to submit.
+        files: Name in the container's directory to the file; none of them is a secret.
+        collected: The application's ``Credentials``.
+        public: The NodeManagers fetch *files* as themselves, which outlives every token.
+    """
+    context.setApplicationName(order.name)
+    context.setApplicationType("TARN")
+    context.setApplicationTags(_set(order.tags))
+    context.setQueue(order.queue)
+    context.setPriority(_record("Priority").newInstance(order.priority))
+    context.setResource(_record("Resource").newInstance(order.memory_mib, order.vcores))
+    context.setMaxAppAttempts(order.max_attempts)
+    context.setAttemptFailuresValidityInterval(VALIDITY_MS)
+    context.setKeepContainersAcrossApplicationAttempts(True)
+    if order.node_label:
+        _label_master(context, order)
+    # (include, exclude, rolled include, rolled exclude): at the end everything is collected.
+    context.setLogAggregationContext(
+        _record("LogAggregationContext").newInstance(".*", "", _pattern(_LOGS), "")
+    )
+    context.setAMContainerSpec(_launch(order.command, files, collected, public=public))
+    client.submitApplication(context)
+
+
+def _label_master(context: Any, order: Order) -> None:
+    """Ask for the label for the master's container only: its instances have their own."""
+    ask = _record("ResourceRequest").newInstance(
+        _record("Priority").newInstance(0),
+        _record("ResourceRequest").ANY,
+        _record("Resource").newInstance(order.memory_mib, order.vcores),
+        1,
+    )
+    ask.setNodeLabelExpression(order.node_label)
+    context.setAMContainerResourceRequest(ask)
+
+
+def _launch(command: str, files: Mapping[str, FileEntry], collected: Any, *, public: bool) -> Any:
+    resources = jvm.load("java.util.HashMap")()
+    for name, entry in files.items():
+        resources.put(name, _resource(entry, public=public))
+    environ = jvm.load("java.util.HashMap")()
+    environ.put("MALLOC_ARENA_MAX", "2")
+    commands = jvm.load("java.util.ArrayList")()
+    commands.add(command)
+    return _record("ContainerLaunchContext").newInstance(
+        resources, environ, commands, None, _bytes(collected), None
+    )
+
+
+def _resource(entry: FileEntry, *, public: bool) -> Any:
+    visibility = _record("LocalResourceVisibility")
+    return _record("LocalResource").newInstance(
+        _record("URL").fromURI(jvm.load("java.net.URI").create(entry.uri)),
+        _record("LocalResourceType").FILE,
+        visibility.PUBLIC if public else visibility.APPLICATION,
+        entry.bytes,
+        entry.modified_ms,
+    )
+
+
+def _bytes(collected: Any) -> Any:
+    """Return *collected* as the ``ByteBuffer`` that a launch context carries."""
+    buffer = jvm.load("org.apache.hadoop.io.DataOutputBuffer")()
+    collected.writeTokenStorageToStream(buffer)
+    return jvm.load("java.nio.ByteBuffer").wrap(buffer.getData(), 0, buffer.getLength())
+
+
+def _pattern(globs: str) -> str:
+    """Return the regular expression of *globs*: YARN matches file names with one."""
+    return globs.replace("*", ".*")
+
+
+def _set(values: Iterable[str]) -> Any:
+    made = jvm.load("java.util.HashSet")()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def _record(name: str) -> Any:
+    return jvm.load(f"{_RECORDS}.{name}")

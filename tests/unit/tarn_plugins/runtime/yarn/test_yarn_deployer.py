@@ -1,0 +1,194 @@
+"""The deployer over a door that answers what a YARN would."""
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from tarn.domain import ClusterSpec
+from tarn.errors import LaunchError, NotFoundError, RefusedError, TarnError, TimedOutError
+from tarn.interfaces import ClientContext, Paths, Progress, Staged
+from tarn.testing.context import cluster_spec
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import deployer as module
+from tarn_plugins.runtime.yarn.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.ref import read_ref
+from tarn_plugins.runtime.yarn.reports import Attempt, Report
+
+ID = "application_1_0001"
+RUNNING = Report(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
+QUEUED = Report(ID, "ACCEPTED", queue="root.q", diagnostics="AM resource limit exceeded")
+FILES = {"spec.yaml": b"s", "staged.json": b"{}", "api_token": b"t0ken"}
+STAGED = Staged("/models", "in_place")
+
+
+class Clock:
+    """Moves a second at each look."""
+
+    seconds = 0.0
+
+    def now_s(self) -> float:
+        self.seconds += 1
+        return self.seconds
+
+    def at(self) -> float:
+        return self.seconds
+
+
+class FakeDoor:
+    """Answers `report` from a list (the last one for ever), and the rest from a table."""
+
+    def __init__(self, *reports: Report | None, **answers: Any) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self._reports, self._answers = list(reports), answers
+
+    def ask(self, question: str, within_s: float, **parts: Any) -> Any:
+        assert within_s > 0
+        self.asked.append((question, parts))
+        if question == "report":
+            report = self._reports.pop(0) if len(self._reports) > 1 else self._reports[0]
+            return None if report is None else attrs.asdict(report)
+        answer = self._answers.get(question)
+        if isinstance(answer, TarnError):
+            raise answer
+        return answer(**parts) if callable(answer) else answer
+
+    def questions(self) -> list[str]:
+        return [question for question, _ in self.asked]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_POLL_S", 0.0)
+
+
+@pytest.fixture
+def said() -> list[Progress]:
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, said: list[Progress]) -> ClientContext:
+    paths = Paths(tmp_path / "home", tmp_path / "cache")
+    return ClientContext(Clock(), {"PATH": os.defpath}, paths, said.append)
+
+
+SUBMITTED = {"application_id": ID, "notes": ["a note"]}
+SPEC: ClusterSpec = cluster_spec("llama")
+
+
+def test_a_master_that_comes_up_is_kept_with_its_token(context, said) -> None:
+    door = FakeDoor(QUEUED, RUNNING, submit=SUBMITTED)
+    ref = YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert ref.url == "http://nm1:80"
+    directory = context.paths.cluster("llama")
+    assert read_ref(directory) == ref
+    assert (directory / "api_token").read_bytes() == b"t0ken"
+    assert [p.message for p in said] == [
+        "submitting the application to YARN",
+        "note: a note",
+        "it waits in the queue 'root.q': AM resource limit exceeded",
+    ]
+
+
+def test_secrets_pass_through_the_pipe_only_as_files(context) -> None:
+    door = FakeDoor(RUNNING, submit=SUBMITTED)
+    YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    parts = dict(door.asked[0][1])
+    assert base64.b64decode(parts.pop("files")["api_token"]) == b"t0ken"
+    assert "t0ken" not in str(parts)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        attrs.evolve(QUEUED, state="FAILED", diagnostics="why"),
+        attrs.evolve(QUEUED, attempts=(Attempt(1, "FAILED", "exitCode: 1 why"),)),
+        QUEUED,
+        None,
+    ],
+)
+def test_one_that_does_not_is_ended_and_leaves_nothing(context, last: Report | None) -> None:
+    over = attrs.evolve(QUEUED, state="KILLED")
+    looks = [QUEUED, last] if last is not QUEUED else [QUEUED] * 40
+    door = FakeDoor(*looks, over, submit=SUBMITTED)
+    with pytest.raises(LaunchError) as caught:
+        YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert caught.value.found
+    assert {"kill", "remove"} <= set(door.questions())
+    assert not context.paths.cluster("llama").exists()
+
+
+def test_a_refusal_ends_nothing(context) -> None:
+    door = FakeDoor(None, submit=RefusedError("runs already", code="TARN-2103"))
+    with pytest.raises(RefusedError):
+        YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert door.questions() == ["submit"]
+
+
+def test_found_from_another_machine_with_token_and_spec(context) -> None:
+    door = FakeDoor(
+        find=attrs.asdict(RUNNING), read=lambda name, file: base64.b64encode(file.encode()).decode()
+    )
+    ref = YarnDeployer(Settings(), context, door).find("llama")
+    directory = context.paths.cluster("llama")
+    assert read_ref(directory) == ref
+    assert (directory / "api_token").read_bytes() == b"api_token"
+    assert (directory / "spec.yaml").read_bytes() == b"spec.yaml"
+
+
+def test_a_master_that_moved_is_written_down(context) -> None:
+    answers = iter([RUNNING, attrs.evolve(RUNNING, host="nm2", attempt=2)])
+    door = FakeDoor(find=lambda **_: attrs.asdict(next(answers)), read=None)
+    deployer = YarnDeployer(Settings(), context, door)
+    deployer.find("llama")
+    moved = deployer.find("llama")
+    assert moved is not None
+    assert moved.url == "http://nm2:80"
+    assert read_ref(context.paths.cluster("llama")) == moved
+
+
+def test_a_file_that_cannot_be_fetched_is_a_note(context, said) -> None:
+    door = FakeDoor(find=attrs.asdict(RUNNING), read=TimedOutError("HDFS is slow"))
+    assert YarnDeployer(Settings(), context, door).find("llama") is not None
+    assert "HDFS is slow" in said[0].message
+
+
+def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context) -> None:
+    answers = iter([RUNNING, attrs.evolve(RUNNING, state="ACCEPTED", attempt=2)])
+    door = FakeDoor(find=lambda **_: attrs.asdict(next(answers)), read=None)
+    deployer = YarnDeployer(Settings(), context, door)
+    first = deployer.find("llama")
+    between = deployer.find("llama")
+    assert between is not None
+    assert between.url is None
+    assert read_ref(context.paths.cluster("llama")) == first
+
+
+def test_what_yarn_says_first_is_a_finding(context) -> None:
+    error = LaunchError("yarn", "no ticket", code="TARN-3132", next_step="Run kinit")
+    (finding,) = YarnDeployer(Settings(), context, FakeDoor(land=error)).check(SPEC)
+    assert (finding.code, finding.found, finding.next_step) == (
+        "TARN-3132",
+        "no ticket",
+        "Run kinit",
+    )
+
+
+def test_logs_have_their_last_lines(context) -> None:
+    def logs(into: str, **_: Any) -> bool:
+        Path(into).write_bytes(b"one\ntwo\r\nthree")
+        return True
+
+    ref = YarnDeployer(Settings(), context, FakeDoor(RUNNING, submit=SUBMITTED)).submit(
+        SPEC, STAGED, FILES
+    )
+    deployer = YarnDeployer(Settings(), context, FakeDoor(logs=logs))
+    assert list(deployer.logs(ref, "", None)) == ["one", "two\r", "three"]
+    assert list(deployer.logs(ref, "", 1)) == ["three"]
+    assert list(deployer.logs(ref, "", 0)) == []
+    with pytest.raises(NotFoundError):
+        YarnDeployer(Settings(), context, FakeDoor(logs=False)).logs(ref, "", None)

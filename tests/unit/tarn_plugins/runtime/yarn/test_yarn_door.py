@@ -1,0 +1,103 @@
+"""The child process: questions, answers, hangs and ends."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tarn.errors import NotFoundError, ProviderError, TimedOutError
+from tarn_plugins.runtime.yarn.door import ChildDoor
+
+CHILD = """
+import os, sys, threading
+from tarn.errors import NotFoundError
+from tarn_plugins.runtime.yarn.child import serve
+class Answers:
+    def answer(self, question, parts):
+        print("asked", question, file=sys.stderr, flush=True)
+        match question:
+            case "begin": return open(parts["begun"], "a").write("begun\\n")
+            case "pid": return os.getpid()
+            case "echo": return parts
+            case "lost": raise NotFoundError("no such thing", where="here")
+            case "bug": return 1 / 0
+            case "hang": threading.Event().wait(60)
+            case "crash": os._exit(7)
+serve(0, 1, Answers(), idle_s=float(sys.argv[1]))
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def door(tmp_path: Path):
+    made = make(tmp_path)
+    yield made
+    made.close()
+
+
+def make(tmp_path: Path, idle_s: float = 30) -> ChildDoor:
+    environ = {"PATH": os.defpath}
+    begin = {"begun": str(tmp_path / "begun")}
+    return ChildDoor([sys.executable, "-c", CHILD, str(idle_s)], environ, begin)
+
+
+def test_one_child_answers_many_questions(door: ChildDoor, tmp_path: Path) -> None:
+    pids = {door.ask("pid", 20) for _ in range(3)}
+    assert len(pids) == 1
+    assert (tmp_path / "begun").read_text() == "begun\n"
+
+
+def test_any_text_of_any_length_passes(door: ChildDoor) -> None:
+    parts = {"a": "été\n\0'\"$" * 100_000}
+    assert door.ask("echo", 20, **parts) == parts
+
+
+def test_errors_are_raised_again(door: ChildDoor) -> None:
+    with pytest.raises(NotFoundError) as caught:
+        door.ask("lost", 20)
+    assert (caught.value.found, caught.value.where) == ("no such thing", "here")
+    with pytest.raises(ProviderError, match="ZeroDivisionError"):
+        door.ask("bug", 20)
+    assert door.ask("pid", 20)
+
+
+def test_a_hanging_question_ends_at_its_deadline_with_words(door: ChildDoor) -> None:
+    first = door.ask("pid", 20)
+    begun_s = time.monotonic()
+    with pytest.raises(TimedOutError) as caught:
+        door.ask("hang", 0.5)
+    assert time.monotonic() - begun_s < 3
+    assert "asked hang" in caught.value.found
+    assert caught.value.next_step
+    assert door.ask("pid", 20) != first
+    assert not Path(f"/proc/{first}").exists()
+
+
+def test_a_child_that_was_idle_is_started_again(tmp_path: Path) -> None:
+    door = make(tmp_path, idle_s=0.2)
+    first = door.ask("pid", 20)
+    deadline_s = time.monotonic() + 10
+    while (
+        "Z" not in Path(f"/proc/{first}/stat").read_text().split() and time.monotonic() < deadline_s
+    ):
+        pass
+    assert door.ask("pid", 20) != first
+    door.close()
+
+
+def test_a_question_that_ended_the_child_is_not_asked_again(
+    door: ChildDoor, tmp_path: Path
+) -> None:
+    door.ask("pid", 20)
+    with pytest.raises(ProviderError, match="code 7"):
+        door.ask("crash", 20)
+    assert (tmp_path / "begun").read_text() == "begun\n"
+
+
+def test_closing_ends_it_and_twice_is_once(door: ChildDoor) -> None:
+    pid = door.ask("pid", 20)
+    door.close()
+    door.close()
+    assert not Path(f"/proc/{pid}").exists()
