@@ -112,6 +112,8 @@ class MasterContext:
     """The cluster's directory as this master sees it."""
     wake: Callable[[], None] = lambda: None
     """Ask the control thread for a tick now; any thread, never blocks."""
+    spec_hash: str = ""
+    """Of what instances are launched with at present (``Launch.spec_hash``)."""
 
 
 @attrs.frozen

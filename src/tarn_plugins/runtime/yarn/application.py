@@ -1,0 +1,102 @@
+"""The master's side of the runtime, put together: the only place that opens doors to Hadoop."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cattrs.errors import BaseValidationError
+from cattrs.preconf.json import make_converter
+
+from tarn.domain import ProxyRule
+from tarn.errors import LaunchError
+from tarn.interfaces import MasterContext, Runtime, StateStore
+from tarn.java import hadoop_classpath, java_home, start
+from tarn_plugins.runtime.yarn import Settings, credentials
+from tarn_plugins.runtime.yarn.configuration import configuration
+from tarn_plugins.runtime.yarn.files import HadoopFiles
+from tarn_plugins.runtime.yarn.handles import Handles
+from tarn_plugins.runtime.yarn.launcher import StagedLauncher
+from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.node_managers import HadoopNodeManagers
+from tarn_plugins.runtime.yarn.records import file_name
+from tarn_plugins.runtime.yarn.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.runtime import Doors, YarnRuntime
+from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.wire import Submitted
+
+__all__ = ["HEAP_VARIABLE", "proxy", "runtime", "state_store", "unpack"]
+
+HEAP_VARIABLE = "TARN_JAVA_HEAP_MIB"
+"""Set by the deployer from ``master.memory``: the JVM starts before the spec can be read."""
+_SUBMITTED = "yarn.json"
+_PRIVATE = 0o600
+
+
+def unpack(directory: Path, environ: Mapping[str, str]) -> None:
+    """Start the JVM, and write what travelled in the submitted credentials into *directory*.
+
+    Raises:
+        LaunchError: No Java, no Hadoop, or nothing was submitted.
+    """
+    krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
+    options = (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
+    heap_mib = int(environ.get(HEAP_VARIABLE, "96"))
+    start(hadoop_classpath(environ), heap_mib, java_home(environ), options)
+    files = credentials.secret_files()
+    if _SUBMITTED not in files:
+        raise LaunchError(
+            "yarn",
+            "the container's credentials hold no files of a cluster",
+            next_step="A master of the runtime yarn is started by `tarn up` only.",
+        )
+    for name, data in files.items():
+        path = directory / Path(name).name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+
+
+def runtime(settings: Settings, context: MasterContext) -> Runtime:
+    """Return the runtime over real doors; nothing is said to YARN before it starts."""
+    submitted = _submitted(context.directory)
+    conf, handles, files = configuration(), Handles(), HadoopFiles(configuration())
+    launcher = StagedLauncher(
+        files=files,
+        layout=Layout(submitted.staging),
+        python=submitted.python,
+        docker=settings.docker,
+        name_of=file_name,
+    )
+    doors = Doors(
+        rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),
+        nodes=HadoopNodeManagers(handles, conf),
+        files=files,
+        launcher=launcher,
+        spec_hash=context.spec_hash,
+    )
+    return YarnRuntime(context, settings, submitted, doors)
+
+
+def state_store(_settings: Settings, context: MasterContext) -> StateStore:
+    """Return the memory of this cluster's masters, on the Hadoop file system."""
+    layout = Layout(_submitted(context.directory).staging)
+    return HadoopStateStore(HadoopFiles(configuration()), layout.private)
+
+
+def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
+    """Return whose word about users this master believes: the RM's web proxies'.
+
+    YARN sets ``USER`` to who submitted (``ApplicationConstants.Environment``).
+    """
+    submitted = _submitted(directory)
+    return ProxyRule(
+        frozenset(submitted.proxies), environ.get("USER", ""), proves=submitted.proxy_proves
+    )
+
+
+def _submitted(directory: Path) -> Submitted:
+    path = directory / _SUBMITTED
+    try:
+        return make_converter().loads(path.read_bytes(), Submitted)
+    except (OSError, ValueError, BaseValidationError) as error:
+        raise LaunchError("yarn", "cannot be read", where=str(path)) from error
