@@ -3,12 +3,12 @@
 import contextlib
 import getpass
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
@@ -17,12 +17,13 @@ from tarn.interfaces import ClientContext, Progress
 from tarn_plugins.cli.sandbox import hosts, jars, java
 from tarn_plugins.cli.sandbox.configuration import Site, files
 from tarn_plugins.cli.sandbox.crew import Crew
-from tarn_plugins.cli.sandbox.daemons import Daemon, sockets
+from tarn_plugins.cli.sandbox.daemons import Daemon
 from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask, listing
 from tarn_plugins.cli.sandbox.shims import shims
+from tarn_plugins.cli.sandbox.sockets import check_free
 
 __all__ = ["DaemonStatus", "Sandbox"]
 
@@ -189,11 +190,14 @@ class Sandbox:
 
     # -- acting
 
+    def hdfs_make(self, path: str, permission: str = "755") -> None:
+        """Make a directory of HDFS, and those above it; *permission* in octal."""
+        for operation in ("MKDIRS", "SETPERMISSION"):
+            self._hdfs("PUT", path, f"op={operation}&permission={permission}")
+
     def hdfs_remove(self, path: str) -> None:
         """Remove a file or a directory of HDFS, with all that is in it."""
-        query = f"op=DELETE&recursive=true&user.name={self._user}"
-        server = host("nn", self.options), PORTS["nn"]["http"]
-        ask(*server, f"/webhdfs/v1{path}?{query}", method="DELETE")
+        self._hdfs("DELETE", path, "op=DELETE&recursive=true")
 
     def kill_application(self, application_id: str) -> None:
         """Have YARN end an application; its end is not waited for."""
@@ -250,23 +254,7 @@ class Sandbox:
                 next_step="Name another one with --directory.",
             )
         hosts.ensure(addresses(self.options))
-        for one in self._crew.all:
-            if one.name not in running:
-                self._check_free(one)
-
-    def _check_free(self, daemon: Daemon) -> None:
-        for address, port in sockets(daemon, self.options):
-            with socket.socket() as trial:
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    trial.bind((address, port))
-                except OSError as error:
-                    raise RefusedError(
-                        f"{address}:{port} is taken ({error.strerror})",
-                        code="TARN-3504",
-                        where=f"daemon {daemon.name}",
-                        next_step="Does another sandbox run? End it, or choose another --network.",
-                    ) from error
+        check_free((one for one in self._crew.all if one.name not in running), self.options)
 
     def _lay_out(self) -> None:
         options, home = self.options, java.find(self._context.environ)
@@ -320,14 +308,13 @@ class Sandbox:
 
     def _make_directories(self) -> None:
         wanted = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
-        for path, mode in wanted.items():
-            for query in (f"op=MKDIRS&permission={mode}", f"op=SETPERMISSION&permission={mode}"):
-                ask(
-                    host("nn", self.options),
-                    PORTS["nn"]["http"],
-                    f"/webhdfs/v1{path}?{query}&user.name={self._user}",
-                    method="PUT",
-                )
+        for path, permission in wanted.items():
+            self.hdfs_make(path, permission)
+
+    def _hdfs(self, method: str, path: str, query: str) -> None:
+        server = host("nn", self.options), PORTS["nn"]["http"]
+        query = f"{query}&user.name={self._user}"
+        ask(*server, f"/webhdfs/v1{quote(path)}?{query}", method=method)
 
     def _serving_nodes(self) -> int:
         """Count them; one that was killed is RUNNING for YARN until it expires, and is silent."""
