@@ -12,26 +12,65 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 from house import House, kill, until
 
 from tarn import config
 from tarn.clock import SystemClock
+from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
+from tarn_plugins.cli.sandbox import network
+from tarn_plugins.cli.sandbox.daemons import daemons
 from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.processes import containers
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
+from tarn_plugins.cli.sandbox.sockets import check_free
 
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 SHARED = "TARN_TEST_SANDBOX"
 """Names the directory of a running sandbox: it is used, and left running."""
-NETWORK, OTHER_NETWORK = 78, 79
-"""Of the session's sandbox, and of a second one: the user's own may run beside them."""
+NETWORKS = range(78, 98)
 SMALL = {"vcores": 1, "memory": "768MiB"}
 
 
+class Hadoop(Sandbox):
+    """A sandbox with what tests ask of it beside; a daemon goes by its name (``nm2``)."""
+
+    def app(self, application_id: str) -> dict[str, Any]:
+        """Return one application as the RM shows it."""
+        return dict(self.rest.get(f"apps/{application_id}")["app"])
+
+    def attempts(self, application_id: str) -> list[dict[str, Any]]:
+        """Return its attempts, the first one first."""
+        found = self.rest.get(f"apps/{application_id}/appattempts")["appAttempts"]["appAttempt"]
+        return sorted(found, key=lambda one: one["id"])
+
+    def host(self, daemon: str) -> str:
+        """Return the host name of a daemon."""
+        return network.host(daemon, self.options)
+
+    def daemon_at(self, host: str) -> str:
+        """Return the NodeManager on *host*."""
+        return next(name for name in network.nodes(self.options) if self.host(name) == host)
+
+    def node_of(self, container_id: str) -> str:
+        """Return the NodeManager that runs a container."""
+        for one in contained():
+            if one.container_id == container_id:
+                return self.daemon_at(one.environ["NM_HOST"])
+        raise LookupError(f"no process of {container_id}")
+
+    def kill_node(self, daemon: str) -> None:
+        """Kill a NodeManager and all its containers at once, as the loss of a machine does."""
+        self.kill(daemon)
+        for one in containers(self.directory / "data" / daemon):
+            one.send(signal.SIGKILL)
+
+
 @contextlib.contextmanager
-def sandbox(directory: Path, **options: Any) -> Iterator[Sandbox]:
-    """Run a sandbox of its own; its jars come from the user's cache."""
-    one = Sandbox(directory, context(), Options(**options))
+def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
+    """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
+    one = Hadoop(directory, context(), Options(**{"network": free_network(), **options}))
     try:
         one.up()
         yield one
@@ -39,16 +78,26 @@ def sandbox(directory: Path, **options: Any) -> Iterator[Sandbox]:
         one.down()
 
 
+def free_network() -> int:
+    """Return one where no sandbox runs: the user's own, and other sessions', are left alone."""
+    for number in NETWORKS:
+        options = Options(network=number, ha=True)
+        with contextlib.suppress(RefusedError):
+            check_free(daemons(options, ""), options)
+            return number
+    raise LookupError("sandboxes of other sessions use every network for tests; end them")
+
+
 @contextlib.contextmanager
-def session_sandbox(directory: Path) -> Iterator[Sandbox]:
+def session_sandbox(directory: Path) -> Iterator[Hadoop]:
     """Run the sandbox that all suites of a session share, or take the one that is named."""
     shared = context().environ.get(SHARED)
     if shared:
-        one = Sandbox(Path(shared), context())
+        one = Hadoop(Path(shared), context())
         one.up()
         yield one
     else:
-        with sandbox(directory, network=NETWORK) as one:
+        with sandbox(directory) as one:
             yield one
 
 
@@ -60,12 +109,13 @@ def context() -> ClientContext:
 class YarnHouse(House):
     """One TARN_HOME whose clusters run in the sandbox; nothing of them is left after `clear`."""
 
-    def __init__(self, root: Path, hadoop: Sandbox) -> None:
+    def __init__(self, root: Path, hadoop: Hadoop) -> None:
         super().__init__(root)
         self.hadoop = hadoop
         self.environ |= hadoop.environ
         self.staging = f"/tmp/tarn-test-{secrets.token_hex(4)}"
         """On HDFS, this house's alone; readable by the nodes, as the master's files must be."""
+        hadoop.hdfs_make(self.staging)
         self._names: list[str] = []
         self._before = {app["id"] for app in hadoop.apps()}
 
@@ -109,10 +159,10 @@ class YarnHouse(House):
         ]
         marks = tuple(one.removeprefix("application_") for one in ids)
         found: dict[str, dict[int, list[str]]] = {}
-        for pid, container_id, argv in _contained():
-            of = re.sub(r"^container_(e\d+_)?", "", container_id)
+        for one in contained():
+            of = re.sub(r"^container_(e\d+_)?", "", one.container_id)
             if of.startswith(tuple(f"{mark}_" for mark in marks)):
-                found.setdefault(container_id, {})[pid] = argv
+                found.setdefault(one.container_id, {})[one.pid] = one.argv
         return found
 
     def masters(self, name: str) -> dict[str, dict[int, list[str]]]:
@@ -150,16 +200,29 @@ class YarnHouse(House):
         return [app["id"] for app in found]
 
 
-def _contained() -> Iterator[tuple[int, str, list[str]]]:
-    """Yield (pid, container id, argv) of every process that a NodeManager started."""
+@attrs.frozen
+class Contained:
+    """A process that a NodeManager started, or a child of one."""
+
+    pid: int
+    environ: dict[str, str]
+    argv: list[str]
+
+    @property
+    def container_id(self) -> str:
+        return self.environ["CONTAINER_ID"]
+
+
+def contained() -> Iterator[Contained]:
+    """Yield every process in a container, of whatever sandbox."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            environ = (entry / "environ").read_bytes().split(b"\0")
-            argv = [os.fsdecode(a) for a in (entry / "cmdline").read_bytes().split(b"\0") if a]
+            pairs = os.fsdecode((entry / "environ").read_bytes()).split("\0")
+            argv = os.fsdecode((entry / "cmdline").read_bytes()).split("\0")
         except OSError:
             continue
-        for variable in environ:
-            if variable.startswith(b"CONTAINER_ID="):
-                yield int(entry.name), os.fsdecode(variable.partition(b"=")[2]), argv
+        environ = dict(pair.partition("=")[::2] for pair in pairs)
+        if "CONTAINER_ID" in environ:
+            yield Contained(int(entry.name), environ, [a for a in argv if a])

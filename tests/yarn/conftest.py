@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from yarn_stage import YarnHouse, session_sandbox
-
-from tarn_plugins.cli.sandbox.sandbox import Sandbox
+from yarn_stage import Hadoop, YarnHouse, sandbox, session_sandbox
 
 
 @pytest.hookimpl(trylast=True)
@@ -16,21 +14,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def shared_hadoop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     with session_sandbox(tmp_path_factory.mktemp("hadoop") / "sandbox") as one:
         yield one
 
 
 @pytest.fixture
-def hadoop(shared_hadoop: Sandbox) -> Sandbox:
+def hadoop(shared_hadoop: Hadoop) -> Hadoop:
     """The session's YARN, every daemon of it at work."""
     shared_hadoop.up()
     return shared_hadoop
 
 
 @pytest.fixture
-def yarn_house(tmp_path: Path, hadoop: Sandbox) -> Iterator[YarnHouse]:
+def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
     one = YarnHouse(tmp_path, hadoop)
     yield one
     hadoop.up()
     one.clear()
+
+
+@pytest.fixture(scope="module")
+def hadoop_ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """Another YARN, of two ResourceManagers and one node; for `YarnHouse(tmp_path, hadoop_ha)`."""
+    with sandbox(tmp_path_factory.mktemp("ha") / "sandbox", ha=True, nodes=1) as one:
+        yield one

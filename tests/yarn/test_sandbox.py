@@ -1,5 +1,6 @@
 """The sandbox is a Hadoop like any other, and nothing of it is left."""
 
+import getpass
 import json
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from house import until
-from yarn_stage import OTHER_NETWORK, context, sandbox
+from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
 from tarn.errors import NotFoundError, RefusedError
 from tarn_plugins.cli.sandbox.network import host
@@ -19,7 +20,7 @@ from tarn_plugins.cli.sandbox.sandbox import Sandbox
 pytestmark = pytest.mark.yarn
 
 
-def submit(hadoop: Sandbox, command: str, memory: int = 128, **keys: Any) -> str:
+def submit(hadoop: Hadoop, command: str, memory: int = 128, **keys: Any) -> str:
     """Run *command* as the master of an application that has one attempt; return its id."""
     made = hadoop.rest.post("apps/new-application", None)["application-id"]
     application = {
@@ -37,14 +38,10 @@ def submit(hadoop: Sandbox, command: str, memory: int = 128, **keys: Any) -> str
     return str(made)
 
 
-def app(hadoop: Sandbox, application_id: str) -> dict[str, Any]:
-    return next(one for one in hadoop.apps() if one["id"] == application_id)
-
-
-def ended(hadoop: Sandbox, application_id: str, within_s: float = 30) -> dict[str, Any]:
+def ended(hadoop: Hadoop, application_id: str, within_s: float = 30) -> dict[str, Any]:
     over = ("FINISHED", "FAILED", "KILLED")
-    until(lambda: app(hadoop, application_id)["state"] in over, within_s, application_id)
-    return app(hadoop, application_id)
+    until(lambda: hadoop.app(application_id)["state"] in over, within_s, application_id)
+    return hadoop.app(application_id)
 
 
 def listeners(pids: set[int]) -> set[str]:
@@ -65,7 +62,7 @@ def listeners(pids: set[int]) -> set[str]:
     return found
 
 
-def test_every_daemon_runs_and_listens_on_loopback_only(hadoop: Sandbox) -> None:
+def test_every_daemon_runs_and_listens_on_loopback_only(hadoop: Hadoop) -> None:
     """NameNode, DataNode, ResourceManager and three NodeManagers, each with its own address."""
     daemons = hadoop.daemons()
     assert {one.name for one in daemons} >= {"nn", "dn", "rm", "nm1", "nm2", "nm3"}
@@ -75,7 +72,7 @@ def test_every_daemon_runs_and_listens_on_loopback_only(hadoop: Sandbox) -> None
     assert {one[-2:] for one in found} == {"7F"}
 
 
-def test_the_nodes_are_three_hosts_that_declare_a_gpu_each(hadoop: Sandbox) -> None:
+def test_the_nodes_are_three_hosts_that_declare_a_gpu_each(hadoop: Hadoop) -> None:
     """YARN sees three machines."""
     seen = hadoop.nodes()
     assert {one["nodeHostName"] for one in seen} == {
@@ -89,7 +86,7 @@ def test_the_nodes_are_three_hosts_that_declare_a_gpu_each(hadoop: Sandbox) -> N
     assert hadoop.metrics()["activeNodes"] == 3
 
 
-def test_programs_find_hadoop_by_its_two_variables(hadoop: Sandbox, tmp_path: Path) -> None:
+def test_programs_find_hadoop_by_its_two_variables(hadoop: Hadoop, tmp_path: Path) -> None:
     """`hadoop classpath --glob` names the configuration and every jar; `hadoop fs` works."""
     first, *jars = hadoop.run("hadoop", "classpath", "--glob").strip().split(":")
     assert first == hadoop.environ["HADOOP_CONF_DIR"]
@@ -103,7 +100,7 @@ def test_programs_find_hadoop_by_its_two_variables(hadoop: Sandbox, tmp_path: Pa
     assert "/tmp/a-file-of-the-sandbox" not in hadoop.hdfs_listing("/tmp")
 
 
-def test_a_container_sees_hadoop_and_its_logs_are_kept(hadoop: Sandbox) -> None:
+def test_a_container_sees_hadoop_and_its_logs_are_kept(hadoop: Hadoop) -> None:
     """HADOOP_HOME and HADOOP_CONF_DIR come from the node; `yarn logs` reads them from HDFS."""
     one = submit(hadoop, "echo $HADOOP_HOME $HADOOP_CONF_DIR $JAVA_HOME")
     ended(hadoop, one)
@@ -114,7 +111,7 @@ def test_a_container_sees_hadoop_and_its_logs_are_kept(hadoop: Sandbox) -> None:
     until(lambda: said in hadoop.run("yarn", "logs", "-applicationId", one), 30, "the words")
 
 
-def test_logs_of_what_still_runs_reach_hdfs(hadoop: Sandbox) -> None:
+def test_logs_of_what_still_runs_reach_hdfs(hadoop: Hadoop) -> None:
     """Every ten seconds, where the application asks for it."""
     rolling = {"log-include-pattern": "", "rolled-log-include-pattern": ".*"}
     one = submit(hadoop, "echo early; exec sleep 60", **{"log-aggregation-context": rolling})
@@ -123,20 +120,20 @@ def test_logs_of_what_still_runs_reach_hdfs(hadoop: Sandbox) -> None:
     assert ended(hadoop, one)["state"] == "KILLED"
 
 
-def test_a_container_that_outgrows_its_memory_is_killed(hadoop: Sandbox) -> None:
+def test_a_container_that_outgrows_its_memory_is_killed(hadoop: Hadoop) -> None:
     """The check of physical memory works."""
     grow = "import time; kept = bytearray(400 << 20); time.sleep(60)"
     one = submit(hadoop, f"{sys.executable} -c '{grow}'")
     assert "physical memory" in ended(hadoop, one)["diagnostics"]
 
 
-def test_a_node_moves_into_a_partition_and_back(hadoop: Sandbox) -> None:
+def test_a_node_moves_into_a_partition_and_back(hadoop: Hadoop) -> None:
     """Labels are respected by the queues."""
     hadoop.label("nm3", "gpu")
     try:
         until(lambda: labels(hadoop)["nm3"] == ["gpu"], 10, "the label")
         one = submit(hadoop, "sleep 60", **{"am-container-node-label-expression": "gpu"})
-        until(lambda: "nm3" in app(hadoop, one).get("amHostHttpAddress", ""), 20, "its place")
+        until(lambda: "nm3" in hadoop.app(one).get("amHostHttpAddress", ""), 20, "its place")
         hadoop.kill_application(one)
         ended(hadoop, one)
     finally:
@@ -144,21 +141,40 @@ def test_a_node_moves_into_a_partition_and_back(hadoop: Sandbox) -> None:
     until(lambda: not labels(hadoop)["nm3"], 10, "no label")
 
 
-def labels(hadoop: Sandbox) -> dict[str, list[str]]:
+def labels(hadoop: Hadoop) -> dict[str, list[str]]:
     return {
         one["nodeHostName"].partition(".")[0]: one.get("nodeLabels") or [] for one in hadoop.nodes()
     }
 
 
-def test_a_second_sandbox_on_the_same_addresses_is_refused(hadoop: Sandbox, tmp_path: Path) -> None:
+def test_a_house_finds_what_runs_in_a_container(yarn_house: YarnHouse, hadoop: Hadoop) -> None:
+    """By tag, node and process; nothing of it is left when the house is cleared."""
+    yarn_house.spec("found")
+    tag = f"tarn-{getpass.getuser()}-found"
+    one = submit(hadoop, "exec sleep 120", **{"application-tags": {"tag": tag}})
+    until(lambda: ["sleep", "120"] in yarn_house.processes("found").values(), 20, "its process")
+    (container,) = yarn_house.masters("found")
+    assert yarn_house.application("found")["id"] == one
+    assert yarn_house.instances("found") == {}
+    node = hadoop.node_of(container)
+    assert hadoop.app(one)["amHostHttpAddress"].startswith(f"{hadoop.host(node)}:")
+    assert len(hadoop.attempts(one)) == 1
+    hadoop.kill_application(one)
+    yarn_house.clear()
+    assert not yarn_house.processes("found")
+
+
+def test_a_second_sandbox_on_the_same_addresses_is_refused(hadoop: Hadoop, tmp_path: Path) -> None:
     """The message names the address and what to do; nothing is started or written."""
     second = Sandbox(tmp_path / "second", context(), hadoop.options)
-    with pytest.raises(RefusedError, match=r"127\.0\.\d+\.\d+:\d+ is taken.*--network"):
+    with pytest.raises(
+        RefusedError, match=r"127\.0\.\d+\.\d+:\d+ is taken.*--directory \S+`.*--network"
+    ):
         second.up()
     assert not (tmp_path / "second").exists()
 
 
-def test_up_on_a_running_sandbox_prints_the_same_again(hadoop: Sandbox) -> None:
+def test_up_on_a_running_sandbox_prints_the_same_again(hadoop: Hadoop) -> None:
     """With `status`, as a user types them."""
     where = ("--directory", str(hadoop.directory))
     done = tarn("sandbox", "up", *where, "-o", "json")
@@ -182,7 +198,7 @@ def tarn(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.breaks
-def test_a_killed_node_is_lost_and_comes_back(hadoop: Sandbox) -> None:
+def test_a_killed_node_is_lost_and_comes_back(hadoop: Hadoop) -> None:
     """Within the expiry and what YARN's check of it takes."""
     hadoop.kill("nm2")
     until(lambda: "LOST" in {one["state"] for one in hadoop.nodes()}, 25, "the loss")
@@ -191,17 +207,17 @@ def test_a_killed_node_is_lost_and_comes_back(hadoop: Sandbox) -> None:
 
 
 @pytest.mark.breaks
-def test_containers_outlive_their_node_manager_and_the_resource_manager(hadoop: Sandbox) -> None:
+def test_containers_outlive_their_node_manager_and_the_resource_manager(hadoop: Hadoop) -> None:
     """Recovery is on: the same process, the same application, after both were killed."""
     one = submit(hadoop, "exec sleep 120")
-    until(lambda: app(hadoop, one).get("amHostHttpAddress"), 20, "a place")
-    node = app(hadoop, one)["amHostHttpAddress"].partition(".")[0]
+    until(lambda: hadoop.app(one).get("amHostHttpAddress"), 20, "a place")
+    node = hadoop.app(one)["amHostHttpAddress"].partition(".")[0]
     hadoop.kill(node)
     hadoop.start(node)
     hadoop.kill("rm", signal.SIGKILL)
     hadoop.start("rm")
     hadoop.wait_nodes(3)
-    assert app(hadoop, one)["state"] in ("ACCEPTED", "RUNNING")
+    assert hadoop.app(one)["state"] in ("ACCEPTED", "RUNNING")
     hadoop.kill_application(one)
     assert ended(hadoop, one)["state"] == "KILLED"
 
@@ -212,14 +228,14 @@ def test_two_resource_managers_take_over_from_each_other_and_nothing_is_left(
 ) -> None:
     """The active one is killed: the other serves the same nodes. `down` ends every process."""
     directory = tmp_path / "ha"
-    with sandbox(directory, ha=True, nodes=1, network=OTHER_NETWORK) as hadoop:
+    with sandbox(directory, ha=True, nodes=1) as hadoop:
         pids = {one.pid for one in hadoop.daemons() if one.pid}
         first = hadoop.rest.active()
         hadoop.kill(first.partition(".")[0])
         hadoop.wait_nodes(1)
         assert hadoop.rest.active() != first
         one = submit(hadoop, "exec sleep 120")
-        until(lambda: app(hadoop, one).get("amHostHttpAddress"), 30, "a place")
+        until(lambda: hadoop.app(one).get("amHostHttpAddress"), 30, "a place")
     assert not any(start_ticks(pid) for pid in pids)
     assert not directory.exists()
     with pytest.raises(NotFoundError):

@@ -7,7 +7,8 @@
     configuration  options -> Hadoop's *.xml                            pure
     daemons        options -> each daemon's command line                pure
     shims          bin/hadoop, bin/hdfs, bin/yarn                       pure
-    hosts, jars, java, processes, rest    one part of the machine each
+    hosts, jars, java, layout, processes, rest, sockets    one part of the machine each
+    crew           the daemons that run
     sandbox        the sandbox itself: up, down, kill, start, look
     commands       the verbs
 """

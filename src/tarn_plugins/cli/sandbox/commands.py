@@ -11,11 +11,12 @@ import click
 
 from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
-from tarn_plugins.cli.sandbox.options import DEFAULT_HADOOP, PLACEMENTS, Options
+from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, Options
 
 __all__ = ["sandbox"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+_PLAIN = Options()
 
 _directory = click.option(
     "--directory",
@@ -52,58 +53,75 @@ def sandbox() -> None:
     """
 
 
-def _shape(verb: F) -> F:
-    for option in (
-        click.option("--hadoop", default=DEFAULT_HADOOP, show_default=True, help="Which version."),
-        click.option(
-            "--hadoop-home",
-            type=click.Path(exists=True, file_okay=False, resolve_path=True),
-            help="An installation whose jars are used; nothing is fetched.",
-        ),
-        click.option("--nodes", type=click.IntRange(1, 200), default=3, show_default=True),
-        click.option(
-            "--placement",
-            type=click.Choice(PLACEMENTS),
-            default=PLACEMENTS[0],
-            show_default=True,
-            help="Who decides over placement constraints.",
-        ),
-        click.option(
-            "--gpus", type=click.IntRange(0), default=1, show_default=True, help="A node."
-        ),
-        click.option(
-            "--expiry",
-            "expiry_s",
-            type=click.FloatRange(1),
-            default=10.0,
-            show_default=True,
-            help="Seconds of silence after which a node or a master is given up.",
-        ),
-        click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper."),
-        click.option(
-            "--network",
-            type=click.IntRange(1, 254),
-            default=77,
-            show_default=True,
-            help="Listen on 127.0.N.*; another number, another sandbox beside this one.",
-        ),
-    ):
+def _version(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not VERSION.fullmatch(value):
+        raise click.BadParameter(f"'{value}' is no version of Hadoop, such as {_PLAIN.hadoop}")
+    return value
+
+
+_shape = (
+    click.option(
+        "--hadoop",
+        metavar="VERSION",
+        callback=_version,
+        help=f"Which one is fetched. [{_PLAIN.hadoop}]",
+    ),
+    click.option(
+        "--hadoop-home",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True),
+        help="An installation whose jars are used; nothing is fetched.",
+    ),
+    click.option(
+        "--nodes", type=click.IntRange(1, MOST_NODES), help=f"NodeManagers. [{_PLAIN.nodes}]"
+    ),
+    click.option(
+        "--gpus", type=click.IntRange(0), help=f"GPUs that each declares. [{_PLAIN.gpus}]"
+    ),
+    click.option(
+        "--placement",
+        type=click.Choice(PLACEMENTS),
+        help=f"Who decides over placement constraints. [{_PLAIN.placement}]",
+    ),
+    click.option(
+        "--expiry",
+        "expiry_s",
+        type=click.FloatRange(1),
+        help="Seconds of silence after which a node or a master is given up. "
+        f"[{_PLAIN.expiry_s:g}]",
+    ),
+    click.option("--ha/--no-ha", default=None, help="Two ResourceManagers and a ZooKeeper. [no]"),
+    click.option(
+        "--network",
+        type=click.IntRange(1, 254),
+        help="Listen on 127.0.N.*: another number, another sandbox beside this one. "
+        f"[{_PLAIN.network}]",
+    ),
+)
+
+
+def _with_shape(verb: F) -> F:
+    for option in reversed(_shape):
         verb = option(verb)
     return verb
 
 
 @sandbox.command()
 @_directory
-@_shape
+@_with_shape
 @_form
-def up(directory: Path | None, form: str, hadoop_home: str | None, **shape: Any) -> None:
+def up(directory: Path | None, form: str, **shape: Any) -> None:
     """Start the sandbox; print what a client needs in its environment.
+
+    What is not given is as it was when the sandbox was made.
 
     For a shell: eval "$(tarn sandbox up)"
     """
-    from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415 (heavier than help)
+    from tarn_plugins.cli.sandbox.layout import written  # noqa: PLC0415 (heavier than help)
+    from tarn_plugins.cli.sandbox.sandbox import Sandbox  # noqa: PLC0415
 
-    made = Sandbox(_place(directory), _context(), Options(hadoop_home=hadoop_home or "", **shape))
+    place = _place(directory)
+    given = {key: value for key, value in shape.items() if value is not None}
+    made = Sandbox(place, _context(), attrs.evolve(written(place) or _PLAIN, **given))
     made.up()
     if form == "json":
         click.echo(json.dumps(made.environ, indent=2))

@@ -1,28 +1,30 @@
 """What a sandbox is made with. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 from attrs.validators import and_, ge, in_, le, matches_re
 
-__all__ = ["DEFAULT_HADOOP", "PLACEMENTS", "Options"]
+__all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "Options"]
 
-DEFAULT_HADOOP = "3.4.2"
 PLACEMENTS = ("scheduler", "placement-processor", "disabled")
 """What ``yarn.resourcemanager.placement-constraints.handler`` may be."""
-_MOST_NODES = 200  # their addresses share one octet with the other daemons
+VERSION = re.compile(r"[0-9][0-9A-Za-z.-]*")
+MOST_NODES = 200
+"""Their addresses share one octet with the other daemons."""
 
 
 @attrs.frozen
 class Options:
     """The shape of a sandbox; written beside it, so that every later command knows it."""
 
-    hadoop: str = attrs.field(default=DEFAULT_HADOOP, validator=matches_re(r"[0-9][0-9A-Za-z.-]*"))
+    hadoop: str = attrs.field(default="3.4.2", validator=matches_re(VERSION))
     """Version of Hadoop that is fetched; without meaning where *hadoop_home* is given."""
     hadoop_home: str = ""
     """An installation whose jars are used; empty: they are fetched."""
-    nodes: int = attrs.field(default=3, validator=and_(ge(1), le(_MOST_NODES)))
+    nodes: int = attrs.field(default=3, validator=and_(ge(1), le(MOST_NODES)))
     """NodeManagers."""
     memory_mib: int = attrs.field(default=8192, validator=ge(256))
     """What each node offers. Nothing is reserved: it may be more than the machine has."""

@@ -2,15 +2,13 @@
 
 import contextlib
 import getpass
-import json
-import shutil
 import signal
-import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 
@@ -18,22 +16,22 @@ from tarn.errors import NotFoundError, ProviderError, RefusedError, TimedOutErro
 from tarn.interfaces import ClientContext, Progress
 from tarn_plugins.cli.sandbox import hosts, jars, java
 from tarn_plugins.cli.sandbox.configuration import Site, files
-from tarn_plugins.cli.sandbox.daemons import Daemon, command, daemons, format_command, sockets
+from tarn_plugins.cli.sandbox.crew import Crew
+from tarn_plugins.cli.sandbox.daemons import Daemon
+from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
-from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask, listing
 from tarn_plugins.cli.sandbox.shims import shims
+from tarn_plugins.cli.sandbox.sockets import check_free
 
 __all__ = ["DaemonStatus", "Sandbox"]
 
 _BOOT_S = 180.0
-_END_S = 10.0
 _LOOK_S = 0.2
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER")
 """What daemons, and so containers, see of the environment of whoever starts them."""
-_TAIL_BYTES = 4096
-_TAIL_LINES = 8
+_SAID_BYTES = 4096
 
 
 @attrs.frozen
@@ -76,6 +74,7 @@ class Sandbox:
         self.directory = directory.absolute()
         self._context = context
         self.options = options or self._written()
+        self._crew = Crew(self.directory, self.options, context.clock)
         self._user = getpass.getuser()
 
     # -- what it is
@@ -97,15 +96,18 @@ class Sandbox:
 
     def daemons(self) -> tuple[DaemonStatus, ...]:
         """Return every daemon, and whether it runs."""
-        return tuple(
-            DaemonStatus(
-                one.name,
-                host(one.name, self.options),
-                process.pid if (process := self._process(one.name)) else None,
-                str(self._log(one.name)),
+        found = []
+        for one in self._crew.all:
+            process = self._crew.process(one.name)
+            found.append(
+                DaemonStatus(
+                    one.name,
+                    host(one.name, self.options),
+                    process.pid if process else None,
+                    str(self._crew.log(one.name)),
+                )
             )
-            for one in self._all()
-        )
+        return tuple(found)
 
     # -- life
 
@@ -117,19 +119,19 @@ class Sandbox:
             ProviderError: Something lacks, or a daemon ended.
             TimedOutError: It did not come up in time; what was started is ended.
         """
-        running = {one.name for one in self._all() if self._process(one.name)}
+        running = self._crew.running()
         self._check(running)
         for one in running:
-            self.kill(one, signal.SIGCONT)
+            self._crew.kill(one, signal.SIGCONT)
         if not running:
             self._lay_out()
-        began_s = self._context.clock.now_s()
+        end_s = self._context.clock.now_s() + timeout_s
         try:
             self._start_all(running)
-            self._wait_up(began_s + timeout_s)
+            self._wait_up(end_s)
         except BaseException:
             if not running:
-                self._end()
+                self._crew.end()
             raise
 
     def down(self, *, keep: bool = False) -> None:
@@ -137,13 +139,9 @@ class Sandbox:
 
         With *keep* the data stays, and the next `up` goes on from it. Idempotent.
         """
-        self._end()
+        self._crew.end()
         if not keep:
-            for name in ("bin", "data", "etc", "lib", "logs", "run", "share"):
-                shutil.rmtree(self.directory / name, ignore_errors=True)
-            (self.directory / "sandbox.json").unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # what others put there stays
-                self.directory.rmdir()
+            remove(self.directory)
 
     def kill(self, daemon: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to *daemon*; after SIGKILL and SIGTERM wait for its end.
@@ -152,30 +150,22 @@ class Sandbox:
             NotFoundError: There is no such daemon, or it does not run.
             TimedOutError: It does not end.
         """
-        self._daemon(daemon)
-        process = self._process(daemon)
-        if process is None:
-            raise NotFoundError(f"the daemon '{daemon}' does not run", where=str(self.directory))
-        process.send(number)
-        if number in (signal.SIGKILL, signal.SIGTERM):
-            if not process.wait(_END_S):
-                raise TimedOutError(f"'{daemon}' did not end within {_END_S:g} s of {number.name}")
-            self._pid(daemon).unlink(missing_ok=True)
+        self._crew.kill(daemon, number)
 
     def start(self, daemon: str) -> None:
         """Start *daemon* again; nothing happens when it runs. It is not waited for."""
-        one = self._daemon(daemon)
-        if self._process(daemon) is None:
-            self._spawn(one)
+        one = self._crew.daemon(daemon)
+        if self._crew.process(daemon) is None:
+            self._start(one)
 
     def wait_nodes(self, count: int, timeout_s: float = 60.0) -> None:
-        """Wait until the active ResourceManager has exactly *count* running nodes.
+        """Wait until exactly *count* nodes are RUNNING for the active RM, and answer.
 
         Raises:
             TimedOutError: It has not, in time.
         """
         end_s = self._context.clock.now_s() + timeout_s
-        self._until(lambda: self._running_nodes() == count, end_s, f"{count} nodes RUNNING")
+        self._until(lambda: self._serving_nodes() == count, end_s, f"{count} nodes RUNNING")
 
     # -- looking
 
@@ -200,11 +190,14 @@ class Sandbox:
 
     # -- acting
 
+    def hdfs_make(self, path: str, permission: str = "755") -> None:
+        """Make a directory of HDFS, and those above it; *permission* in octal."""
+        for operation in ("MKDIRS", "SETPERMISSION"):
+            self._hdfs("PUT", path, f"op={operation}&permission={permission}")
+
     def hdfs_remove(self, path: str) -> None:
         """Remove a file or a directory of HDFS, with all that is in it."""
-        query = f"op=DELETE&recursive=true&user.name={self._user}"
-        server = host("nn", self.options), PORTS["nn"]["http"]
-        ask(*server, f"/webhdfs/v1{path}?{query}", method="DELETE")
+        self._hdfs("DELETE", path, "op=DELETE&recursive=true")
 
     def kill_application(self, application_id: str) -> None:
         """Have YARN end an application; its end is not waited for."""
@@ -240,43 +233,28 @@ class Sandbox:
             raise ProviderError(
                 "sandbox",
                 f"`{program} {arguments[0] if arguments else ''}` failed "
-                f"(exit code {done.returncode}): {done.stderr.strip()[-_TAIL_BYTES:]}",
+                f"(exit code {done.returncode}): {done.stderr.strip()[-_SAID_BYTES:]}",
             )
         return done.stdout
 
     # -- parts of `up`
 
     def _check(self, running: set[str]) -> None:
-        if running and self._written() != self.options:
+        before = written(self.directory)
+        if running and before != self.options:
             raise RefusedError(
-                "this sandbox runs with other options",
+                f"this sandbox runs with other options: {_differing(before, self.options)}",
                 where=str(self.directory),
                 next_step="End it first: `tarn sandbox down`.",
             )
-        if not self._file.exists() and self.directory.is_dir() and any(self.directory.iterdir()):
+        if before is None and self.directory.is_dir() and any(self.directory.iterdir()):
             raise RefusedError(
                 "the directory holds something that is no sandbox",
                 where=str(self.directory),
                 next_step="Name another one with --directory.",
             )
         hosts.ensure(addresses(self.options))
-        for one in self._all():
-            if one.name not in running:
-                self._check_free(one)
-
-    def _check_free(self, daemon: Daemon) -> None:
-        for address, port in sockets(daemon, self.options):
-            with socket.socket() as trial:
-                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    trial.bind((address, port))
-                except OSError as error:
-                    raise RefusedError(
-                        f"{address}:{port} is taken ({error.strerror})",
-                        code="TARN-3504",
-                        where=f"daemon {daemon.name}",
-                        next_step="Does another sandbox run? End it, or choose another --network.",
-                    ) from error
+        check_free((one for one in self._crew.all if one.name not in running), self.options)
 
     def _lay_out(self) -> None:
         options, home = self.options, java.find(self._context.environ)
@@ -285,62 +263,40 @@ class Sandbox:
             if options.hadoop_home
             else jars.fetched(options.hadoop, self._context)
         )
-        for name in ("run", "logs", "data/tmp", "lib"):
-            (self.directory / name).mkdir(mode=0o755, parents=True, exist_ok=True)
-        for old in (self.directory / "lib").iterdir():
-            old.unlink()
-        for jar in found:
-            (self.directory / "lib" / jar.name).symlink_to(jar)
         directory = str(self.directory)
-        for path, text in files(options, Site(directory, self._user)).items():
-            self._write(path, text, 0o644)
-        for path, text in shims(str(home / "bin" / "java"), directory).items():
-            self._write(path, text, 0o755)
-        self._write("sandbox.json", json.dumps(attrs.asdict(options), indent=2), 0o644)
-
-    def _write(self, path: str, text: str, mode: int) -> None:
-        file = self.directory / path
-        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
-        file.chmod(mode)
+        lay_out(
+            self.directory,
+            options,
+            files(options, Site(directory, self._user)),
+            shims(str(home / "bin" / "java"), directory),
+            found,
+        )
 
     def _start_all(self, running: set[str]) -> None:
         """Start the daemons; those of HDFS last, for they wait until it is formatted."""
-        formatting = None if self._formatted() else self._format()
-        waiting = []
-        for one in self._all():
-            if one.name in running:
-                continue
-            if formatting and one.kind in ("nn", "dn"):
-                waiting.append(one)
-            else:
-                self._spawn(one)
-        if formatting and not (formatting.wait(_BOOT_S) and self._formatted()):
-            raise self._ended("format", "HDFS could not be formatted")
-        for one in waiting:
-            self._spawn(one)
+        absent = [one for one in self._crew.all if one.name not in running]
+        formatting = None
+        if not is_formatted(self.directory):
+            self._tell("formatting HDFS")
+            formatting = self._crew.format(self._java, self._environ())
+            absent.sort(key=lambda one: one.kind in ("nn", "dn"))
+        for one in absent:
+            if formatting and one.kind == "nn":
+                if not formatting.wait(_BOOT_S) or not is_formatted(self.directory):
+                    raise self._crew.ended("format", "HDFS could not be formatted")
+                formatting = None
+            self._start(one)
 
-    def _formatted(self) -> bool:
-        return (self.directory / "data" / "nn" / "current" / "VERSION").is_file()
-
-    def _format(self) -> Process:
-        self._tell("formatting HDFS")
-        argv = format_command(self._java, str(self.directory))
-        return spawn(argv, self._environ(), self.directory, self._log("format"))
-
-    def _spawn(self, daemon: Daemon) -> None:
+    def _start(self, daemon: Daemon) -> None:
         self._tell(f"starting {daemon.name}")
-        argv = command(daemon, self._java, str(self.directory))
-        environ = {**self._environ(), **self.environ}
-        process = spawn(argv, environ, self.directory, self._log(daemon.name))
-        process.write(self._pid(daemon.name))
+        self._crew.start(daemon, self._java, {**self._environ(), **self.environ})
 
     def _wait_up(self, end_s: float) -> None:
         wanted = len(nodes(self.options))
         self._until(self._hdfs_is_up, end_s, "HDFS up", watched=True)
         self._make_directories()
         self._until(
-            lambda: self._running_nodes() == wanted, end_s, f"{wanted} nodes RUNNING", watched=True
+            lambda: self._serving_nodes() == wanted, end_s, f"{wanted} nodes RUNNING", watched=True
         )
         self._tell("up")
 
@@ -352,17 +308,23 @@ class Sandbox:
 
     def _make_directories(self) -> None:
         wanted = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
-        for path, mode in wanted.items():
-            for query in (f"op=MKDIRS&permission={mode}", f"op=SETPERMISSION&permission={mode}"):
-                ask(
-                    host("nn", self.options),
-                    PORTS["nn"]["http"],
-                    f"/webhdfs/v1{path}?{query}&user.name={self._user}",
-                    method="PUT",
-                )
+        for path, permission in wanted.items():
+            self.hdfs_make(path, permission)
 
-    def _running_nodes(self) -> int:
-        return sum(node["state"] == "RUNNING" for node in self.nodes())
+    def _hdfs(self, method: str, path: str, query: str) -> None:
+        server = host("nn", self.options), PORTS["nn"]["http"]
+        query = f"{query}&user.name={self._user}"
+        ask(*server, f"/webhdfs/v1{quote(path)}?{query}", method=method)
+
+    def _serving_nodes(self) -> int:
+        """Count them; one that was killed is RUNNING for YARN until it expires, and is silent."""
+        count = 0
+        for node in self.nodes():
+            if node["state"] == "RUNNING":
+                with contextlib.suppress(UnreachableError):
+                    ask(node["nodeHostName"], PORTS["nm"]["http"], "/ws/v1/node/info")
+                    count += 1
+        return count
 
     def _until(
         self, true: Callable[[], bool], end_s: float, what: str, *, watched: bool = False
@@ -375,95 +337,35 @@ class Sandbox:
                 if true():
                     return
             if watched:
-                self._all_run()
+                self._crew.check()
             if self._context.clock.now_s() > end_s:
                 raise TimedOutError(f"not in time: {what}", where=f"sandbox {self.directory}")
             pause.wait(_LOOK_S)
 
-    def _all_run(self) -> None:
-        for one in self._all():
-            if self._process(one.name) is None:
-                raise self._ended(one.name, f"the daemon {one.name} ended")
-
-    def _ended(self, name: str, found: str) -> ProviderError:
-        log = self._log(name)
-        with contextlib.suppress(OSError):
-            lines = log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").splitlines()
-            found = "\n".join([f"{found}; its log ends:", *lines[-_TAIL_LINES:]])
-        return ProviderError("sandbox", found, code="TARN-3505", where=str(log))
-
-    # -- parts of `down`
-
-    def _end(self) -> None:
-        """End the NodeManagers first, for they would start again what ends; then containers."""
-        running = list(self._recorded())
-        for number, patience_s in ((signal.SIGTERM, _END_S), (signal.SIGKILL, _END_S)):
-            for process in running:
-                process.send(signal.SIGCONT)
-                process.send(number)
-            end_s = self._context.clock.now_s() + patience_s
-            now_s = self._context.clock.now_s
-            running = [one for one in running if not one.wait(end_s - now_s())]
-            for container in containers(self.directory / "data"):
-                container.send(signal.SIGKILL)
-        if running:
-            raise TimedOutError(
-                f"these processes do not end: {', '.join(str(one.pid) for one in running)}",
-                where=f"sandbox {self.directory}",
-            )
-        for file in (self.directory / "run").glob("*.pid"):
-            file.unlink()
-
-    def _recorded(self) -> Iterator[Process]:
-        for file in sorted((self.directory / "run").glob("*.pid")):
-            process = Process.read(file)
-            if process is not None and process.alive:
-                yield process
-
     # -- where things are
-
-    @property
-    def _file(self) -> Path:
-        return self.directory / "sandbox.json"
 
     @property
     def _java(self) -> str:
         return str(java.find(self._context.environ) / "bin" / "java")
 
-    def _written(self) -> Options:
-        try:
-            return Options.read(json.loads(self._file.read_text("utf-8")))
-        except FileNotFoundError as error:
-            raise NotFoundError(
-                "there is no sandbox here",
-                where=str(self.directory),
-                next_step="`tarn sandbox up` makes one.",
-            ) from error
-
-    def _all(self) -> tuple[Daemon, ...]:
-        return daemons(self.options, str(self.directory))
-
-    def _daemon(self, name: str) -> Daemon:
-        for one in self._all():
-            if one.name == name:
-                return one
-        names = ", ".join(one.name for one in self._all())
-        raise NotFoundError(f"there is no daemon '{name}'", right=f"There are: {names}")
-
-    def _process(self, name: str) -> Process | None:
-        """Return the daemon's process; None: it does not run."""
-        process = Process.read(self._pid(name))
-        return process if process is not None and process.alive else None
-
-    def _pid(self, name: str) -> Path:
-        return self.directory / "run" / f"{name}.pid"
-
-    def _log(self, name: str) -> Path:
-        return self.directory / "logs" / f"{name}.log"
-
     def _environ(self) -> Mapping[str, str]:
         given = self._context.environ
         return {name: given[name] for name in _PASSED_ON if name in given}
 
+    def _written(self) -> Options:
+        found = written(self.directory)
+        if found is None:
+            raise NotFoundError(
+                "there is no sandbox here",
+                where=str(self.directory),
+                next_step="`tarn sandbox up` makes one.",
+            )
+        return found
+
     def _tell(self, message: str) -> None:
         self._context.progress(Progress("sandbox", message))
+
+
+def _differing(before: Options | None, after: Options) -> str:
+    old, new = attrs.asdict(before or Options()), attrs.asdict(after)
+    return ", ".join(f"{key} = {old[key]}, not {new[key]}" for key in new if old[key] != new[key])
