@@ -1,6 +1,7 @@
 """Applications of the test process itself: masters that no NodeManager started.
 
-Each has its own user's context, so that one JVM can be many masters at once.
+Each has its own user's context, so that one JVM can be many masters at once. It must have been
+started: `java_stage.java`.
 """
 
 import secrets
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import jpype
-from java_stage import java
 
 from tarn.java import load
 from tarn_plugins.runtime.yarn.configuration import configuration
@@ -34,7 +34,6 @@ class Application:
     """One application, registered, with both doors open. Leaves nothing behind."""
 
     def __init__(self, mode: str = "scheduling") -> None:
-        java()
         self.conf = configuration()
         self.yarn = load("org.apache.hadoop.yarn.client.api.YarnClient").createYarnClient()
         self.yarn.init(self.conf)

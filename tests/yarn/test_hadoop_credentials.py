@@ -6,6 +6,7 @@ import pytest
 from java_stage import java
 
 from tarn.java import load
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.runtime.yarn.configuration import configuration
 from tarn_plugins.runtime.yarn.credentials import (
     buffer,
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.yarn
 
 
 @pytest.fixture(scope="module")
-def conf() -> Any:
-    java()
+def conf(shared_hadoop: Sandbox) -> Any:
+    java(shared_hadoop.environ)
     return configuration()
 
 

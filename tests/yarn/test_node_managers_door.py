@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from java_stage import java
 from unmanaged import Application
 
 from tarn.errors import LaunchError, ProviderError, Superseded
 from tarn.java import load
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.runtime.yarn.files import HadoopFiles
 from tarn_plugins.runtime.yarn.wire import (
     Ask,
@@ -33,6 +35,11 @@ has "very secret" && exit 24
 has YARN_AM_RM && exit 25
 exit 45
 """
+
+
+@pytest.fixture(autouse=True)
+def jvm(hadoop: Sandbox) -> None:
+    java(hadoop.environ)
 
 
 @pytest.fixture
