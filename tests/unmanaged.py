@@ -1,6 +1,7 @@
 """Applications of the test process itself: masters that no NodeManager started.
 
-Each has its own user's context, so that one JVM can be many masters at once.
+Each has its own user's context, so that one JVM can be many masters at once. It must have been
+started: `java_stage.java`.
 """
 
 import secrets
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import jpype
-from java_stage import java
 
 from tarn.java import load
 from tarn_plugins.runtime.yarn.configuration import configuration
@@ -33,13 +33,13 @@ BEAT_S = 0.1
 class Application:
     """One application, registered, with both doors open. Leaves nothing behind."""
 
-    def __init__(self, mode: str = "scheduling", *, attempts: int = 1) -> None:
-        java()
+    def __init__(self, mode: str = "scheduling") -> None:
         self.conf = configuration()
         self.yarn = load("org.apache.hadoop.yarn.client.api.YarnClient").createYarnClient()
         self.yarn.init(self.conf)
         self.yarn.start()
-        self.mode, self.id = mode, self._submit(attempts)
+        self.mode, self.id = mode, self._submit()
+        self.token = self._until(lambda: self.yarn.getAMRMToken(self.id), "token")
         self.granted: list[Grant] = []
         self.completed: list[Completed] = []
         self.rejected: list[Rejected] = []
@@ -60,12 +60,14 @@ class Application:
             self.yarn.stop()
 
     def attempt(self) -> Registered:
-        """Connect and register as the attempt that YARN waits for."""
-        token = self._until(lambda: self.yarn.getAMRMToken(self.id), "token for its attempt")
+        """Connect and register; once more, it is as if a next attempt had been started.
+
+        YARN starts no attempt of its own for such an application, and lets it register again.
+        """
         users = load("org.apache.hadoop.security.UserGroupInformation")
         user = users.createRemoteUser(str(users.getCurrentUser().getShortUserName()))
-        user.addToken(token)
-        handles = Handles()
+        user.addToken(self.token)
+        handles = self.handles = Handles()
 
         def connect() -> None:
             self.rm = HadoopResourceManager(handles, self.conf, self.mode, "1-1")
@@ -112,14 +114,13 @@ class Application:
         self.beat(lambda: any(each.container_id == container_id for each in self.completed))
         return next(e.exit_code for e in self.completed if e.container_id == container_id)
 
-    def _submit(self, attempts: int) -> Any:
+    def _submit(self) -> Any:
         context = self.yarn.createApplication().getApplicationSubmissionContext()
         context.setApplicationName(f"tarn-test-{secrets.token_hex(4)}")
         context.setUnmanagedAM(True)
         context.setQueue("default")
         context.setResource(load(RECORDS + "Resource").newInstance(128, 1))
         context.setKeepContainersAcrossApplicationAttempts(True)
-        context.setMaxAppAttempts(attempts)
         nothing = load("java.util.HashMap")()
         context.setAMContainerSpec(
             load(RECORDS + "ContainerLaunchContext").newInstance(

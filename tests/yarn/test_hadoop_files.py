@@ -11,6 +11,7 @@ from java_stage import java
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError
 from tarn.java import load
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.runtime.yarn.configuration import configuration
 from tarn_plugins.runtime.yarn.files import HadoopFiles
 
@@ -18,8 +19,8 @@ pytestmark = pytest.mark.yarn
 
 
 @pytest.fixture(scope="module")
-def files() -> HadoopFiles:
-    java()
+def files(shared_hadoop: Sandbox) -> HadoopFiles:
+    java(shared_hadoop.environ)
     return HadoopFiles(configuration())
 
 

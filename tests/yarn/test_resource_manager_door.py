@@ -2,17 +2,26 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from house import until
+from java_stage import java
 from unmanaged import Application
 
 from tarn.errors import Superseded
-from tarn_plugins.runtime.yarn.wire import Ask, Shape
+from tarn_plugins.cli.sandbox.sandbox import Sandbox
+from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Shape
 
 pytestmark = pytest.mark.yarn
 
 NODES = 3
 APART = Shape(256, 1, tag="tarn-test-apart", scope="all")
+
+
+@pytest.fixture(autouse=True)
+def jvm(hadoop: Sandbox) -> None:
+    java(hadoop.environ)
 
 
 @contextlib.contextmanager
@@ -177,8 +186,70 @@ def test_a_service_that_ends_has_succeeded() -> None:
     """`tarn down` is a success, with its words in YARN's list."""
     with Application() as app:
         app.rm.unregister("ended by alice")
-        report = app.yarn.getApplicationReport(app.id)
+        report = until(lambda: _finished(app), 10, "the end of the application")
         assert str(report.getFinalApplicationStatus()) == "SUCCEEDED"
         assert str(report.getDiagnostics()).strip() == "ended by alice"
         app.rm.close()
         app.rm.close()
+
+
+def _finished(app: Application) -> Any:
+    report = app.yarn.getApplicationReport(app.id)
+    return report if str(report.getYarnApplicationState()) == "FINISHED" else None
+
+
+@pytest.fixture
+def labelled(hadoop: Sandbox) -> Iterator[str]:
+    """A node of the partition `gpu`."""
+    node = str(hadoop.nodes()[0]["nodeHostName"])
+    hadoop.label(node, "gpu")
+    yield node
+    hadoop.label(node, "")
+
+
+@pytest.mark.parametrize("mode", ["scheduling", "plain"])
+def test_a_label_is_kept_with_and_without_a_scope(mode: str, labelled: str) -> None:
+    """Labelled asks go to the partition, the others stay out of it."""
+    for scope in ("none", "cluster", "all"):
+        inside = Shape(256, 1, tag=f"tarn-test-{scope}", scope=scope, node_label="gpu")
+        outside = Shape(256, 1, tag=f"tarn-test-{scope}", scope=scope)
+        with Application(mode) as app:
+            app.say(asks=(*asks(inside, 1), *asks(outside, 2, 3)))
+            app.beat(lambda app=app: len(app.held()) == 3)
+            assert app.held()[1] == labelled
+            assert labelled not in (app.held()[2], app.held()[3])
+            app.say(asks=asks(inside, 4))
+            app.rest(1.5)
+            apart = mode == "scheduling" and scope != "none"
+            assert (4 in app.held()) is not apart
+
+
+@pytest.mark.breaks
+@pytest.mark.parametrize("mode", ["scheduling", "plain"])
+def test_a_restarted_rm_is_told_again_what_was_wanted(hadoop: Sandbox, mode: str) -> None:
+    """One heartbeat blocks; held containers stay, the ask still comes, the cancelled one does not.
+
+    A cancel that crossed a grant must not be told as less than nothing.
+    """
+    with Application(mode) as app:
+        shape = Shape(5000, 1, tag="tarn-test-restart", scope="all")
+        app.say(asks=asks(shape, 1, 2, 3, 4, 5))
+        app.beat(lambda: len(app.held()) == NODES)
+        for grant in app.granted:
+            app.nodes.start(grant, ContainerLaunch("exec sleep 600", {}))
+        app.rest(1)
+        waiting = sorted({1, 2, 3, 4, 5} - set(app.held()))
+        app.say(cancels=asks(shape, waiting[0]))
+        before = app.held()
+        hadoop.kill("rm")
+        hadoop.start("rm")
+        app.say()
+        app.beat(lambda: app.answer.nodes == NODES, within_s=60)
+        assert app.held() == before
+        assert len(app.granted) == NODES
+        first = app.granted[0]
+        app.nodes.stop(first)
+        app.beat(lambda: waiting[1] in app.held(), within_s=60)
+        app.rest(2)
+        assert set(app.held()) == {*before, waiting[1]} - {first.number}
+        assert app.rejected == []

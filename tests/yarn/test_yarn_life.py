@@ -56,9 +56,11 @@ def test_up_infer_scale_and_down_leave_nothing(yarn_house, hadoop) -> None:
     until(lambda: hadoop.app(application)["state"] == "FINISHED", 20, "the application's end")
     assert hadoop.app(application)["finalStatus"] == "SUCCEEDED"
     after = until(
-        lambda: (now := hadoop.metrics())
-        and now["containersAllocated"] == before["containersAllocated"]
-        and now,
+        lambda: (
+            (now := hadoop.metrics())
+            and now["containersAllocated"] == before["containersAllocated"]
+            and now
+        ),
         20,
         "every container given back",
     )
@@ -80,9 +82,7 @@ def test_a_finished_cluster_tells_how_it_ended(yarn_house, hadoop) -> None:
     told = json.loads(fleet.tarn("status", "-o", "json"))
     assert told["state"] == "stopped"
     assert "ended" in fleet.tarn("why")
-    until(
-        lambda: yarn_house.tarn("logs", "-c", "gone").returncode == 0, 30, "its aggregated logs"
-    )
+    until(lambda: yarn_house.tarn("logs", "-c", "gone").returncode == 0, 30, "its aggregated logs")
     assert "epoch" in fleet.tarn("logs")
 
 

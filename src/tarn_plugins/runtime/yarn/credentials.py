@@ -93,7 +93,10 @@ def ends_at(credentials: Any) -> float | None:
     )
     ends = []
     for token in credentials.getAllTokens():
-        identifier = token.decodeIdentifier()  # None: of a kind that no jar here knows
+        try:
+            identifier = token.decodeIdentifier()  # None: of a kind that no jar here knows
+        except throwable():
+            continue  # nor does this one say anything about time
         if isinstance(identifier, delegation):
             ends.append(int(identifier.getMaxDate()) / 1000)
     return min(ends, default=None)
