@@ -120,10 +120,17 @@ def _resource(file: LocalFile) -> Any:
     return load(_RECORDS + "LocalResource").newInstance(
         load(_RECORDS + "URL").fromPath(path),
         kinds.ARCHIVE if file.archive else kinds.FILE,
-        places.PUBLIC if file.public else places.PRIVATE,
+        _visibility(file, places),
         file.bytes,
         file.modified_ms,
     )
+
+
+def _visibility(file: LocalFile, places: Any) -> Any:
+    assert not (file.public and file.application), file.name
+    if file.application:
+        return places.APPLICATION
+    return places.PUBLIC if file.public else places.PRIVATE
 
 
 def _not_started(grant: Grant, fault: Fault) -> LaunchError:

@@ -7,7 +7,7 @@ program has them.
 
 from typing import Final
 
-__all__ = ["COMMAND", "LAUNCH", "MASTER_COMMAND", "RUN", "RUN_NAME", "SCRIPT", "TMP"]
+__all__ = ["COMMAND", "LAUNCH", "LONGEST_TMP", "MASTER_COMMAND", "RUN", "RUN_NAME", "SCRIPT", "TMP"]
 
 SCRIPT: Final = ".tarn/run"
 """Where the script lies in a container's directory."""
@@ -15,6 +15,8 @@ LAUNCH: Final = ".tarn/launch"
 """Where the launch file lies."""
 TMP: Final = ".tarn/tmp"
 """``TMPDIR`` of a container that is given none."""
+LONGEST_TMP: Final = 60
+"""Bytes of a ``TMPDIR`` that leave room for a socket's name."""
 RUN_NAME: Final = "run"
 """The script's name in ``Layout.public``."""
 
@@ -36,6 +38,9 @@ MASTER_COMMAND: Final = _command("master")
 # parameters: no variable of theirs can change how the script goes on before it has read all.
 # `$(...)` drops newlines at the end, so an x is put behind the value and taken off again; with
 # LC_ALL=C no byte together with that x can be taken for a character.
+# A container's directory has a long name, a Unix socket's may have 107 bytes, and what makes
+# sockets in TMPDIR (multiprocessing, torch) would fail. So a long one is named by way of the
+# program's directory: its pid is the shell's.
 RUN: Final = rf"""# Starts what {LAUNCH} says, byte for byte; nothing is evaluated.
 _tarn_fail() {{
   printf 'error: tarn: %s\n' "$1" >&2
@@ -65,8 +70,12 @@ done <{LAUNCH}
 [ "$_tarn_whole" ] || _tarn_fail '{LAUNCH} is not whole'
 [ "$_tarn_home" ] || export HOME="$PWD"
 if [ ! "$_tarn_tmp" ]; then
-  mkdir -p -m 700 -- "$PWD/{TMP}" || _tarn_fail '{TMP} cannot be made'
-  export TMPDIR="$PWD/{TMP}"
+  _tarn_tmp=$PWD/{TMP}
+  mkdir -p -m 700 -- "$_tarn_tmp" || _tarn_fail '{TMP} cannot be made'
+  if [ ${{#_tarn_tmp}} -gt {LONGEST_TMP} ] && [ -w "/proc/$$/cwd/{TMP}" ]; then
+    _tarn_tmp=/proc/$$/cwd/{TMP}
+  fi
+  export TMPDIR="$_tarn_tmp"
 fi
 if [ "$_tarn_had_locale" ]; then LC_ALL=$_tarn_locale; else unset LC_ALL; fi
 while [ "$_tarn_variables" -gt 0 ]; do

@@ -1,5 +1,7 @@
 """A Hadoop file system in memory: a ``Files``."""
 
+from pathlib import Path
+
 import attrs
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError
@@ -12,6 +14,7 @@ class MemoryFiles:
 
     found: dict[str, tuple[bytes, int, int]] = attrs.field(factory=dict)
     listed: list[str] = attrs.field(factory=list)
+    uploaded: list[str] = attrs.field(factory=list)
     time_ms: int = 1_000
     down: bool = False
 
@@ -38,6 +41,11 @@ class MemoryFiles:
             for data, time_ms, mode in [self.found[whole]]
             if deep or "/" not in path
         )
+
+    def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
+        self.uploaded.append(uri)
+        self.write(uri, local.read_bytes(), mode=mode, replace=True)
+        return FileEntry(local.name, uri, local.stat().st_size, self.time_ms, bool(mode & 0o004))
 
     def rename(self, source: str, target: str) -> None:
         self.found[target] = self.found.pop(source)

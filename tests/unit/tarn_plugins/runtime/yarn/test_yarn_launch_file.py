@@ -1,8 +1,10 @@
 """Arguments and environment reach the program byte for byte, whatever shell is the node's sh."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -85,11 +87,14 @@ def split(said, count):
 )
 def test_every_byte_arrives(shell, tmp_path, argv, environ):
     """Nothing is expanded, split, joined or lost; and nothing else comes along."""
-    arguments, variables = heard(shell, tmp_path, argv, environ)
+    node = {} if "LC_ALL" in environ else {"LC_ALL": "C.UTF-8"}
+    node |= dict.fromkeys(("_tarn_line", "_tarn_value", "_tarn_tmp"), "the node's own")
+    arguments, variables = heard(shell, tmp_path, argv, environ, node)
     assert arguments == argv
     for name, value in environ.items():
         assert variables[name.encode()] == value
-    ours = {b"PATH", b"HOME", b"TMPDIR", b"PWD", b"OLDPWD", b"SHLVL", b"_", b"LC_CTYPE"}
+    assert variables[b"LC_ALL"] == environ.get("LC_ALL", b"C.UTF-8")
+    ours = {b"LC_ALL", b"PATH", b"HOME", b"TMPDIR", b"PWD", b"OLDPWD", b"SHLVL", b"_", b"LC_CTYPE"}
     assert variables.keys() - {name.encode() for name in environ} <= ours
 
 
@@ -103,8 +108,29 @@ def test_home_and_tmpdir_are_the_container_s_own(shell, tmp_path):
     """YARN's HOME is /home/, which nobody may write; a short-lived directory serves."""
     _, variables = heard(shell, tmp_path, [], {}, {"HOME": "/home/"})
     assert variables[b"HOME"].decode() == str(tmp_path)
-    assert variables[b"TMPDIR"].decode() == str(tmp_path / TMP)
+    assert variables[b"TMPDIR"].decode().endswith(f"/{TMP}")
     assert (tmp_path / TMP).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("deep", [0, 150])
+def test_sockets_can_be_made_in_tmpdir(shell, deep):
+    """A Unix socket's path has 107 bytes at most; a container's directory is longer than that."""
+    code = (
+        "import os, socket, tempfile\n"
+        "made = tempfile.mkdtemp(prefix='pymp-')\n"
+        "server = socket.socket(socket.AF_UNIX)\n"
+        "server.bind(made + '/listener-12345678')\n"
+        "print(os.environ['TMPDIR'], os.path.realpath(made))\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as short:
+        folder = Path(short, "d" * deep)
+        folder.mkdir(exist_ok=True)
+        launch = encode([sys.executable, "-c", code], {})
+        done = start(shell, container(folder, launch))
+        assert done.returncode == 0, done.stderr
+        given_path, real = done.stdout.decode().split()
+        assert real.startswith(f"{os.path.realpath(folder)}/{TMP}/")
+        assert given_path.startswith("/proc/" if deep else str(folder))
 
 
 def test_a_home_that_was_asked_for_is_kept(shell, tmp_path):
