@@ -17,7 +17,7 @@ import attrs
 import click
 import pluggy
 
-from tarn.domain import ClusterSpec, Decision, Epoch, Event, Instance
+from tarn.domain import ClusterSpec, Decision, Epoch, Event, Instance, ProxyRule
 from tarn.domain.lint import LintFinding, Repository
 from tarn.interfaces import (
     Authorizer,
@@ -78,6 +78,9 @@ class RuntimeFactory:
     before the spec is read: (directory, environment). Nothing where a deployer put them there."""
     host: Callable[[Mapping[str, str]], str] = lambda _environ: "127.0.0.1"
     """Name or address at which a master with this environment listens, and is reached."""
+    proxy: Callable[[Any, Path, Mapping[str, str]], ProxyRule | None] = lambda *_: None
+    """Say whose word about users a master believes: (settings, its directory, environment). Asked
+    once, after ``runtime``; None: nobody's."""
 
 
 @attrs.frozen

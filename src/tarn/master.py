@@ -1,7 +1,8 @@
 """One master: the only place that builds the graph of objects.
 
 ``python -m tarn.master DIRECTORY`` runs the cluster whose files a deployer left in DIRECTORY:
-``spec.yaml``, ``staged.json`` and, unless nobody is asked for one, ``api_token``.
+``spec.yaml``, ``staged.json`` and, unless nobody is asked for one, ``api_token``. With ``--runtime
+NAME`` that runtime brings them there first.
 
 Exit status: 0 when it left (SIGTERM) or ended the cluster, 3 when a newer master superseded it,
 another class's `exit_code` when it could not start.
@@ -10,14 +11,15 @@ another class's `exit_code` when it could not start.
 import argparse
 import json
 import logging
+import os
 import signal
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from urllib.parse import urlsplit
 
 from tarn import config, plugins
@@ -62,14 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a master from the command line; return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tarn.master", description=__doc__)
     parser.add_argument("directory", type=Path, help="the cluster's directory")
-    directory = parser.parse_args(arguments).directory
+    parser.add_argument("--runtime", default="", help="the runtime that brings the files there")
+    given = parser.parse_args(arguments)
     sys.setswitchinterval(SWITCH_S)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        outcome = run(directory, config.environ(), stop)
+        outcome = run(given.directory, config.environ(), stop, given.runtime)
     except Superseded as error:
         log.warning("%s", error)
         return SUPERSEDED
@@ -80,11 +83,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return SUPERSEDED if outcome is Outcome.SUPERSEDED else 0
 
 
-def run(directory: Path, environ: Mapping[str, str], stop: threading.Event) -> Outcome:
-    """Run the cluster of *directory* until it ends, is superseded, or *stop* is set."""
-    plain, spec = _spec(directory, environ)
+def run(
+    directory: Path,
+    environ: Mapping[str, str],
+    stop: threading.Event,
+    runtime: str = "",
+    offered: plugins.Plugins | None = None,
+) -> Outcome:
+    """Run the cluster of *directory* until it ends, is superseded, or *stop* is set.
+
+    Its files are brought there by *runtime*; without one, a deployer has put them there. *offered*
+    are the plugins; None: those that are installed.
+    """
+    offered = offered or plugins.load(disabled=environ.get("TARN_DISABLED_PLUGINS", ""))
+    if runtime:
+        offered.choose("runtime", runtime, "--runtime").unpack(directory, environ)
+    plain, spec = _spec(directory, runtime)
     _log(spec)
-    offered = plugins.load(disabled=environ.get("TARN_DISABLED_PLUGINS", ""))
     factory = offered.choose("runtime", spec.runtime.use, "runtime.use")
     settings = offered.settings(factory, spec.runtime.options, "runtime.options")
     wake = threading.Event()
@@ -103,10 +118,15 @@ def run(directory: Path, environ: Mapping[str, str], stop: threading.Event) -> O
         return master.work(factory, settings, plain)
 
 
-def _spec(directory: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], ClusterSpec]:
+def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
     """Read what the deployer left; the environment's own settings were folded in by the client."""
-    del environ
     loaded = config.load(directory / "spec.yaml", environ={})
+    if runtime not in ("", loaded.spec.runtime.use):
+        raise ConfigError(
+            f"runtime.use = '{loaded.spec.runtime.use}'; the master was started for '{runtime}'",
+            where=str(directory / "spec.yaml"),
+            right="A cluster's own runtime starts its master.",
+        )
     plain = config.redact(config.dump(loaded.spec))
     return cast(dict[str, Any], plain), loaded.spec
 
@@ -143,7 +163,8 @@ class _Master:
         context, spec = self._context, self._context.spec
         launch = _launch(spec, context.directory)
         rules = Rules(spec, launch.spec_hash, required=_required(spec))
-        server = Server("127.0.0.1", spec.api.port, preferred=_last_port(context.directory))
+        host = factory.host(context.environ)
+        server = Server(host, spec.api.port, preferred=_last_port(context.directory))
         self._owned.callback(server.close)
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))
@@ -159,6 +180,7 @@ class _Master:
                 config=plain,
                 clock=context.clock,
                 api_token=_api_token(context.directory),
+                proxy=factory.proxy(settings, context.directory, context.environ),
             )
         )
         store = factory.state_store(settings, context)
@@ -309,5 +331,22 @@ def _warmup(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
     )
 
 
+def _exit(status: int) -> NoReturn:
+    """End the process now: everything was saved and closed.
+
+    A JVM in it would otherwise wait for threads of its own, for ever if one of them is no daemon,
+    and a thread that comes back from Java meanwhile finds no interpreter.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        _exit(main())
+    except Exception:
+        log.exception("the master failed")
+        _exit(TarnError.exit_code)

@@ -27,7 +27,7 @@ from tarn.domain.facts import (
 )
 from tarn.domain.instance import ALIVE, Instance, State
 from tarn.domain.limits import Limits
-from tarn.domain.principal import ANONYMOUS, Principal, Readiness, Verdict
+from tarn.domain.principal import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import Decision, FleetView, Wish
@@ -70,6 +70,7 @@ __all__ = [
     "Pause",
     "PauseScaling",
     "Principal",
+    "ProxyRule",
     "Readiness",
     "Reading",
     "Recovered",

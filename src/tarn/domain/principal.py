@@ -2,7 +2,7 @@
 
 import attrs
 
-__all__ = ["ANONYMOUS", "Principal", "Readiness", "Verdict"]
+__all__ = ["ANONYMOUS", "Principal", "ProxyRule", "Readiness", "Verdict"]
 
 
 @attrs.frozen
@@ -12,10 +12,25 @@ class Principal:
     user: str
     groups: frozenset[str] = frozenset()
     via: str = "none"
-    """``token``, ``spnego``, ``proxy`` ...; ``none`` for anonymous."""
+    """``token``, ``spnego``, ``rm-proxy`` ...; ``none`` for anonymous."""
 
 
 ANONYMOUS = Principal("anonymous")
+
+
+@attrs.frozen
+class ProxyRule:
+    """Who may speak for a user: the proxy that a runtime puts in front of its masters."""
+
+    addresses: frozenset[str]
+    """Numeric addresses from which the proxy connects; from any other its cookie says nothing."""
+    owner: str
+    """The user who submitted the cluster, as the proxy would name it."""
+    proves: bool = False
+    """The proxy names only users that it has authenticated itself (Kerberos); else anybody may
+    have told it any name."""
+    cookie: str = "proxy-user"
+    """Name of the cookie; its value is form-encoded."""
 
 
 @attrs.frozen

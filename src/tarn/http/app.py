@@ -52,7 +52,7 @@ class Application:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._identity = Identity(sources.api_token)
+        self._identity = Identity(sources.api_token, sources.proxy)
         self._api = Api(sources)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: Snapshot | None = None
@@ -99,7 +99,9 @@ class Application:
     async def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer for somebody who may not; None lets the request in."""
         path, action = scope["path"], _action(scope)
-        principal = self._identity.principal(path, scope["query_string"], scope["headers"])
+        peer = (scope.get("client") or ("",))[0]
+        headers, query = scope["headers"], scope["query_string"]
+        principal = self._identity.principal(path, query, headers, peer)
         if principal is None:
             return _unidentified(action)
         verdict = await self._sources.gate.allow(principal, action, "")

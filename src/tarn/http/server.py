@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import socket
 import threading
 from typing import Protocol, cast
@@ -40,14 +41,14 @@ class Server:
     """Listens from the start, serves from ``start`` to ``close``.
 
     Args:
-        host: Address to listen on.
+        host: Address to listen on, or a name of it.
         port: 0 takes a free one.
         preferred: With port 0: taken when it is free, so that a restarted master is found again.
         advertised: The host that others should use; by default *host*.
         head_within_s: Seconds for the head of a request, before the connection is closed.
 
     Raises:
-        LaunchError: The fixed port, or the address, is taken (TARN-3103).
+        LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Server:
         """
         self._app = app
         self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
-        self._thread = threading.Thread(target=self._run, args=(self._uvicorn,), name="http")
+        self._thread = threading.Thread(
+            target=self._run, args=(self._uvicorn,), name="http", daemon=True
+        )
         self._thread.start()
         self._settled.wait(START_WITHIN_S)
         if not self._uvicorn.started:
@@ -152,9 +155,17 @@ def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
 
 
 def _taken(host: str, port: int, error: OSError) -> LaunchError:
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return LaunchError(
+            "http",
+            f"the master's HTTP service cannot listen: {error.strerror}",
+            where=host,
+            right="The name must lead to an IPv4 address of this machine.",
+            next_step="Mend the name service or /etc/hosts of this machine",
+        )
     return LaunchError(
         "http",
-        f"cannot listen: {error.strerror}",
+        f"the master's HTTP service cannot listen: {error.strerror}",
         code="TARN-3103",
         where=f"{host}:{port}",
         next_step="Set api.port to another port, or to 0 for a free one",

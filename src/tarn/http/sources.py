@@ -6,7 +6,7 @@ import attrs
 
 from tarn.control.inbox import Inbox
 from tarn.control.snapshot import Board
-from tarn.domain import Readiness
+from tarn.domain import ProxyRule, Readiness
 from tarn.http.gate import Gate
 from tarn.interfaces import Clock
 
@@ -27,5 +27,7 @@ class Sources:
     clock: Clock
     api_token: bytes | None = attrs.field(default=None, repr=False)
     """None: nobody is asked for one."""
+    proxy: ProxyRule | None = None
+    """Whose cookie names a user; None: nobody's."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""

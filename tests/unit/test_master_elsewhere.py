@@ -1,0 +1,153 @@
+"""A master on another machine: who brings its files, where it listens, whose word it takes."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import httpx
+import pytest
+import yaml
+
+from tarn import config, master, plugins
+from tarn.control.loop import Outcome
+from tarn.domain import Epoch, ProxyRule
+from tarn.errors import ConfigError, LaunchError
+from tarn.hookspecs import RuntimeFactory, hookimpl
+from tarn.http.server import Server
+from tarn.interfaces import RuntimeCapabilities
+from tarn.testing.context import cluster_spec
+from tarn.testing.fakes import FakeRuntime, FakeStateStore
+from tarn.testing.wait import until
+
+TOKEN = "correct-horse"
+
+
+@attrs.frozen
+class Nothing:
+    """No settings."""
+
+
+class Elsewhere:
+    """A runtime whose files are packed, and whose machine has a name."""
+
+    def __init__(self, name: str = "elsewhere", host: str = "localhost", port: int = 0) -> None:
+        self.name, self.port, self.host = name, port, host
+        self.runtime = FakeRuntime()
+        self.unpacked: list[tuple[Path, str]] = []
+
+    def unpack(self, directory: Path, environ: Mapping[str, str]) -> None:
+        self.unpacked.append((directory, environ["CONTAINER"]))
+        spec = cluster_spec()
+        spec = attrs.evolve(
+            spec,
+            runtime=attrs.evolve(spec.runtime, use=self.name),
+            api=attrs.evolve(spec.api, port=self.port),
+            replicas=attrs.evolve(spec.replicas, min=0),
+        )
+        (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
+        (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
+        (directory / "api_token").write_text(TOKEN)
+
+    @hookimpl
+    def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
+        def never(*_arguments: object) -> Any:
+            raise AssertionError("only a client makes this")
+
+        made = RuntimeFactory(
+            Nothing,
+            never,
+            lambda _settings, _context: self.runtime,
+            lambda _settings, _context: FakeStateStore(),
+            lambda _settings, _directory, _environ: Epoch(1, 1),
+            RuntimeCapabilities(),
+            "another machine",
+            unpack=self.unpack,
+            host=lambda environ: environ.get("HOST", self.host),
+            proxy=lambda _settings, _directory, environ: ProxyRule(
+                frozenset({"127.0.0.1"}), environ["USER"], proves=True
+            ),
+        )
+        return {"elsewhere": made, "other": made}
+
+
+ENVIRON = {"CONTAINER": "c1", "USER": "alice", "HOME": "/nowhere"}
+
+
+@pytest.fixture
+def elsewhere() -> Elsewhere:
+    return Elsewhere()
+
+
+@pytest.fixture
+def outcome(elsewhere: Elsewhere, tmp_path: Path) -> Iterator[list[Outcome]]:
+    """Run a master of it on a thread until the test is over."""
+    stop, over = threading.Event(), []
+    offered = plugins.load([elsewhere])
+
+    def run() -> None:
+        over.append(master.run(tmp_path, ENVIRON, stop, "elsewhere", offered))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    until(lambda: elsewhere.runtime.api_url, 10, "the master's announcement")
+    yield over
+    stop.set()
+    thread.join(10)
+    assert over == [Outcome.LEFT]
+
+
+@pytest.mark.usefixtures("outcome")
+def test_the_runtime_brings_the_files_and_the_name_is_advertised(
+    elsewhere: Elsewhere, tmp_path: Path
+) -> None:
+    """It listens at the address of that name."""
+    assert elsewhere.unpacked == [(tmp_path, "c1")]
+    assert elsewhere.runtime.api_url.startswith("http://localhost:")
+    headers = {"X-TARN-Token": TOKEN}
+    answer = httpx.get(f"{elsewhere.runtime.api_url}/api/v1/status", headers=headers)
+    assert answer.json()["runtime"] == "elsewhere"
+
+
+@pytest.mark.usefixtures("outcome")
+def test_the_owner_comes_in_through_the_proxy_without_the_token(elsewhere: Elsewhere) -> None:
+    """As whom the runtime says; nobody else."""
+    for cookie, status in (("proxy-user=alice", 200), ("proxy-user=bob", 401)):
+        headers = {"Cookie": cookie}
+        answer = httpx.get(f"{elsewhere.runtime.api_url}/api/v1/status", headers=headers)
+        assert answer.status_code == status
+
+
+@pytest.mark.usefixtures("outcome")
+def test_every_thread_of_a_master_is_a_daemon() -> None:
+    """Nothing can keep its process from ending."""
+    names = {t.name for t in threading.enumerate() if not t.daemon}
+    assert names <= {"MainThread"}
+
+
+def test_a_spec_of_another_runtime_is_refused(tmp_path: Path) -> None:
+    """Both are named, and the file."""
+    offered = plugins.load([Elsewhere("other")])
+    with pytest.raises(ConfigError, match="'other'; the master was started for 'elsewhere'"):
+        master.run(tmp_path, ENVIRON, threading.Event(), "elsewhere", offered)
+
+
+def test_a_fixed_port_that_is_taken_ends_the_master_in_words(tmp_path: Path) -> None:
+    """Before the runtime heard of it."""
+    held = Server()
+    try:
+        there = Elsewhere(host="127.0.0.1", port=held.port)
+        with pytest.raises(LaunchError, match="HTTP service cannot listen: Address already in use"):
+            master.run(tmp_path, ENVIRON, threading.Event(), "elsewhere", plugins.load([there]))
+        assert there.runtime.api_url == ""
+    finally:
+        held.close()
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
+def test_a_name_that_is_not_this_machine_says_so(host: str) -> None:
+    """Not the port is to blame."""
+    with pytest.raises(LaunchError, match="must lead to an IPv4 address of this machine"):
+        Server(host)
