@@ -142,10 +142,7 @@ def test_nodes_are_lost_with_their_instance_and_with_the_master(yarn_house, hado
     with steady(fleet, {"instances": [other]}):
         hadoop.kill_node(daemon)
         after = until(
-            lambda: (s := fleet.status())
-            and target["id"] not in ids(s)
-            and len(ids(s)) == 2
-            and s,
+            lambda: (s := fleet.status()) and target["id"] not in ids(s) and len(ids(s)) == 2 and s,
             120,
             "the replacement of what ran on the lost node",
         )
@@ -154,9 +151,7 @@ def test_nodes_are_lost_with_their_instance_and_with_the_master(yarn_house, hado
         hadoop.wait_nodes(3)
     fleet.settled(2)
     epoch = fleet.status()["epoch"]
-    keep = [
-        i for i in fleet.status()["instances"] if i["node"] != hadoop.host(master_node)
-    ]
+    keep = [i for i in fleet.status()["instances"] if i["node"] != hadoop.host(master_node)]
     with steady(fleet, {"instances": keep}):
         hadoop.kill_node(master_node)
         fleet.after(str(epoch), within_s=120)
