@@ -19,10 +19,11 @@ _YARN = "org.apache.hadoop.yarn"
 _UNKNOWN = f"{_YARN}.exceptions.ApplicationNotFoundException"
 _UGI = "org.apache.hadoop.security.UserGroupInformation"
 _PATIENCE = {
-    # A client has a person waiting: Hadoop's own value is 15 minutes.
-    "yarn.resourcemanager.connect.max-wait.ms": "10000",
+    # A client has a person waiting: Hadoop's own value is 15 minutes. With the retries of the
+    # connection itself these make about 15 s.
+    "yarn.resourcemanager.connect.max-wait.ms": "8000",
     "yarn.client.failover-max-attempts": "8",
-    "ipc.client.connect.max.retries": "3",
+    "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.timeout": "5000",
     "ipc.client.connect.max.retries.on.timeouts": "1",
     # The RM's resource types, not those of this machine's file, are what counts.
