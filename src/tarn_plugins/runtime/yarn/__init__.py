@@ -21,7 +21,11 @@ from tarn.interfaces import (
     StateStore,
 )
 
-__all__ = ["Docker", "Settings", "tarn_runtimes"]
+__all__ = ["READS", "Docker", "Settings", "tarn_runtimes"]
+
+
+READS = frozenset({"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"})
+"""Schemes of URIs that the nodes' own Hadoop reads."""
 
 
 @attrs.frozen
@@ -114,9 +118,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             capabilities=RuntimeCapabilities(
                 placement=True,
                 remote=True,
-                reads=frozenset(
-                    {"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"}
-                ),
+                reads=READS,
                 keeps_instances_on_master_loss=True,
                 gpus=True,
             ),

@@ -45,6 +45,8 @@ class Land:
     """Why nothing can be written there; empty when it can."""
     placement: str = "scheduling"
     placement_reason: str = ""
+    repository: tuple[Finding, ...] = ()
+    """What is wrong with a repository that the nodes fetch by themselves."""
 
 
 def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
@@ -58,6 +60,7 @@ def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator
     yield from _staging(land)
     yield from _python(python)
     yield from _placement(spec, land)
+    yield from land.repository
 
 
 def from_error(error: TarnError) -> Finding:

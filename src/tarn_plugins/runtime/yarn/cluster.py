@@ -1,16 +1,17 @@
 """YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tarn.errors import LaunchError, ProviderError, TarnError
+from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
-from tarn_plugins.runtime.yarn import web
-from tarn_plugins.runtime.yarn.checks import Land, Queue
+from tarn_plugins.runtime.yarn import repository, web
+from tarn_plugins.runtime.yarn.checks import Land, Queue, from_error
 from tarn_plugins.runtime.yarn.configuration import configuration
+from tarn_plugins.runtime.yarn.credentials import require_ticket
 from tarn_plugins.runtime.yarn.files import HadoopFiles
 from tarn_plugins.runtime.yarn.reports import Attempt, Report
-from tarn_plugins.runtime.yarn.submission import FILE_ALIAS
 
 __all__ = ["Hadoop"]
 
@@ -18,10 +19,11 @@ _YARN = "org.apache.hadoop.yarn"
 _UNKNOWN = f"{_YARN}.exceptions.ApplicationNotFoundException"
 _UGI = "org.apache.hadoop.security.UserGroupInformation"
 _PATIENCE = {
-    # A client has a person waiting: Hadoop's own value is 15 minutes.
-    "yarn.resourcemanager.connect.max-wait.ms": "10000",
+    # A client has a person waiting: Hadoop's own value is 15 minutes. With the retries of the
+    # connection itself these make about 15 s.
+    "yarn.resourcemanager.connect.max-wait.ms": "8000",
     "yarn.client.failover-max-attempts": "8",
-    "ipc.client.connect.max.retries": "3",
+    "ipc.client.connect.max.retries": "1",
     "ipc.client.connect.timeout": "5000",
     "ipc.client.connect.max.retries.on.timeouts": "1",
     # The RM's resource types, not those of this machine's file, are what counts.
@@ -44,10 +46,8 @@ class Hadoop:
         self.conf = configuration(_PATIENCE)
         ugi = jvm.load(_UGI)
         ugi.setConfiguration(self.conf)
-        self._secure = bool(ugi.isSecurityEnabled())
+        require_ticket()
         login = ugi.getLoginUser()
-        if self._secure and not login.hasKerberosCredentials():
-            raise _no_ticket()
         self.user = str(login.getShortUserName())
         self.files = HadoopFiles(self.conf)
         self._staging = staging
@@ -63,13 +63,6 @@ class Hadoop:
     def staging(self) -> str:
         """URI of the directory of all clusters."""
         return self.files.qualified(self._staging or f"{self.files.home()}/.tarn")
-
-    @property
-    def renewer(self) -> str | None:
-        """Who renews delegation tokens: the RM's principal; None: security is off."""
-        if not self._secure:
-            return None
-        return str(jvm.load(f"{_YARN}.client.util.YarnClientUtils").getRmPrincipal(self.conf))
 
     @property
     def federated(self) -> bool:
@@ -109,8 +102,8 @@ class Hadoop:
             why,
         )
 
-    def land(self) -> Land:
-        """Return what a check needs to know."""
+    def land(self, uri: str | None, serve: Sequence[str]) -> Land:
+        """Return what a check needs to know; *uri* is a repository that the nodes fetch."""
         response = self.client.createApplication().getNewApplicationResponse()
         maximum = {
             str(info.getName()): int(info.getValue())
@@ -130,13 +123,8 @@ class Hadoop:
             staging_problem=problem,
             placement=placed.mode,
             placement_reason=placed.reason,
+            repository=self._repository(uri, serve) if uri else (),
         )
-
-    def add_secrets(self, collected: Any, secrets: Mapping[str, bytes]) -> None:
-        """Put files into an application's credentials, from where its masters unpack them."""
-        text = jvm.load("org.apache.hadoop.io.Text")
-        for name, data in secrets.items():
-            collected.addSecretKey(text(f"{FILE_ALIAS}{name}"), data)
 
     def nodes(self) -> dict[str, str]:
         """Return host name to ``host:port`` of the web server of each NodeManager that runs."""
@@ -208,6 +196,12 @@ class Hadoop:
         leaves = [q for q in self.client.getAllQueues() if not list(q.getChildQueues() or ())]
         return tuple(_queue(queue, allowed) for queue in leaves)
 
+    def _repository(self, uri: str, serve: Sequence[str]) -> tuple[Finding, ...]:
+        try:
+            return repository.findings(repository.look(self.files, uri), uri, serve)
+        except ProviderError as error:
+            return (from_error(error),)
+
     def _staging_problem(self) -> tuple[str, str]:
         """Return the staging directory, and why nothing can be written there."""
         staging = self._staging or ".tarn"
@@ -275,13 +269,3 @@ def _set(values: Iterable[str]) -> Any:
     for value in values:
         made.add(value)
     return made
-
-
-def _no_ticket() -> LaunchError:
-    return LaunchError(
-        "yarn",
-        "this YARN asks for Kerberos, and there is no valid ticket",
-        code="TARN-3132",
-        next_step="Run kinit; where the ticket is not in the usual place, set KRB5CCNAME to "
-        "FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm.",
-    )

@@ -116,7 +116,9 @@ def require_ticket() -> None:
         raise LaunchError(
             "yarn",
             "Hadoop wants Kerberos, and there is no valid ticket",
-            next_step="Run `kinit`, then try again.",
+            code="TARN-3132",
+            next_step="Run `kinit`, then try again. Where the ticket is not in its usual place, "
+            "set KRB5CCNAME to FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm.",
         )
 
 

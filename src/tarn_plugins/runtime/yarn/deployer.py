@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from cattrs.preconf.json import make_converter
 
@@ -25,7 +26,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn_plugins.runtime.yarn import Settings, checks, plan, reports
+from tarn_plugins.runtime.yarn import READS, Settings, checks, plan, reports
 from tarn_plugins.runtime.yarn.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.ref import forget, keep, read_ref
 from tarn_plugins.runtime.yarn.reports import Report
@@ -73,7 +74,7 @@ class YarnDeployer:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
         try:
-            told = self._door.ask("land", LOOK_S)
+            told = self._door.ask("land", LOOK_S, **_repository(spec))
         except TarnError as error:
             return (checks.from_error(error),)
         land = _converter.structure(told, checks.Land)
@@ -93,7 +94,8 @@ class YarnDeployer:
         try:
             report = self._running(application_id)
         except (TarnError, OSError) as error:
-            self._undo(spec.name, application_id, str(error))
+            why = error.found if isinstance(error, TarnError) else str(error)
+            self._undo(spec.name, application_id, why)
             raise
         ref = reports.ref_of(report, spec.name)
         keep(self._context.paths.cluster(spec.name), ref, files)
@@ -262,6 +264,13 @@ class YarnDeployer:
 
     def _now_s(self) -> float:
         return self._context.clock.now_s()
+
+
+def _repository(spec: ClusterSpec) -> dict[str, Any]:
+    """Return what a check asks of the models: a URI that the nodes read is looked at by YARN."""
+    location = spec.models.repository
+    fetched = urlsplit(location).scheme in READS
+    return {"repository": location if fetched else None, "serve": list(spec.models.serve)}
 
 
 def _door(settings: Settings, context: ClientContext) -> ChildDoor:

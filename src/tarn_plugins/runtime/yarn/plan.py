@@ -3,43 +3,37 @@
 from collections.abc import Mapping
 
 from tarn.domain import ClusterSpec, Endpoint, Launch
+from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
-from tarn.triton.command import argv
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.instance import program
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.wire import Record
 
 __all__ = ["foresee", "master_command", "master_environ"]
 
-HTTP_PORT, GRPC_PORT, METRICS_PORT = 8000, 8001, 8002
+_PORTS = 8000, 8001, 8002
 """Where Triton listens when the spec says nothing; a node that has one taken gets the next."""
-MODELS = "models"
-"""The repository's name in an instance's directory, once the node has brought it there."""
+_CHOSEN = frozenset(f"--{service}-port=0" for service in ("http", "grpc", "metrics"))
+_ADDRESS = "<address of the node>"
 
 
 def foresee(
     spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
 ) -> LaunchPlan:
     """Return command, environment and files of the first instance; writes nothing."""
-    triton = spec.triton
-    here = staged.location if staged.kind != "localize" else MODELS
-    launch = Launch(spec.models, triton, spec.instance, here, "")
-    command = argv(
-        launch,
-        Endpoint(
-            "node",
-            _port(triton.http_port, HTTP_PORT),
-            _port(triton.grpc_port, GRPC_PORT),
-            _port(triton.metrics_port, METRICS_PORT),
-        ),
-        triton.binary or "tritonserver",
-        bind=triton.bind or "0.0.0.0",  # noqa: S104 (an instance is there to be reached)
-        server_id=f"{spec.name}-0001",
-    )
-    chosen = {f"--{service}-port=0" for service in ("http", "grpc", "metrics")}
-    words = tuple(f"{w.removesuffix('0')}free" if w in chosen else w for w in command)
+    launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "")
+    try:
+        first = program(
+            launch, _record(spec), address=_ADDRESS, python=python, within=settings.docker
+        )
+    except LaunchError:  # a setting of Docker's: `check` says which
+        first = program(launch, _record(spec), address=_ADDRESS, python=python, within=None)
+    named = {name: value for name, value in first.environ.items() if value is not None}
+    words = tuple(w.removesuffix("=0") + "=free" if w in _CHOSEN else w for w in first.argv)
     return LaunchPlan(
         commands=(words,) * spec.instance.parallelism.ranks,
-        environ=dict(triton.env),
+        environ={**first.container, **named},
         files=_files(spec, staged, settings, context, python),
     )
 
@@ -77,5 +71,21 @@ def _files(
     }
 
 
-def _port(wanted: int | None, default: int) -> int:
-    return default if wanted is None else wanted
+def _record(spec: ClusterSpec) -> Record:
+    """Return the first instance, as far as it is known before YARN was asked."""
+    triton = spec.triton
+    ports = (
+        default if wanted is None else wanted
+        for wanted, default in zip(
+            (triton.http_port, triton.grpc_port, triton.metrics_port), _PORTS, strict=True
+        )
+    )
+    return Record(
+        instance_id=f"{spec.name}-0001",
+        number=1,
+        container_id="container",
+        spec_hash="",
+        node="node",
+        endpoint=Endpoint("node", *ports),
+        started_at=0.0,
+    )

@@ -9,7 +9,7 @@ import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.java import hadoop_classpath, java_home, jvm
-from tarn_plugins.runtime.yarn import launch_file, run_script, submission, web
+from tarn_plugins.runtime.yarn import credentials, launch_file, run_script, submission, web
 from tarn_plugins.runtime.yarn.cluster import Hadoop
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.logs import Logs
@@ -53,9 +53,9 @@ class Questions:
         jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
         self._hadoop = Hadoop(staging)
 
-    def land(self) -> Any:
+    def land(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
-        return attrs.asdict(self._at().land())
+        return attrs.asdict(self._at().land(repository, serve))
 
     def report(self, application_id: str) -> Any:
         """Return the application with its attempts; None: YARN does not know it."""
@@ -139,10 +139,8 @@ class Questions:
         staging = self._staging(name)
         staging.take(name, application_id)
         try:
-            collected = submission.credentials(
-                [staging.layout.root, *file_systems], hadoop.renewer, hadoop.conf
-            )
-            submitted = self._submitted(staging, python, submission.tokens_end_at(collected))
+            collected = credentials.collect(hadoop.conf, [staging.layout.root, *file_systems], {})
+            submitted = self._submitted(staging, python, credentials.ends_at(collected))
             secrets = {key: base64.b64decode(value) for key, value in files.items()}
             secrets["yarn.json"] = _json(submitted)
             content = {
@@ -152,7 +150,7 @@ class Questions:
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
             staging.keep(secrets)
-            hadoop.add_secrets(collected, secrets)
+            collected.addAll(credentials.collect(hadoop.conf, (), secrets))
             public = all(entry.public for entry in entries)
             try:
                 submission.submit(

@@ -6,12 +6,11 @@ from typing import Any
 import attrs
 
 from tarn.java import jvm
+from tarn_plugins.runtime.yarn import credentials
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
-__all__ = ["FILE_ALIAS", "Order", "credentials", "submit", "tokens_end_at"]
+__all__ = ["Order", "submit"]
 
-FILE_ALIAS = "tarn.file."
-"""Before the name of a file in the submitted credentials."""
 VALIDITY_MS = 10 * 60 * 1000
 """Attempts that failed longer ago no longer count against ``master.max_attempts``."""
 _LOGS = "*stderr*|*stdout*"
@@ -33,32 +32,6 @@ class Order:
     tags: tuple[str, ...]
     command: str
     """A constant: nothing that a user wrote."""
-
-
-def credentials(file_systems: Iterable[str], renewer: str | None, conf: Any) -> Any:
-    """Return Hadoop ``Credentials`` with a delegation token for each of *file_systems*.
-
-    Args:
-        file_systems: URIs; one that has no tokens (a local one) adds none.
-        renewer: Who renews them: the ResourceManager; None: security is off.
-        conf: Hadoop's ``Configuration``.
-    """
-    collected = jvm.load("org.apache.hadoop.security.Credentials")()
-    if renewer is not None:
-        path = jvm.load("org.apache.hadoop.fs.Path")
-        for uri in dict.fromkeys(file_systems):
-            path(uri).getFileSystem(conf).addDelegationTokens(renewer, collected)
-    return collected
-
-
-def tokens_end_at(collected: Any) -> float | None:
-    """Return when the first of the tokens can be renewed no more, Unix seconds; None: no token."""
-    ends = []
-    for token in collected.getAllTokens():
-        identifier = token.decodeIdentifier()
-        if identifier is not None and hasattr(identifier, "getMaxDate"):
-            ends.append(int(identifier.getMaxDate()) / 1000)
-    return min(ends, default=None)
 
 
 def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
@@ -120,7 +93,7 @@ def _launch(command: str, files: Mapping[str, FileEntry], collected: Any, *, pub
     commands = jvm.load("java.util.ArrayList")()
     commands.add(command)
     return _record("ContainerLaunchContext").newInstance(
-        resources, environ, commands, None, _bytes(collected), None
+        resources, environ, commands, None, credentials.buffer(collected), None
     )
 
 
@@ -133,13 +106,6 @@ def _resource(entry: FileEntry, *, public: bool) -> Any:
         entry.bytes,
         entry.modified_ms,
     )
-
-
-def _bytes(collected: Any) -> Any:
-    """Return *collected* as the ``ByteBuffer`` that a launch context carries."""
-    buffer = jvm.load("org.apache.hadoop.io.DataOutputBuffer")()
-    collected.writeTokenStorageToStream(buffer)
-    return jvm.load("java.nio.ByteBuffer").wrap(buffer.getData(), 0, buffer.getLength())
 
 
 def _pattern(globs: str) -> str:

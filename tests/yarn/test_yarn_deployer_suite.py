@@ -1,0 +1,32 @@
+"""The deployer of YARN keeps the promises of `Deployer`, on a real YARN."""
+
+from pathlib import Path
+
+import pytest
+from deployer_stage import StandIn, small
+from java_stage import java
+
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Deployer
+from tarn.testing.contracts import DeployerContract
+from tarn_plugins.runtime import yarn
+
+pytestmark = pytest.mark.yarn
+
+
+class TestYarn(DeployerContract):
+    """Real applications; what runs in them only registers itself."""
+
+    factory = yarn.tarn_runtimes()["yarn"]
+
+    def setup_method(self) -> None:
+        java()
+
+    def make(self, tmp_path: Path) -> Deployer:
+        return StandIn(tmp_path / "home")
+
+    def spec(self, tmp_path: Path) -> ClusterSpec:
+        return small("suite")
+
+    def doomed_spec(self, tmp_path: Path) -> ClusterSpec:
+        return small("doomed-suite")
