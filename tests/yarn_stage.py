@@ -6,14 +6,15 @@ import os
 import re
 import secrets
 import signal
+import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
-from house import House, kill, until
+from house import House, kill
 
 from tarn import config
 from tarn.clock import SystemClock
@@ -29,6 +30,7 @@ from tarn_plugins.cli.sandbox.sockets import check_free
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 SHARED = "TARN_TEST_SANDBOX"
 """Names the directory of a running sandbox: it is used, and left running."""
+T = TypeVar("T")
 NETWORKS = range(78, 98)
 SMALL = {"vcores": 1, "memory": "768MiB"}
 
@@ -179,25 +181,41 @@ class YarnHouse(House):
         """End every cluster; what `tarn down` leaves in YARN is killed, and is a failure."""
         for name in self._names:
             for pid in self.processes(name):
-                with contextlib.suppress(ProcessLookupError):
-                    kill(pid, signal.SIGCONT)
+                _send(pid, signal.SIGCONT)
             if self.applications(name):
-                self.tarn("down", "-c", name, "--timeout", "60s")
-        left = {name: self._left(name) for name in self._names}
-        for ids in left.values():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.tarn("down", "-c", name, "--timeout", "60s")
+        applications = {name: self._left(name) for name in self._names}
+        for ids in applications.values():
             for one in ids:
                 self.hadoop.kill_application(one)
-        for name in self._names:
-            until(lambda name=name: not self.processes(name), 20, f"the end of {name}'s processes")
+        processes = {name: self._still(name) for name in self._names}
+        for members in processes.values():
+            for pid in members:
+                _send(pid, signal.SIGKILL)
         self.hadoop.hdfs_remove(self.staging)
-        assert not any(left.values()), f"left in YARN: {left}"
+        assert not any(applications.values()), f"left in YARN: {applications}"
+        assert not any(processes.values()), f"left running: {processes}"
 
     def _left(self, name: str) -> list[str]:
         """Return the applications that still run; YARN may take a moment to end one."""
-        pause, end_s = threading.Event(), time.monotonic() + 10
-        while (found := self.applications(name)) and time.monotonic() < end_s:
-            pause.wait(0.1)
-        return [app["id"] for app in found]
+        return [app["id"] for app in _last(lambda: self.applications(name), 10)]
+
+    def _still(self, name: str) -> dict[int, list[str]]:
+        return _last(lambda: self.processes(name), 20)
+
+
+def _last(ask: Callable[[], T], within_s: float) -> T:
+    """Ask until the answer is empty, or time is over; return the last one."""
+    pause, end_s = threading.Event(), time.monotonic() + within_s
+    while (found := ask()) and time.monotonic() < end_s:
+        pause.wait(0.1)
+    return found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        kill(pid, number)
 
 
 @attrs.frozen

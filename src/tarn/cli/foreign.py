@@ -5,14 +5,16 @@ import click
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, here
 
-__all__ = ["add"]
+__all__ = ["find"]
 
 
-def add(group: click.Group, ctx: click.Context) -> None:
-    """Let every plugin add its commands to *group*.
+def find(group: click.Group, ctx: click.Context, name: str) -> click.Command | None:
+    """Return the verb *name* of a plugin; every plugin adds its commands to *group* first.
 
     They find their `ClientContext` in ``click.get_current_context().meta["tarn.context"]``.
     """
     around: Surroundings = ctx.obj or here()
-    around.plugins().cli(group)
+    if name not in group.commands:
+        around.plugins().cli(group)
     ctx.meta["tarn.context"] = around.context(Talk())
+    return group.commands.get(name)

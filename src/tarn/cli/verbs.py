@@ -43,9 +43,10 @@ class LazyGroup(click.Group):
             module, _ = VERBS[cmd_name]
             command: click.Command = importlib.import_module(module).command
             return command
-        if cmd_name not in self.commands:
-            importlib.import_module("tarn.cli.foreign").add(self, ctx)
-        return self.commands.get(cmd_name)
+        found: click.Command | None = importlib.import_module("tarn.cli.foreign").find(
+            self, ctx, cmd_name
+        )
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs with the table's one-liners."""
