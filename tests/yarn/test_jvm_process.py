@@ -95,6 +95,27 @@ answer = {"text": str(fault), "known": fault.is_a("java.lang.RuntimeException")}
     }
 
 
+def test_leaving_in_the_middle_of_calls_is_clean(hadoop: Sandbox) -> None:
+    """Threads that go in and out of Java do not make the end an abort."""
+    body = """
+from tarn.java import leave
+system = load("java.lang.System")
+def busy():
+    while True:
+        system.nanoTime()
+for _ in range(4):
+    threading.Thread(target=busy, daemon=True).start()
+threading.Event().wait(0.2)
+tell(at=time.time(), left=True)
+sys.stdout.write("")
+leave(0)
+"""
+    answer, stderr, took_s = run(hadoop.environ, body)
+    assert answer == {"left": True}
+    assert stderr == ""
+    assert took_s < 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_pythons(hadoop: Sandbox, number: signal.Signals) -> None:
     """A master is told to leave by a signal; Java would end it on the spot."""
@@ -102,7 +123,6 @@ def test_signals_are_pythons(hadoop: Sandbox, number: signal.Signals) -> None:
 import os, signal
 heard = threading.Event()
 signal.signal({number.value}, lambda *_: heard.set())
-threading.Thread(target=lambda: load("java.lang.Thread").sleep(30_000), daemon=True).start()
 os.kill(os.getpid(), {number.value})
 answer = {{"heard": heard.wait(5)}}
 """

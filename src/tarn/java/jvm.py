@@ -1,18 +1,21 @@
 """Start the JVM, once in a process, and give its classes. The only home of JPype."""
 
+import contextlib
 import faulthandler
+import logging
+import os
 import re
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 
 from tarn.errors import LaunchError, ProviderMissingError
 
-__all__ = ["load", "start", "throwable"]
+__all__ = ["leave", "load", "start", "throwable"]
 
 _OLDEST = 9
 """Class files of JPype 1.7 are Java 9's (major version 53); Java 8 refuses them."""
@@ -68,7 +71,8 @@ def start(
 ) -> None:
     """Start the JVM of this process; a second call with the same needs does nothing.
 
-    Any thread. Takes 0.3 to 1 s. The process leaves without waiting for Java's threads.
+    Any thread. Takes 0.3 to 1 s. The process ends without waiting for Java's threads; see `leave`
+    where a Python thread may be in Java then.
 
     Args:
         classpath: Directories and jars, each named: ``dir/*`` is not understood.
@@ -121,6 +125,21 @@ def throwable() -> type[Exception]:
     """Return ``java.lang.Throwable``, to be named in an ``except``."""
     found: type[Exception] = load("java.lang.Throwable")
     return found
+
+
+def leave(status: int) -> NoReturn:
+    """End this process now, without the usual clearing up; standard streams are flushed.
+
+    For a process that has a daemon thread in a Java call when it ends. Should such a call come
+    back while Python takes itself apart, Python (before 3.14) ends the thread in the middle of
+    JPype's C++, and the process dies of SIGABRT (seen). One whose threads were joined needs no
+    more than ``sys.exit``.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _start(needs: _Needs) -> None:
