@@ -94,7 +94,7 @@ def start(
         if faulthandler.is_enabled():
             raise _not_started(
                 "faulthandler is enabled, and it uses the signals of the JVM",
-                "Leave out -X faulthandler and PYTHONFAULTHANDLER (pytest: -p no:faulthandler).",
+                "Leave out -X faulthandler and PYTHONFAULTHANDLER.",
             )
         _start(needs)
         _process.started = needs
