@@ -200,11 +200,16 @@ def _finished(app: Application) -> Any:
 
 @pytest.fixture
 def labelled(hadoop: Sandbox) -> Iterator[str]:
-    """A node of the partition `gpu`."""
-    node = str(hadoop.nodes()[0]["nodeHostName"])
-    hadoop.label(node, "gpu")
-    yield node
-    hadoop.label(node, "")
+    """The one node of the partition `gpu`."""
+    hadoop.label("nm3", "gpu")
+    try:
+        yield next(
+            str(node["nodeHostName"])
+            for node in hadoop.nodes()
+            if str(node["nodeHostName"]).startswith("nm3.")
+        )
+    finally:
+        hadoop.label("nm3", "")
 
 
 @pytest.mark.parametrize("mode", ["scheduling", "plain"])

@@ -7,13 +7,14 @@ call Java are attached to it as daemons, so none of them keeps the process alive
 
 from tarn.java.classpath import hadoop_classpath, java_home
 from tarn.java.faults import Fault, describe, mask
-from tarn.java.jvm import load, start, throwable
+from tarn.java.jvm import leave, load, start, throwable
 
 __all__ = [
     "Fault",
     "describe",
     "hadoop_classpath",
     "java_home",
+    "leave",
     "load",
     "mask",
     "start",

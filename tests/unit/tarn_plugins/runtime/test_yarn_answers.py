@@ -1,0 +1,78 @@
+"""What the RM says about places that will be taken, with plain objects in the place of Java's."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import attrs
+
+from tarn_plugins.runtime.yarn import answers
+
+
+@attrs.frozen
+class Node:
+    host: str
+
+    def getHost(self) -> str:  # noqa: N802
+        return self.host
+
+    def __str__(self) -> str:
+        return f"{self.host}:45454"
+
+
+def report(host: str, state: str, limit_s: int | None = None) -> Any:
+    return SimpleNamespace(
+        getNodeId=lambda: Node(host),
+        getNodeState=lambda: state,
+        getDecommissioningTimeout=lambda: limit_s,
+    )
+
+
+def part(*ids: str) -> Any:
+    return SimpleNamespace(
+        getContainers=lambda: [SimpleNamespace(getId=lambda i=i: i) for i in ids]
+    )
+
+
+def test_only_decommissioning_nodes_are_left() -> None:
+    """After an RM's restart every node is reported anew: that is no news."""
+    found = answers.leaving_nodes(
+        [
+            report("nm1", "RUNNING"),
+            report("nm2", "DECOMMISSIONING", 600),
+            report("nm3", "DECOMMISSIONING"),
+            report("nm4", "LOST"),
+        ]
+    )
+    assert found == {
+        "nm2:45454": "its node nm2 is put out of service within 600 s",
+        "nm3:45454": "its node nm3 is put out of service",
+    }
+
+
+def test_both_parts_of_a_preemption_count() -> None:
+    """What is strict is said so, also where it is negotiable too."""
+    message = SimpleNamespace(
+        getContract=lambda: part("c1", "c2"), getStrictContract=lambda: part("c2", "c3")
+    )
+    found = dict(answers.preempted(message))
+    assert sorted(found) == ["c1", "c2", "c3"]
+    assert "may take it" in found["c1"]
+    assert "takes it soon" in found["c2"]
+
+
+def test_no_preemption_is_no_preemption() -> None:
+    """The message, and each part of it, may be missing."""
+    assert list(answers.preempted(None)) == []
+    empty = SimpleNamespace(getContract=lambda: None, getStrictContract=lambda: None)
+    assert list(answers.preempted(empty)) == []
+
+
+def test_a_completed_container_may_say_nothing() -> None:
+    """Java's null is no text."""
+    status = SimpleNamespace(
+        getContainerId=lambda: "container_1",
+        getExitStatus=lambda: -100,
+        getDiagnostics=lambda: None,
+    )
+    over = answers.completed(status)
+    assert (over.container_id, over.exit_code, over.diagnostics) == ("container_1", -100, "")
