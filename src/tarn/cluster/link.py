@@ -90,9 +90,24 @@ class Link:
 
         Raises:
             NotFoundError: There is no such cluster.
-            UnreachableError: There is one, and its master does not listen yet.
+            UnreachableError: There is one, and its master does not answer, or not yet.
+            TimedOutError: Its master does not answer.
         """
-        return self._surroundings.api(self._address(), self._api_token())
+        way = Link(self.name, self._surroundings, self._make_deployer)  # nothing here changes
+        way._deployer, way._found_s = self._deployer, self._found_s
+        try:
+            way.ask(lambda api: api.status())
+        except BaseException:
+            way.close()
+            raise
+        finally:
+            self._found_s = way._found_s
+        return way._given_away()
+
+    def _given_away(self) -> Api:
+        """Return the client that answered, which is the caller's from now on."""
+        assert self._api is not None
+        return self._api
 
     def close(self) -> None:
         """Close the connection; it opens again when something is asked."""
