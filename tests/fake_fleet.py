@@ -16,6 +16,7 @@ from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory, hookimpl
 from tarn.interfaces import (
     ClientContext,
     ClusterRef,
+    Ending,
     Finding,
     LaunchPlan,
     RuntimeCapabilities,
@@ -196,6 +197,7 @@ class FakeFleet:
     clock: FakeClock = attrs.field(factory=FakeClock)
     master_url: str | None = URL
     capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
+    ending: Ending | None = None
 
     @property
     def surroundings(self) -> Surroundings:
@@ -247,7 +249,10 @@ class FakeFleet:
             self.gone_after -= 1
             if not self.gone_after:
                 self.vanish()
-        return self.ref
+        return self.ref if self.ref is not None and self.ref.name == name else None
+
+    def ended(self, name: str) -> Ending | None:
+        return self.ending
 
     def vanish(self) -> None:
         self.ref = None

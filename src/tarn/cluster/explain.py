@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tarn.cluster.cause import Cause, age, first_words, span
+from tarn.cluster.ended import about_end, is_over
 from tarn.cluster.explain_instance import about_instance, about_life
 
 __all__ = ["age", "causes", "explain", "first_words"]
@@ -31,6 +32,8 @@ def explain(status: Status, instance: str | None = None) -> tuple[Cause, ...]:
     """
     if instance is not None:
         return tuple(_about(status, instance))
+    if is_over(status):
+        return (about_end(status),)
     found = causes(status)
     found = (*_cluster(status, alone=not found), *found)
     return found or (Cause(status["name"], f"{status['name']}: {_ratio(status)} ready; {_WELL}"),)
@@ -38,6 +41,8 @@ def explain(status: Status, instance: str | None = None) -> tuple[Cause, ...]:
 
 def causes(status: Status) -> tuple[Cause, ...]:
     """Return a cause for each thing that is not as desired; none when all is."""
+    if is_over(status):
+        return (about_end(status),)
     every = (
         *_master(status),
         *_halted(status),

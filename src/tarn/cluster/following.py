@@ -1,7 +1,9 @@
 """Following what grows: the stream of events over masters that move, and logs."""
 
+import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
@@ -20,28 +22,50 @@ def follow_events(
 ) -> Iterator[Message]:
     """Yield events until *stop* is set; a new master is asked to go on after the last one.
 
+    Through a proxy, which holds streams back, the events are asked for each second.
+
     Raises:
         UnreachableError: No master answered for a minute.
     """
     last: str | None = None
-    lost_s = surroundings.clock.now_s()
+    said: set[str] = set()
+    lost_s, found = surroundings.clock.now_s(), True
     while not stop.is_set():
         try:
-            for message in _stream(link, last, stop):
+            if not found:
+                link.ask(lambda api: api.status())  # a stream does not look for its master
+            found = True
+            for message in _news(link, last, said, stop):
                 last, lost_s = message.id or last, surroundings.clock.now_s()
+                said.add(_words(message.data))
                 yield message
+            if link.proxied:
+                lost_s = surroundings.clock.now_s()
+                surroundings.rest(LOOK_EVERY_S)
         except (UnreachableError, TimedOutError):
             if surroundings.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
                 raise
-            link.close()  # so that the next question looks for the master again
+            found = False
             surroundings.rest(LOOK_EVERY_S)
 
 
-def _stream(link: Link, last: str | None, stop: threading.Event) -> Iterator[Message]:
+def _news(link: Link, last: str | None, said: set[str], stop: threading.Event) -> Iterator[Message]:
+    """Yield what is pushed; through a proxy, once, what was not *said* yet."""
+
     def begin(api: Api) -> Iterator[Message]:
         return api.stream("events", last, stop, give_up_s=LOOK_EVERY_S)
 
-    return link.ask(begin)
+    if not link.proxied:
+        yield from link.ask(begin)
+        return
+    for event in link.ask(lambda api: api.events()):
+        if _words(event) not in said:
+            yield Message("", "event", event)
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    """Return everything that an event says, its count too, as one text."""
+    return json.dumps(event, sort_keys=True)
 
 
 def follow_lines(

@@ -16,7 +16,7 @@ from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
 from tarn.cluster.looking import Looking
-from tarn.cluster.serving import masterless
+from tarn.cluster.serving import without_master
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
@@ -308,7 +308,8 @@ class Cluster(Looking):
         """Return name, state, reason, epoch, desired, ready, instances and more.
 
         When no master is at work but instances serve, the state is ``degraded`` and the reason
-        says so.
+        says so. Of a cluster that is over the state is ``stopped`` or ``failed``, as long as its
+        runtime remembers it.
 
         Raises:
             NotFoundError: There is no such cluster.
@@ -316,17 +317,8 @@ class Cluster(Looking):
         """
         try:
             return Status(self._link.ask(lambda api: api.status()))
-        except (UnreachableError, TimedOutError) as error:
-            ref = self._link.find()
-            if ref is None:
-                raise NotFoundError(
-                    f"cluster '{self._name}' does not run any more: no master, and no instance",
-                    next_step=f"`tarn up` starts it again; its logs are in {self._directory}/logs.",
-                ) from error
-            left = masterless(self._name, ref)
-            if left is None:
-                raise
-            return Status(left)
+        except (UnreachableError, TimedOutError, NotFoundError) as error:
+            return Status(without_master(self._link, self._directory, error))
 
     def instances(self) -> tuple[Mapping[str, Any], ...]:
         """Return what is known of each instance that is alive, by id."""
@@ -351,6 +343,8 @@ class Cluster(Looking):
             NotFoundError: There is no such cluster, or no log of that instance.
         """
         ref = self._ref or self._link.find()
+        if ref is None and (ending := self._link.ended()) is not None:
+            ref = ending.ref
         if ref is None:
             raise NotFoundError(
                 f"cluster '{self._name}' does not run",
@@ -381,12 +375,16 @@ class Cluster(Looking):
 def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
     """Return a cluster that was started before, here or in another process, by its name.
 
+    One that is over is found as long as its runtime remembers it, and its spec is kept here.
+
     Raises:
         NotFoundError: This user has no cluster of that name.
     """
     around = surroundings or here()
-    if reference(around.paths.cluster(name)) is None:
+    cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
+    kept = reference(directory) is not None
+    if not kept and not ((directory / "spec.yaml").is_file() and cluster.source.ended()):
         raise NotFoundError(
             f"cluster '{name}' does not run", next_step="`tarn status` lists what does."
         )
-    return Cluster.named(name, around)
+    return cluster

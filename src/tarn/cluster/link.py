@@ -1,5 +1,6 @@
 """The way to one cluster's master: found, kept, and found again when the master moved."""
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -7,19 +8,24 @@ from tarn.cluster.entries import reference
 from tarn.cluster.surroundings import Surroundings
 from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.follow import Api
-from tarn.interfaces import ClusterRef, Deployer
+from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["Link"]
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+FIND_EVERY_S = 2.0
+"""Between two questions to the runtime for a master that does not answer: it may be far away."""
 
 
 class Link:
     """Asks the master of one cluster over HTTP.
 
     A master that was restarted listens elsewhere: when one does not answer, the reference is read
-    again, and a question goes once more to the new address. Every question may be asked twice:
-    what is written is absolute.
+    again, then the runtime is asked, and a question goes once more to each new address. A master
+    that cannot be reached is asked through its proxy, where there is one. Every question may be
+    asked twice: what is written is absolute.
 
     Args:
         name: The cluster's name.
@@ -36,6 +42,10 @@ class Link:
         self._deployer: Deployer | None = None
         self._api: Api | None = None
         self._url: str | None = None
+        self._found_s = float("-inf")
+        self._told = False
+        self.proxied = False
+        """Whether the master was last asked through its proxy, which holds streams back."""
 
     @property
     def deployer(self) -> Deployer:
@@ -53,49 +63,117 @@ class Link:
         """Return what the runtime knows of the cluster now."""
         return self.deployer.find(self.name)
 
+    def ended(self) -> Ending | None:
+        """Return how the cluster ended; None while something of it runs, or when nobody knows."""
+        try:
+            deployer = self.deployer
+        except NotFoundError:  # nothing is known of it here
+            return None
+        return None if deployer.find(self.name) is not None else deployer.ended(self.name)
+
     def ask(self, question: Callable[[Api], T]) -> T:
         """Return the master's answer to *question*.
 
         Raises:
             NotFoundError: There is no such cluster.
             UnreachableError: There is one, and its master does not answer.
-        TimedOutError: Its master took the question, and does not answer it.
+            TimedOutError: Its master took the question, and does not answer it.
         """
-        if self._api is not None:
-            try:
-                return question(self._api)
-            except (UnreachableError, TimedOutError):
-                before = self._url
-                if self._address() == before:
-                    raise
-        return question(self._open())
+        api = self._api or self._open(self._address())
+        try:
+            return question(api)
+        except (UnreachableError, TimedOutError) as error:
+            return self._ask_elsewhere(question, error)
 
     def open(self) -> Api:
-        """Return a client of the master where it is now; the caller closes it.
+        """Return a client of the master where it is now; the caller closes it. Any thread.
 
         Raises:
             NotFoundError: There is no such cluster.
-            UnreachableError: There is one, and its master does not listen yet.
+            UnreachableError: There is one, and its master does not answer, or not yet.
+            TimedOutError: Its master does not answer.
         """
-        return self._surroundings.api(self._address(), self._api_token())
+        way = Link(self.name, self._surroundings, self._make_deployer)  # nothing here changes
+        way._deployer, way._found_s = self._deployer, self._found_s
+        try:
+            way.ask(lambda api: api.status())
+        except BaseException:
+            way.close()
+            raise
+        finally:
+            self._found_s = way._found_s
+        return way._given_away()
+
+    def _given_away(self) -> Api:
+        """Return the client that answered, which is the caller's from now on."""
+        assert self._api is not None
+        return self._api
 
     def close(self) -> None:
         """Close the connection; it opens again when something is asked."""
         if self._api is not None:
             self._api.close()
         self._api = self._url = None
+        self.proxied = False
 
-    def _open(self) -> Api:
-        url = self._address()
+    def _ask_elsewhere(self, question: Callable[[Api], T], error: TarnError) -> T:
+        """Ask at each address that was not tried; raise the last error where there is none."""
+        tried = {self._url}
+        noted = self._noted()
+        if noted and noted not in tried:
+            tried.add(noted)
+            try:
+                return question(self._open(noted))
+            except (UnreachableError, TimedOutError) as again:
+                error = again
+        ref = self._find_again()
+        if ref is not None and ref.url and ref.url not in tried:
+            try:
+                return question(self._open(ref.url))
+            except (UnreachableError, TimedOutError) as again:
+                error = again
+        through = ref.proxy_url if ref is not None and ref.url else None
+        if through and through not in tried and isinstance(error, UnreachableError):
+            return self._ask_through(through, question, error)
+        raise error
+
+    def _ask_through(self, url: str, question: Callable[[Api], T], error: TarnError) -> T:
+        """Ask through the proxy at *url*, to which no api token can travel."""
+        api = self._open(url, proxied=True)
+        try:
+            answer = question(api)
+        except UnreachableError as again:
+            self.close()
+            raise UnreachableError(
+                f"{error.found}; through the proxy {url}: {again.found}", where=error.where
+            ) from again
+        if not self._told:
+            self._told = True
+            log.warning("'%s' is reached through the proxy %s: %s", self.name, url, error.found)
+        return answer
+
+    def _find_again(self) -> ClusterRef | None:
+        """Ask the runtime, unless that was done just now."""
+        now_s = self._surroundings.clock.now_s()
+        if now_s - self._found_s < FIND_EVERY_S:
+            return None
+        self._found_s = now_s
+        return self.find()
+
+    def _open(self, url: str, *, proxied: bool = False) -> Api:
         self.close()
-        self._api = self._surroundings.api(url, self._api_token())
-        self._url = url
+        self._api = self._surroundings.api(url, None if proxied else self._api_token())
+        self._url, self.proxied = url, proxied
         return self._api
 
-    def _address(self) -> str:
+    def _noted(self) -> str | None:
         noted = reference(self._surroundings.paths.cluster(self.name))
-        if noted is not None and noted.url:
-            return noted.url
+        return None if noted is None else noted.url
+
+    def _address(self) -> str:
+        noted = self._noted()
+        if noted:
+            return noted
         ref = self.find()
         if ref is None:
             raise NotFoundError(

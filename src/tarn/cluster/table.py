@@ -29,7 +29,7 @@ def moment(at: float | None) -> str:
 def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
     """Return the whole picture of one cluster for people."""
     reason = f": {first_words(status['reason'])}" if status.get("reason") else ""
-    stale = " (stale)" if status.get("stale") else ""
+    stale = " (stale)" if status.get("stale") and not status.get("ended_at") else ""
     lines = [
         f"{status['name']} is {status['state']}{stale}{reason}",
         f"{status.get('ready', 0)} of {status.get('desired', 0)} ready{_limits(status)}",

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import attrs
 
+from tarn.cluster.ended import over
 from tarn.cluster.explain import explain, first_words
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
@@ -18,6 +19,7 @@ __all__ = ["Goal", "wait_until"]
 
 LOOK_EVERY_S = 0.25
 READ_LOG_EVERY_S = 1.0
+ASK_END_EVERY_S = 1.0
 GONE_AFTER_S = 5.0
 """A cluster that cannot be found for so long is gone, not restarting."""
 
@@ -114,7 +116,7 @@ class _Watch:
     ) -> None:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
-        self._read_again_s = float("-inf")
+        self._read_again_s = self._ask_end_again_s = float("-inf")
         self._loaded = 0, 0
         self.why: tuple[str, ...] = ()
 
@@ -122,22 +124,38 @@ class _Watch:
         """Return the status, or None while there is hope that there will be one."""
         blind_s = self._clock.now_s() - self._seen_s
         try:
-            status = self._link.ask(lambda api: api.status())
-        except (UnreachableError, TimedOutError) as error:
-            if blind_s >= SILENT_AFTER_S:
-                raise _silent(self._link, error) from error
-            self.why = (str(error),)
-            self._hear(Progress("launching", "waiting for the master to answer"))
-            return None
-        except NotFoundError:
-            if blind_s >= GONE_AFTER_S:
-                raise
-            return None
+            status: Mapping[str, Any] = self._link.ask(lambda api: api.status())
+        except (UnreachableError, TimedOutError, NotFoundError) as error:
+            ended = self._ended()
+            if ended is None:
+                self._hope(error, blind_s)
+                return None
+            status = ended
         self._seen_s, self.why = self._clock.now_s(), _found(status)
         if not self._goal.reached(status):
             _raise_if_over(self._goal, status)
             self._hear(self._progress(status))
         return status
+
+    def _hope(self, error: TarnError, blind_s: float) -> None:
+        """Hope, unless there was no answer for too long."""
+        if isinstance(error, NotFoundError):
+            if blind_s >= GONE_AFTER_S:
+                raise error
+            return
+        if blind_s >= SILENT_AFTER_S:
+            raise _silent(self._link, error) from error
+        self.why = (str(error),)
+        self._hear(Progress("launching", "waiting for the master to answer"))
+
+    def _ended(self) -> Mapping[str, Any] | None:
+        """Return the status of a cluster that is over; asked for no more than once a second."""
+        now_s = self._clock.now_s()
+        if now_s < self._ask_end_again_s:
+            return None
+        self._ask_end_again_s = now_s + ASK_END_EVERY_S
+        ending = self._link.ended()
+        return None if ending is None else over(ending)
 
     def _progress(self, status: Mapping[str, Any]) -> Progress:
         """Tell of the first instance that is not ready: its log says how far its models are."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from tarn.cluster import card
+from tarn.cluster.ended import is_over
 from tarn.cluster.explain import causes
 from tarn.cluster.table import cluster_table
 from tarn.cluster.waiting import Goal
@@ -83,7 +84,7 @@ class Watch:
             self._news.clear()  # before the look: what comes while it lasts counts for the next
 
     def _drawn(self, screen: Screen, goal: Goal | None) -> bool:
-        """Draw once; True when the goal is reached."""
+        """Draw once; True when the goal is reached, or the cluster is over."""
         try:
             status = self._look()
         except (UnreachableError, TimedOutError) as error:
@@ -91,7 +92,7 @@ class Watch:
             return False
         self._name = status["name"]
         screen.show(status, self._url())
-        return goal is not None and goal.reached(status)
+        return is_over(status) or (goal is not None and goal.reached(status))
 
 
 class Terminal:

@@ -147,6 +147,20 @@ class DeployerContract:
             self._end(tmp_path, ref)
         assert self.make(tmp_path).find(ref.name) is None
 
+    def test_an_end_is_remembered_or_not(self, tmp_path: Path) -> None:
+        """Nobody remembers what never was; an end has words, a time, and the logs of what was."""
+        assert self.make(tmp_path).ended("never-started") is None
+        ref = self._submit(tmp_path)
+        until(lambda: self._log(tmp_path, ref, None), self.within_s, "a line in the log")
+        self._end(tmp_path, ref)
+        ending = self.make(tmp_path).ended(ref.name)
+        if ending is not None:
+            assert ending.name == ending.ref.name == ref.name
+            assert ending.state in ("stopped", "failed")
+            assert ending.at > 0
+            assert ending.ref.epoch == ref.epoch
+            assert self._log(tmp_path, ending.ref, None)
+
     def test_a_later_cluster_has_a_higher_epoch(self, tmp_path: Path) -> None:
         """Followers that knew the old one follow the new one; the old ref ends nothing of it."""
         old = self._submit(tmp_path)

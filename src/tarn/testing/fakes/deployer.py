@@ -7,7 +7,7 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError
-from tarn.interfaces import ClusterRef, Finding, LaunchPlan, Staged
+from tarn.interfaces import ClusterRef, Ending, Finding, LaunchPlan, Staged
 
 __all__ = ["FakeDeployer", "FakeLand"]
 
@@ -26,7 +26,15 @@ class FakeLand:
         """(cluster name, instance id or '') to its log."""
         self.files: dict[str, dict[str, bytes]] = {}
         """Cluster name to the files that were handed over with it."""
+        self.endings: dict[str, Ending] = {}
+        """Cluster name to how its last cluster ended."""
         self.incarnation = 0
+
+    def finish(self, name: str, state: str, reason: str) -> None:
+        """Let a running cluster come to its end by itself."""
+        with self.lock:
+            ref = self.running.pop(name)
+            self.endings[name] = Ending(name, state, reason, at=1.7e9, ref=ref)
 
 
 class FakeDeployer:
@@ -65,12 +73,18 @@ class FakeDeployer:
         with self.land.lock:
             return self.land.running.get(name)
 
+    def ended(self, name: str) -> Ending | None:
+        """Return how it was struck out, or finished, last."""
+        with self.land.lock:
+            return self.land.endings.get(name)
+
     def end(self, ref: ClusterRef) -> None:
         """Strike it out, unless a later one of the same name runs."""
         with self.land.lock:
             present = self.land.running.get(ref.name)
-            if present is not None and present.epoch == ref.epoch:
-                del self.land.running[ref.name]
+            if present is None or present.epoch != ref.epoch:
+                return
+        self.land.finish(ref.name, "stopped", "ended by force")
 
     def move(self, ref: ClusterRef, url: str) -> ClusterRef:
         """Let the master of *ref* listen at *url*, and return its new ref."""

@@ -18,7 +18,15 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError
-from tarn.interfaces import ClientContext, ClusterRef, Finding, LaunchPlan, Progress, Staged
+from tarn.interfaces import (
+    ClientContext,
+    ClusterRef,
+    Ending,
+    Finding,
+    LaunchPlan,
+    Progress,
+    Staged,
+)
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
@@ -91,6 +99,10 @@ class LocalDeployer:
             return lost
         orphans = _orphans(directory)
         return attrs.evolve(lost, orphans=orphans) if orphans else None
+
+    def ended(self, name: str) -> Ending | None:
+        """Return None: what ended here leaves nothing but its logs."""
+        return None
 
     def end(self, ref: ClusterRef) -> None:
         """End keeper, master and instances of *ref* by force, and remove all but the logs."""
