@@ -111,6 +111,7 @@ def run(
         epoch=factory.epoch(settings, directory, environ),
         directory=directory,
         wake=wake.set,
+        spec_hash=config.spec_hash(spec),
     )
     log.info("epoch %s of %s", context.epoch, spec.name)
     with ExitStack() as owned:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from java_stage import java
 from unmanaged import Application
+from yarn_stage import Hadoop
 
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
@@ -37,6 +39,11 @@ NASTY = (
     b"${HOME}", b"$(touch pwned)", b"`touch pwned`", b'"', b"'", b"-n", b"--", b"\xff\xfe\x81",
     bytes(range(1, 256)), "é模型".encode(),
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def jvm(hadoop: Hadoop) -> None:
+    java(hadoop.environ)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 from attrs.validators import ge, gt
 
-from tarn.domain import Epoch
+from tarn.domain import Epoch, ProxyRule
 from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.interfaces import (
     ClientContext,
@@ -103,6 +103,12 @@ def _host(environ: Mapping[str, str]) -> str:
     return host(environ)
 
 
+def _proxy(_settings: Settings, directory: Path, environ: Mapping[str, str]) -> ProxyRule:
+    from tarn_plugins.runtime.yarn.application import proxy  # noqa: PLC0415
+
+    return proxy(directory, environ)
+
+
 @hookimpl
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer ``yarn``."""
@@ -115,6 +121,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             epoch=_epoch,
             unpack=_unpack,
             host=_host,
+            proxy=_proxy,
             capabilities=RuntimeCapabilities(
                 placement=True,
                 remote=True,
