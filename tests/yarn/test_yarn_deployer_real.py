@@ -86,8 +86,12 @@ def test_no_secret_is_where_others_look(stage: Stage, tmp_path: Path) -> None:
         assert all(e.public for e in public)
         assert not any(e.public for e in stage.files().listing(layout.private))
         seen = [stage.files().read(e.uri) for e in public]
+        shown = rest(ref, f"apps/{ref.application_id}")
+        app = json.loads(shown)["app"]
+        assert app["applicationType"] == "TARN"
+        assert set(app["applicationTags"].split(",")) == {"tarn", f"tarn-{app['user']}-secretive"}
         seen += [
-            rest(ref, f"apps/{ref.application_id}"),
+            shown,
             rest(ref, f"apps/{ref.application_id}/appattempts"),
         ]
         for process in Path("/proc").glob("[0-9]*"):
