@@ -129,6 +129,7 @@ def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(
 
 
 def test_what_the_rm_refuses_is_told_in_its_words(stage: Stage, tmp_path: Path) -> None:
+    """And nothing is left of the application."""
     deployer = stage.deployer(tmp_path / "home", queue="no-such-queue")
     with pytest.raises(LaunchError, match="unknown queue: no-such-queue"):
         deployer.submit(small("nowhere"), STAGED, FILES)
@@ -138,6 +139,7 @@ def test_what_the_rm_refuses_is_told_in_its_words(stage: Stage, tmp_path: Path) 
 def test_a_master_without_a_word_is_ended(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The wait has an end, and said what it waited for."""
     monkeypatch.setattr(module, "WAIT_S", 3.0)
     said: list[Progress] = []
     deployer = stage.deployer(tmp_path / "home", "sleep", said=said)
@@ -212,12 +214,14 @@ def test_checks_against_the_real_yarn(
     settings: dict[str, Any],
     code: str | None,
 ) -> None:
+    """Queue, size, label, accelerator, models and interpreter are held against what YARN tells."""
     spec = attrs.evolve(small("checked"), **changes)
     fatal = [f for f in stage.deployer(tmp_path / "home", **settings).check(spec) if f.fatal]
     assert [f.code for f in fatal] == ([] if code is None else [code])
 
 
 def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -> None:
+    """One finding, no traceback."""
     bare = attrs.evolve(stage.context(tmp_path), environ={"PATH": "/nowhere"})
     (finding,) = YarnDeployer(Settings(), bare).check(small("bare"))
     assert finding.code == "TARN-3120"
@@ -225,6 +229,7 @@ def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -
 
 
 def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path: Path) -> None:
+    """Hadoop's own patience would be a quarter of an hour."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "yarn-site.xml").write_text(
@@ -238,6 +243,38 @@ def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path
     assert time.monotonic() - begun_s < 30
     assert finding.code == "TARN-3130"
     assert "127.0.0.1:1" in finding.found
+
+
+@pytest.mark.parametrize(("krb5", "code"), [(True, "TARN-3132"), (False, "TARN-3131")])
+def test_kerberos_without_a_ticket_is_told_before_anything_hangs(
+    stage: Stage, tmp_path: Path, krb5: bool, code: str
+) -> None:
+    """Hadoop's own client would retry for minutes."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    secure = {
+        "hadoop.security.authentication": "kerberos",
+        "yarn.resourcemanager.principal": "yarn/_HOST@EXAMPLE.TEST",
+    }
+    (conf / "core-site.xml").write_text(
+        "<configuration>"
+        + "".join(
+            f"<property><name>{n}</name><value>{v}</value></property>" for n, v in secure.items()
+        )
+        + "</configuration>"
+    )
+    real = stage.context(tmp_path)
+    environ = {**real.environ, "HADOOP_CONF_DIR": str(conf), "KRB5CCNAME": f"FILE:{tmp_path}/none"}
+    if krb5:
+        (tmp_path / "krb5.conf").write_text(
+            "[libdefaults]\n default_realm = EXAMPLE.TEST\n dns_lookup_kdc = false\n"
+        )
+        environ["KRB5_CONFIG"] = str(tmp_path / "krb5.conf")
+    begun_s = time.monotonic()
+    (finding,) = YarnDeployer(Settings(), attrs.evolve(real, environ=environ)).check(small("krb"))
+    assert time.monotonic() - begun_s < 15
+    assert finding.code == code
+    assert "kinit" in finding.next_step or "KRB5_CONFIG" in finding.next_step
 
 
 def test_collected_logs_of_an_instance_are_found_by_its_id(stage: Stage, tmp_path: Path) -> None:

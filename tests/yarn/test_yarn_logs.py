@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
 
 def test_logs_of_masters_and_instances_before_and_after_the_end(yarn_house, hadoop) -> None:
+    """Also of an instance that ended before; afterwards from what YARN collected."""
     fleet = Fleet(yarn_house, hadoop, "logs")
     fleet.up(yarn_house.spec("logs", replicas={"min": 1, "max": 2, "initial": 2}))
     first, second = (item["id"] for item in fleet.settled(2)["instances"])
