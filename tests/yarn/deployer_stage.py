@@ -7,11 +7,13 @@ from typing import Any
 
 import attrs
 from java_stage import java
+from yarn_stage import Hadoop
 
+from tarn import config
 from tarn.clock import SystemClock
-from tarn.config.process import environ
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import MasterSpec
+from tarn.errors import NotFoundError
 from tarn.interfaces import ClientContext, Paths, Progress
 from tarn.java import hadoop_classpath
 from tarn.testing.context import cluster_spec
@@ -21,7 +23,6 @@ from tarn_plugins.runtime.yarn.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.files import HadoopFiles
 
 STAGING = "/tmp/tarn-deployer-tests"
-_KEPT = ("PATH", "HADOOP_HOME", "HADOOP_CONF_DIR", "CLASSPATH", "JAVA_HOME", "USER", "HOME")
 _STAND_IN = Path(__file__).with_name("stand_in_master.py")
 
 
@@ -30,34 +31,51 @@ def small(name: str) -> ClusterSpec:
     return attrs.evolve(cluster_spec(name), master=MasterSpec(memory_mib=384, max_attempts=3))
 
 
-def context(home: Path, said: list[Progress] | None = None) -> ClientContext:
-    kept = {name: value for name, value in environ().items() if name in _KEPT}
-    hear = (lambda _progress: None) if said is None else said.append
-    return ClientContext(SystemClock(), kept, Paths(home, home / "cache"), hear)
+@attrs.frozen
+class Stage:
+    """One YARN, seen from homes of clients."""
+
+    hadoop: Hadoop
+
+    def context(self, home: Path, said: list[Progress] | None = None) -> ClientContext:
+        """Return what a client with this home has; nothing of it is this process's but PATH."""
+        environ = {"PATH": config.environ()["PATH"], **self.hadoop.environ}
+        hear = (lambda _progress: None) if said is None else said.append
+        return ClientContext(SystemClock(), environ, Paths(home, home / "cache"), hear)
+
+    def deployer(
+        self, home: Path, *mode: str, said: list[Progress] | None = None, **settings: Any
+    ) -> "StandIn":
+        """Return a deployer whose masters do *mode*; without one they listen."""
+        made = Settings(**{"staging": STAGING, **settings})
+        return StandIn(made, self.context(home, said), self.classpath(), mode or ("listen",))
+
+    def classpath(self) -> str:
+        return ":".join(hadoop_classpath(self.hadoop.environ))
+
+    def files(self) -> HadoopFiles:
+        """Return HDFS, in this process."""
+        java(self.hadoop.environ)
+        return HadoopFiles(configuration())
+
+    def listing(self, root: str = STAGING) -> list[str]:
+        try:
+            return [entry.path for entry in self.files().listing(root, deep=True)]
+        except NotFoundError:
+            return []
 
 
 class StandIn(YarnDeployer):
     """A cluster named ``doomed…`` gets a master that exits; any other the *mode*."""
 
     def __init__(
-        self, home: Path, *mode: str, said: list[Progress] | None = None, **settings: Any
+        self, settings: Settings, context: ClientContext, classpath: str, mode: Sequence[str]
     ) -> None:
-        made = Settings(**{"staging": STAGING, **settings})
-        self._mode = mode or ("listen",)
-        super().__init__(made, context(home, said))
+        self._classpath, self._mode = classpath, mode
+        super().__init__(settings, context)
 
     def _order(self, spec: ClusterSpec, *parts: Any) -> dict[str, Any]:
         mode = ("exit", "3") if spec.name.startswith("doomed") else self._mode
-        return {**super()._order(spec, *parts), "argv": stand_in(*mode)}
-
-
-def stand_in(*mode: str) -> Sequence[str]:
-    classpath = ":".join(hadoop_classpath(environ()))
-    needs = (classpath,) if mode[0] in ("listen", "leave") else ()
-    return [sys.executable, str(_STAND_IN), *mode, *needs]
-
-
-def files() -> HadoopFiles:
-    """Return HDFS, in this process."""
-    java()
-    return HadoopFiles(configuration())
+        needs = (self._classpath,) if mode[0] in ("listen", "leave") else ()
+        argv = [sys.executable, str(_STAND_IN), *mode, *needs]
+        return {**super()._order(spec, *parts), "argv": argv}

@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 import pytest
-from deployer_stage import STAGING, StandIn, context, files, small
+from deployer_stage import STAGING, Stage, small
+from yarn_stage import Hadoop
 
 from tarn.domain.spec import InstanceSpec, MasterSpec, ModelsSpec, PlacementSpec, ResourcesSpec
 from tarn.errors import LaunchError, NotFoundError, RefusedError
@@ -31,19 +32,13 @@ STAGED = Staged("/models", "in_place")
 _NO_SUCH_GPU = InstanceSpec(ResourcesSpec(gpus=1, gpu_resource="no/such"))
 
 
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    """HDFS is as it was before."""
-    before = listing()
-    yield
-    assert listing() == before
-
-
-def listing(root: str = STAGING) -> list[str]:
-    try:
-        return [entry.path for entry in files().listing(root, deep=True)]
-    except NotFoundError:
-        return []
+@pytest.fixture
+def stage(hadoop: Hadoop) -> Iterator[Stage]:
+    """A YARN; its HDFS is in the end as it was before."""
+    one = Stage(hadoop)
+    before = one.listing()
+    yield one
+    assert one.listing() == before
 
 
 def rest(ref: ClusterRef, path: str) -> bytes:
@@ -57,9 +52,9 @@ def state(ref: ClusterRef) -> str:
     return str(json.loads(rest(ref, f"apps/{ref.application_id}"))["app"]["state"])
 
 
-def test_found_used_and_ended_from_another_home(tmp_path: Path) -> None:
+def test_found_used_and_ended_from_another_home(stage: Stage, tmp_path: Path) -> None:
     """The owner's other machine gets token and spec; the first one then finds nothing."""
-    here, there = StandIn(tmp_path / "here"), StandIn(tmp_path / "there")
+    here, there = stage.deployer(tmp_path / "here"), stage.deployer(tmp_path / "there")
     ref = here.submit(small("two-homes"), STAGED, FILES)
     try:
         found = there.find("two-homes")
@@ -80,19 +75,23 @@ def test_found_used_and_ended_from_another_home(tmp_path: Path) -> None:
     assert not (tmp_path / "here" / "clusters" / "two-homes").exists()
 
 
-def test_no_secret_is_where_others_look(tmp_path: Path) -> None:
+def test_no_secret_is_where_others_look(stage: Stage, tmp_path: Path) -> None:
     """Public files, command lines, the RM's REST, and the environment of the master."""
-    deployer = StandIn(tmp_path / "home")
+    deployer = stage.deployer(tmp_path / "home")
     ref = deployer.submit(small("secretive"), STAGED, FILES)
     try:
         layout = Layout(f"{STAGING}/secretive")
-        public = files().listing(layout.public)
+        public = stage.files().listing(layout.public)
         assert {e.path for e in public} == {"run", "master"}
         assert all(e.public for e in public)
-        assert not any(e.public for e in files().listing(layout.private))
-        seen = [files().read(e.uri) for e in public]
+        assert not any(e.public for e in stage.files().listing(layout.private))
+        seen = [stage.files().read(e.uri) for e in public]
+        shown = rest(ref, f"apps/{ref.application_id}")
+        app = json.loads(shown)["app"]
+        assert app["applicationType"] == "TARN"
+        assert set(app["applicationTags"].split(",")) == {"tarn", f"tarn-{app['user']}-secretive"}
         seen += [
-            rest(ref, f"apps/{ref.application_id}"),
+            shown,
             rest(ref, f"apps/{ref.application_id}/appattempts"),
         ]
         for process in Path("/proc").glob("[0-9]*"):
@@ -109,9 +108,11 @@ def test_no_secret_is_where_others_look(tmp_path: Path) -> None:
         deployer.end(ref)
 
 
-def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(tmp_path: Path) -> None:
+def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(
+    stage: Stage, tmp_path: Path
+) -> None:
     """With its exit code and its own words; the log stays readable; nothing else is left."""
-    deployer = StandIn(tmp_path / "home")
+    deployer = stage.deployer(tmp_path / "home")
     with pytest.raises(LaunchError) as caught:
         deployer.submit(small("doomed-real"), STAGED, FILES)
     raised_at = time.time()
@@ -127,17 +128,21 @@ def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(tmp_path: Pa
     assert "error: nothing can come of this" in lines
 
 
-def test_what_the_rm_refuses_is_told_in_its_words(tmp_path: Path) -> None:
-    deployer = StandIn(tmp_path / "home", queue="no-such-queue")
+def test_what_the_rm_refuses_is_told_in_its_words(stage: Stage, tmp_path: Path) -> None:
+    """And nothing is left of the application."""
+    deployer = stage.deployer(tmp_path / "home", queue="no-such-queue")
     with pytest.raises(LaunchError, match="unknown queue: no-such-queue"):
         deployer.submit(small("nowhere"), STAGED, FILES)
     assert deployer.find("nowhere") is None
 
 
-def test_a_master_without_a_word_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_master_without_a_word_is_ended(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait has an end, and said what it waited for."""
     monkeypatch.setattr(module, "WAIT_S", 3.0)
     said: list[Progress] = []
-    deployer = StandIn(tmp_path / "home", "sleep", said=said)
+    deployer = stage.deployer(tmp_path / "home", "sleep", said=said)
     with pytest.raises(LaunchError) as caught:
         deployer.submit(small("silent"), STAGED, FILES)
     assert caught.value.code == "TARN-3141"
@@ -146,9 +151,9 @@ def test_a_master_without_a_word_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
     assert deployer.find("silent") is None
 
 
-def test_a_cluster_that_ended_itself_is_followed_by_the_next(tmp_path: Path) -> None:
+def test_a_cluster_that_ended_itself_is_followed_by_the_next(stage: Stage, tmp_path: Path) -> None:
     """An owner that is over, whose directory stayed, is no hindrance."""
-    leaving, staying = StandIn(tmp_path / "home", "leave"), StandIn(tmp_path / "home")
+    leaving, staying = stage.deployer(tmp_path / "home", "leave"), stage.deployer(tmp_path / "home")
     first = leaving.submit(small("follow"), STAGED, FILES)
     deadline_s = time.monotonic() + 30
     while state(first) != "FINISHED" and time.monotonic() < deadline_s:
@@ -160,28 +165,30 @@ def test_a_cluster_that_ended_itself_is_followed_by_the_next(tmp_path: Path) -> 
     try:
         leaving.end(first)
         assert staying.find("follow") == second
-        assert files().read(Layout(f"{STAGING}/follow").owner).decode() == second.application_id
+        assert (
+            stage.files().read(Layout(f"{STAGING}/follow").owner).decode() == second.application_id
+        )
         with pytest.raises(RefusedError):
             leaving.submit(small("follow"), STAGED, FILES)
     finally:
         staying.end(second)
 
 
-def test_a_staging_that_others_cannot_pass_is_said(tmp_path: Path) -> None:
+def test_a_staging_that_others_cannot_pass_is_said(stage: Stage, tmp_path: Path) -> None:
     """It works nevertheless; what will not, and what to do, is said at once."""
     root = f"{STAGING}-closed"
-    files().write(f"{root}/x", b"", mode=0o600)
+    stage.files().write(f"{root}/x", b"", mode=0o600)
     said: list[Progress] = []
-    deployer = StandIn(tmp_path / "home", staging=root, said=said)
+    deployer = stage.deployer(tmp_path / "home", staging=root, said=said)
     try:
         ref = deployer.submit(small("closed"), STAGED, FILES)
         deployer.end(ref)
         note = next(p.message for p in said if p.message.startswith("note: "))
         assert "runtime.options.staging" in note
         assert "cannot be started again" in note
-        assert listing(root) == ["x"]
+        assert stage.listing(root) == ["x"]
     finally:
-        files().remove(root)
+        stage.files().remove(root)
 
 
 @pytest.mark.parametrize(
@@ -201,28 +208,35 @@ def test_a_staging_that_others_cannot_pass_is_said(tmp_path: Path) -> None:
     ],
 )
 def test_checks_against_the_real_yarn(
-    tmp_path: Path, changes: dict[str, Any], settings: dict[str, Any], code: str | None
+    stage: Stage,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    settings: dict[str, Any],
+    code: str | None,
 ) -> None:
+    """Queue, size, label, accelerator, models and interpreter are held against what YARN tells."""
     spec = attrs.evolve(small("checked"), **changes)
-    fatal = [f for f in StandIn(tmp_path / "home", **settings).check(spec) if f.fatal]
+    fatal = [f for f in stage.deployer(tmp_path / "home", **settings).check(spec) if f.fatal]
     assert [f.code for f in fatal] == ([] if code is None else [code])
 
 
-def test_without_hadoop_a_check_says_what_to_set(tmp_path: Path) -> None:
-    bare = attrs.evolve(context(tmp_path), environ={"PATH": "/nowhere"})
+def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -> None:
+    """One finding, no traceback."""
+    bare = attrs.evolve(stage.context(tmp_path), environ={"PATH": "/nowhere"})
     (finding,) = YarnDeployer(Settings(), bare).check(small("bare"))
     assert finding.code == "TARN-3120"
     assert "HADOOP_HOME" in finding.next_step
 
 
-def test_without_a_resource_manager_a_check_does_not_hang(tmp_path: Path) -> None:
+def test_without_a_resource_manager_a_check_does_not_hang(stage: Stage, tmp_path: Path) -> None:
+    """Hadoop's own patience would be a quarter of an hour."""
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / "yarn-site.xml").write_text(
         "<configuration><property><name>yarn.resourcemanager.address</name>"
         "<value>127.0.0.1:1</value></property></configuration>"
     )
-    real = context(tmp_path)
+    real = stage.context(tmp_path)
     lost = attrs.evolve(real, environ={**real.environ, "HADOOP_CONF_DIR": str(conf)})
     begun_s = time.monotonic()
     (finding,) = YarnDeployer(Settings(), lost).check(small("lost"))
@@ -231,14 +245,46 @@ def test_without_a_resource_manager_a_check_does_not_hang(tmp_path: Path) -> Non
     assert "127.0.0.1:1" in finding.found
 
 
-def test_collected_logs_of_an_instance_are_found_by_its_id(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("krb5", "code"), [(True, "TARN-3132"), (False, "TARN-3131")])
+def test_kerberos_without_a_ticket_is_told_before_anything_hangs(
+    stage: Stage, tmp_path: Path, krb5: bool, code: str
+) -> None:
+    """Hadoop's own client would retry for minutes."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    secure = {
+        "hadoop.security.authentication": "kerberos",
+        "yarn.resourcemanager.principal": "yarn/_HOST@EXAMPLE.TEST",
+    }
+    (conf / "core-site.xml").write_text(
+        "<configuration>"
+        + "".join(
+            f"<property><name>{n}</name><value>{v}</value></property>" for n, v in secure.items()
+        )
+        + "</configuration>"
+    )
+    real = stage.context(tmp_path)
+    environ = {**real.environ, "HADOOP_CONF_DIR": str(conf), "KRB5CCNAME": f"FILE:{tmp_path}/none"}
+    if krb5:
+        (tmp_path / "krb5.conf").write_text(
+            "[libdefaults]\n default_realm = EXAMPLE.TEST\n dns_lookup_kdc = false\n"
+        )
+        environ["KRB5_CONFIG"] = str(tmp_path / "krb5.conf")
+    begun_s = time.monotonic()
+    (finding,) = YarnDeployer(Settings(), attrs.evolve(real, environ=environ)).check(small("krb"))
+    assert time.monotonic() - begun_s < 15
+    assert finding.code == code
+    assert "kinit" in finding.next_step or "KRB5_CONFIG" in finding.next_step
+
+
+def test_collected_logs_of_an_instance_are_found_by_its_id(stage: Stage, tmp_path: Path) -> None:
     """After the end nobody knows which container it had; Triton's own table of options does."""
-    deployer = StandIn(tmp_path / "home")
+    deployer = stage.deployer(tmp_path / "home")
     ref = deployer.submit(small("collected"), STAGED, FILES)
     deployer.end(ref)
     table = "| server_id | {} |\nline of {}\n"
     texts = {n: table.format(f"collected-000{n}", n) for n in (1, 2)}
-    with collected(ref, {n: {"triton.stderr": text} for n, text in texts.items()}, tmp_path):
+    with collected(stage, ref, {n: {"triton.stderr": text} for n, text in texts.items()}, tmp_path):
         for number, text in texts.items():
             lines = list(deployer.logs(ref, f"collected-000{number}", None))
             assert lines == text.splitlines()
@@ -250,9 +296,10 @@ class collected:  # noqa: N801 (reads as a word)
     """Logs as a NodeManager would have collected them, while the block runs."""
 
     def __init__(
-        self, ref: ClusterRef, containers: dict[int, dict[str, str]], scratch: Path
+        self, stage: Stage, ref: ClusterRef, containers: dict[int, dict[str, str]], scratch: Path
     ) -> None:
-        self._ref, self._containers, self._scratch = ref, containers, scratch
+        self._stage, self._ref = stage, ref
+        self._containers, self._scratch = containers, scratch
 
     def __enter__(self) -> None:
         format_ = "org.apache.hadoop.yarn.logaggregation.AggregatedLogFormat"
@@ -268,8 +315,8 @@ class collected:  # noqa: N801 (reads as a word)
         node = load("org.apache.hadoop.yarn.api.records.NodeId").newInstance("nm1", 1)
         path = controller.getRemoteNodeLogFileForApp(application, user.getShortUserName(), node)
         self._folder = str(path.getParent())
-        files().write(f"{self._folder}/x", b"")
-        files().remove(f"{self._folder}/x")
+        self._stage.files().write(f"{self._folder}/x", b"")
+        self._stage.files().remove(f"{self._folder}/x")
         writer = load(f"{format_}$LogWriter")()
         writer.initialize(conf, path, user)
         writer.writeApplicationOwner(user.getShortUserName())
@@ -290,4 +337,4 @@ class collected:  # noqa: N801 (reads as a word)
         writer.close()
 
     def __exit__(self, *_exc: object) -> None:
-        files().remove(self._folder)
+        self._stage.files().remove(self._folder)

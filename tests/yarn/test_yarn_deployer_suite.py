@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from deployer_stage import StandIn, small
-from java_stage import java
+from deployer_stage import Stage, small
+from yarn_stage import Hadoop
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer
@@ -19,11 +19,12 @@ class TestYarn(DeployerContract):
 
     factory = yarn.tarn_runtimes()["yarn"]
 
-    def setup_method(self) -> None:
-        java()
+    @pytest.fixture(autouse=True)
+    def on(self, hadoop: Hadoop) -> None:
+        self.stage = Stage(hadoop)
 
     def make(self, tmp_path: Path) -> Deployer:
-        return StandIn(tmp_path / "home")
+        return self.stage.deployer(tmp_path / "home")
 
     def spec(self, tmp_path: Path) -> ClusterSpec:
         return small("suite")

@@ -164,6 +164,7 @@ _TABLE = (
     Code("TARN-3122", _A, "no Java", "No Java was found, or one that is too old.", "Set runtime.options.java_home, or JAVA_HOME, to Java 11 or newer."),
     Code("TARN-3123", _A, "no JVM", "The JVM could not be started in this process.", "Read its message."),
     Code("TARN-3130", _A, "YARN does not answer", "The ResourceManager, or HDFS, could not be reached from here.", "Check HADOOP_CONF_DIR, which names the cluster, and that YARN is up."),
+    Code("TARN-3131", _A, "Hadoop's client does not start", "Hadoop's client cannot work with the configuration that it found.", "Check the files in HADOOP_CONF_DIR; with Kerberos, set KRB5_CONFIG."),
     Code("TARN-3132", _A, "no Kerberos ticket", "This YARN asks for Kerberos, and this user has no valid ticket.", "Run kinit."),
     Code("TARN-3133", _A, "queue not usable", "The queue does not exist, is stopped, or takes no applications of this user.", "Name another one in runtime.options.queue; the message lists them."),
     Code("TARN-3134", _A, "container too large", "YARN grants no container of this size.", "Lower the named key, or have the named property of YARN raised."),

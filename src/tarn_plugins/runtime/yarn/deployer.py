@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from cattrs.preconf.json import make_converter
 
-import tarn
+from tarn import errors
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError, NotFoundError, TarnError
 from tarn.follow import Api
@@ -275,7 +275,7 @@ def _repository(spec: ClusterSpec) -> dict[str, Any]:
 
 def _door(settings: Settings, context: ClientContext) -> ChildDoor:
     """Return the child's door: the same interpreter, and the same tarn as this process."""
-    root = str(Path(tarn.__file__).parents[1])
+    root = str(Path(errors.__file__).parents[1])
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root
     return ChildDoor(

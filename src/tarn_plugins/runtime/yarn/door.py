@@ -102,6 +102,10 @@ class ChildDoor:
             child.kill()
             self._drop()
             raise _hangs(str(message["question"]), within_s, words) from None
+        except KeyboardInterrupt:
+            child.kill()  # else its answer would be taken for that of the next question
+            self._drop()
+            raise
         if "error" in answer:
             raise unpack(answer["error"])
         return answer["answer"]

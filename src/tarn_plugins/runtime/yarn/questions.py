@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
-from tarn.java import hadoop_classpath, java_home, jvm
+from tarn.java import describe, hadoop_classpath, java_home, jvm
 from tarn_plugins.runtime.yarn import credentials, launch_file, run_script, submission, web
 from tarn_plugins.runtime.yarn.cluster import Hadoop
 from tarn_plugins.runtime.yarn.layout import Layout
@@ -40,8 +40,10 @@ class Questions:
         except TarnError:
             raise
         except Exception as error:
-            if self._hadoop is None or not isinstance(error, jvm.throwable()):
+            if not _is_java(error):
                 raise
+            if self._hadoop is None:
+                raise _unusable(error) from None
             raise self._hadoop.failed(error) from None
 
     def begin(
@@ -196,6 +198,24 @@ class Questions:
         if self._hadoop is None:
             raise ProviderError("yarn", "the first question must be 'begin'")
         return self._hadoop
+
+
+def _is_java(error: Exception) -> bool:
+    try:
+        return isinstance(error, jvm.throwable())
+    except LaunchError:  # there is no JVM yet
+        return False
+
+
+def _unusable(error: Exception) -> LaunchError:
+    """Return the error for a Hadoop client that cannot even begin: its configuration is wrong."""
+    return LaunchError(
+        "yarn",
+        f"Hadoop's client does not start: {describe(error)}",
+        code="TARN-3131",
+        next_step="Check the files in HADOOP_CONF_DIR; with Kerberos, set KRB5_CONFIG to the "
+        "krb5.conf of the realm.",
+    )
 
 
 def _places(entries: tuple[FileEntry, ...]) -> dict[str, FileEntry]:

@@ -37,11 +37,13 @@ def resources(**parts: object) -> ClusterSpec:
 
 
 def test_what_fits_has_no_finding() -> None:
+    """A spec within every limit is heard without a word."""
     assert found() == []
 
 
 @pytest.mark.parametrize("queue", ["nope", "off", "ops", "root"])
 def test_a_queue_that_cannot_be_used_is_told_with_those_that_can(queue: str) -> None:
+    """Missing, stopped, closed to the user, or no leaf: each names the usable ones."""
     (finding,) = found(queue=queue)
     assert (finding.code, finding.fatal) == ("TARN-3133", True)
     assert "root.default, root.gpu" in finding.next_step
@@ -59,18 +61,21 @@ def test_a_queue_that_cannot_be_used_is_told_with_those_that_can(queue: str) -> 
     ],
 )
 def test_what_yarn_would_never_grant_is_refused(spec: ClusterSpec, code: str, words: str) -> None:
+    """The step names the property of YARN, or the key to mend."""
     (finding,) = found(spec)
     assert (finding.code, finding.fatal) == (code, True)
     assert words in finding.next_step
 
 
 def test_a_label_that_the_queue_may_not_use() -> None:
+    """A label that YARN has is not yet one for every queue."""
     spec = attrs.evolve(SPEC, placement=PlacementSpec(node_label="v100"))
     assert found(spec) == []
     assert [f.code for f in found(spec, queue="gpu")] == ["TARN-3136"]
 
 
 def test_notes_are_not_fatal() -> None:
+    """What works with less is said, and the start goes on."""
     land = attrs.evolve(LAND, am_max_attempts=2, placement="plain", placement_reason="disabled")
     assert {(f.code, f.fatal) for f in found(land=land, python="/home/ann/venv/bin/python")} == {
         ("TARN-3137", False),
@@ -80,6 +85,7 @@ def test_notes_are_not_fatal() -> None:
 
 
 def test_a_relative_interpreter_and_a_staging_that_is_not_writable() -> None:
+    """Both findings come at once, and both are fatal."""
     land = attrs.evolve(LAND, staging="/x", staging_problem="cannot be written")
     assert [(f.code, f.fatal) for f in found(python="python3", land=land)] == [
         ("TARN-3138", True),
@@ -88,10 +94,12 @@ def test_a_relative_interpreter_and_a_staging_that_is_not_writable() -> None:
 
 
 def test_every_code_is_in_the_table() -> None:
+    """`tarn help CODE` knows whatever a check says."""
     used = {f"TARN-{n}" for n in (3130, 3132, 3133, 3134, 3135, 3136, 3137, 3138, 3139, 3140, 3141)}
     assert used <= set(CODES)
 
 
 def test_an_error_of_the_first_question_is_a_finding() -> None:
+    """What YARN's client raises keeps its code, place and step."""
     finding = checks.from_error(LaunchError("java", "no Java", code="TARN-3122", next_step="do"))
     assert finding == checks.Finding("TARN-3122", "java", "no Java", "do")

@@ -81,6 +81,7 @@ SPEC: ClusterSpec = cluster_spec("llama")
 
 
 def test_a_master_that_comes_up_is_kept_with_its_token(context, said) -> None:
+    """Reference, token and spec lie in the client's home; progress was told."""
     door = FakeDoor(QUEUED, RUNNING, submit=SUBMITTED)
     ref = YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
     assert ref.url == "http://nm1:80"
@@ -95,6 +96,7 @@ def test_a_master_that_comes_up_is_kept_with_its_token(context, said) -> None:
 
 
 def test_secrets_pass_through_the_pipe_only_as_files(context) -> None:
+    """No other part of the question holds the api token."""
     door = FakeDoor(RUNNING, submit=SUBMITTED)
     YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
     parts = dict(door.asked[0][1])
@@ -112,6 +114,7 @@ def test_secrets_pass_through_the_pipe_only_as_files(context) -> None:
     ],
 )
 def test_one_that_does_not_is_ended_and_leaves_nothing(context, last: Report | None) -> None:
+    """Failed, exited, silent or forgotten: killed, removed, and nothing is kept here."""
     over = attrs.evolve(QUEUED, state="KILLED")
     looks = [QUEUED, last] if last is not QUEUED else [QUEUED] * 40
     door = FakeDoor(*looks, over, submit=SUBMITTED)
@@ -123,6 +126,7 @@ def test_one_that_does_not_is_ended_and_leaves_nothing(context, last: Report | N
 
 
 def test_a_refusal_ends_nothing(context) -> None:
+    """The application that has the name is another one's."""
     door = FakeDoor(None, submit=RefusedError("runs already", code="TARN-2103"))
     with pytest.raises(RefusedError):
         YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
@@ -130,6 +134,7 @@ def test_a_refusal_ends_nothing(context) -> None:
 
 
 def test_found_from_another_machine_with_token_and_spec(context) -> None:
+    """What is missing here comes from the staging directory."""
     door = FakeDoor(
         find=attrs.asdict(RUNNING), read=lambda name, file: base64.b64encode(file.encode()).decode()
     )
@@ -141,6 +146,7 @@ def test_found_from_another_machine_with_token_and_spec(context) -> None:
 
 
 def test_a_master_that_moved_is_written_down(context) -> None:
+    """The next client finds the new address without YARN."""
     answers = iter([RUNNING, attrs.evolve(RUNNING, host="nm2", attempt=2)])
     door = FakeDoor(find=lambda **_: attrs.asdict(next(answers)), read=None)
     deployer = YarnDeployer(Settings(), context, door)
@@ -152,12 +158,14 @@ def test_a_master_that_moved_is_written_down(context) -> None:
 
 
 def test_a_file_that_cannot_be_fetched_is_a_note(context, said) -> None:
+    """The cluster is found nevertheless."""
     door = FakeDoor(find=attrs.asdict(RUNNING), read=TimedOutError("HDFS is slow"))
     assert YarnDeployer(Settings(), context, door).find("llama") is not None
     assert "HDFS is slow" in said[0].message
 
 
 def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context) -> None:
+    """No url is told, and the old reference is not overwritten by it."""
     answers = iter([RUNNING, attrs.evolve(RUNNING, state="ACCEPTED", attempt=2)])
     door = FakeDoor(find=lambda **_: attrs.asdict(next(answers)), read=None)
     deployer = YarnDeployer(Settings(), context, door)
@@ -169,6 +177,7 @@ def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context
 
 
 def test_what_yarn_says_first_is_a_finding(context) -> None:
+    """A check never raises what it was asked to find."""
     error = LaunchError("yarn", "no ticket", code="TARN-3132", next_step="Run kinit")
     (finding,) = YarnDeployer(Settings(), context, FakeDoor(land=error)).check(SPEC)
     assert (finding.code, finding.found, finding.next_step) == (
@@ -179,6 +188,8 @@ def test_what_yarn_says_first_is_a_finding(context) -> None:
 
 
 def test_logs_have_their_last_lines(context) -> None:
+    """Only a newline ends a line; no log is `NotFoundError`."""
+
     def logs(into: str, **_: Any) -> bool:
         Path(into).write_bytes(b"one\ntwo\r\nthree")
         return True

@@ -44,17 +44,20 @@ def make(tmp_path: Path, idle_s: float = 30) -> ChildDoor:
 
 
 def test_one_child_answers_many_questions(door: ChildDoor, tmp_path: Path) -> None:
+    """One process, begun once."""
     pids = {door.ask("pid", 20) for _ in range(3)}
     assert len(pids) == 1
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
 def test_any_text_of_any_length_passes(door: ChildDoor) -> None:
+    """Also more than a pipe holds at once."""
     parts = {"a": "été\n\0'\"$" * 100_000}
     assert door.ask("echo", 20, **parts) == parts
 
 
 def test_errors_are_raised_again(door: ChildDoor) -> None:
+    """The class and the parts; a bug in the child tells its kind only."""
     with pytest.raises(NotFoundError) as caught:
         door.ask("lost", 20)
     assert (caught.value.found, caught.value.where) == ("no such thing", "here")
@@ -64,6 +67,7 @@ def test_errors_are_raised_again(door: ChildDoor) -> None:
 
 
 def test_a_hanging_question_ends_at_its_deadline_with_words(door: ChildDoor) -> None:
+    """The child is killed, Hadoop's last words are quoted, and the next question works."""
     first = door.ask("pid", 20)
     begun_s = time.monotonic()
     with pytest.raises(TimedOutError) as caught:
@@ -76,6 +80,7 @@ def test_a_hanging_question_ends_at_its_deadline_with_words(door: ChildDoor) -> 
 
 
 def test_a_child_that_was_idle_is_started_again(tmp_path: Path) -> None:
+    """Nobody notices that it had left."""
     door = make(tmp_path, idle_s=0.2)
     first = door.ask("pid", 20)
     deadline_s = time.monotonic() + 10
@@ -90,6 +95,7 @@ def test_a_child_that_was_idle_is_started_again(tmp_path: Path) -> None:
 def test_a_question_that_ended_the_child_is_not_asked_again(
     door: ChildDoor, tmp_path: Path
 ) -> None:
+    """It may have done its work: a submission is never sent twice."""
     door.ask("pid", 20)
     with pytest.raises(ProviderError, match="code 7"):
         door.ask("crash", 20)
@@ -97,6 +103,7 @@ def test_a_question_that_ended_the_child_is_not_asked_again(
 
 
 def test_closing_ends_it_and_twice_is_once(door: ChildDoor) -> None:
+    """No process stays behind."""
     pid = door.ask("pid", 20)
     door.close()
     door.close()

@@ -36,6 +36,7 @@ RUNNING = Report(
 
 
 def test_a_master_that_listens_has_a_url() -> None:
+    """Its own, and the one through the proxy."""
     ref = reports.ref_of(attrs.evolve(RUNNING, tracking_url="http://rm:8088/proxy/x/"), "llama")
     assert (ref.url, ref.proxy_url) == ("http://nm1:4711", "http://rm:8088/proxy/x")
     assert (ref.epoch, ref.application_id) == (Epoch(1234, 2), "application_1_0006")
@@ -43,11 +44,13 @@ def test_a_master_that_listens_has_a_url() -> None:
 
 @pytest.mark.parametrize("changes", [{"state": "ACCEPTED"}, {"host": ""}, {"port": 0}])
 def test_one_that_does_not_has_none(changes: dict[str, object]) -> None:
+    """Between two attempts YARN's report still holds the old address."""
     ref = reports.ref_of(attrs.evolve(RUNNING, **changes), "llama")
     assert (ref.url, ref.proxy_url) == (None, None)
 
 
 def test_a_failure_has_the_exit_code_and_the_last_words() -> None:
+    """YARN's own frame around them is left out."""
     found = reports.failure(attrs.evolve(RUNNING, state="FAILED", diagnostics=EXITED))
     assert found.splitlines() == [
         "the master ended with code 3; its last words:",
@@ -57,6 +60,7 @@ def test_a_failure_has_the_exit_code_and_the_last_words() -> None:
 
 
 def test_yarns_own_exit_codes_are_in_words() -> None:
+    """A negative code is YARN's word, not the program's."""
     found = reports.failure(attrs.evolve(RUNNING, state="FAILED", diagnostics=LOST))
     assert found == (
         "the master ended: its files could not be brought to the node (-1000); Token has expired"
@@ -65,11 +69,13 @@ def test_yarns_own_exit_codes_are_in_words() -> None:
 
 @pytest.mark.parametrize(("text", "gives_up"), [(EXITED, True), (LOST, False), ("", False)])
 def test_a_master_that_ended_by_itself_is_not_waited_for(text: str, gives_up: bool) -> None:
+    """One that YARN lost is waited for: the next attempt may do better."""
     report = attrs.evolve(RUNNING, attempts=(Attempt(1, "FAILED", text), Attempt(2, "LAUNCHED")))
     assert bool(reports.given_up(report)) is gives_up
 
 
 def test_endings_tell_who_ended_it() -> None:
+    """Killed by somebody is stopped; a start that `up` gave up has failed."""
     by = "Application application_1_0006 was killed by user ann at 10.0.0.1"
     over = attrs.evolve(RUNNING, state="KILLED", final_status="KILLED", finished_ms=5000)
     cases = {
@@ -88,6 +94,7 @@ def test_endings_tell_who_ended_it() -> None:
 
 
 def test_waiting_has_the_queue_and_yarns_reason() -> None:
+    """The details behind YARN's first sentence are left out."""
     text = "Queue's AM resource limit exceeded.  Details : AM Partition = <DEFAULT>; and more"
     report = Report("a", "ACCEPTED", queue="root.gpu", diagnostics=text)
     assert reports.waiting(report) == (
@@ -97,6 +104,7 @@ def test_waiting_has_the_queue_and_yarns_reason() -> None:
 
 @given(st.text(max_size=3000), st.sampled_from(["NEW", "ACCEPTED", "FAILED", "KILLED", "FINISHED"]))
 def test_any_diagnostics_become_words(text: str, state: str) -> None:
+    """No text of YARN's makes a report raise, or say nothing."""
     report = Report("a", state, diagnostics=text, attempts=(Attempt(1, "FAILED", text),))
     assert reports.failure(report).strip()
     assert reports.waiting(report).strip()

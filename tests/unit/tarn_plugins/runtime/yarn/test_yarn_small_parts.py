@@ -25,6 +25,7 @@ REF = ClusterRef("llama", "yarn", Epoch(5, 1), "http://n:1", application_id="app
 
 
 def test_errors_arrive_as_the_class_they_were() -> None:
+    """Attribute by attribute."""
     for error in ERRORS:
         back = unpack(pack(error))
         assert type(back) is type(error)
@@ -32,12 +33,14 @@ def test_errors_arrive_as_the_class_they_were() -> None:
 
 
 def test_a_class_of_its_own_arrives_as_its_nearest_base() -> None:
+    """A caller that branches on the base is right."""
     assert type(unpack(pack(errors.DiscoveryError("x", "found")))) is errors.ProviderError
     assert type(unpack(pack(errors.Superseded("1-1", "2-1")))) is errors.TarnError
 
 
 @given(st.lists(st.tuples(st.from_regex(r"[a-z.]{1,12}", fullmatch=True), st.binary(max_size=200))))
 def test_logs_come_back_byte_for_byte(files: list[tuple[str, bytes]]) -> None:
+    """Whatever a log holds."""
     printed = b"Container: container_1 on nm1\n" + b"".join(
         b"LogType:%s\nLogLastModifiedTime:Sat\nLogLength:%d\nLogContents:\n%s\n"
         b"End of LogType:%s\n%s\n\n" % (name.encode(), len(data), data, name.encode(), b"*" * 9)
@@ -47,12 +50,14 @@ def test_logs_come_back_byte_for_byte(files: list[tuple[str, bytes]]) -> None:
 
 
 def test_a_log_may_hold_the_marks_of_a_log() -> None:
+    """The length counts, not the marks."""
     inner = b"LogType:x\nLogLength:1\nLogContents:\na\nEnd of LogType:x\n"
     printed = b"LogType:y\nLogLength:%d\nLogContents:\n%s\nEnd of LogType:y\n" % (len(inner), inner)
     assert list(contents(printed)) == [("y", inner)]
 
 
 def test_what_is_kept_is_private_and_comes_back(tmp_path: Path) -> None:
+    """Nobody else may read it, and only what a client needs is there."""
     directory = tmp_path / "clusters" / "llama"
     keep(directory, REF, {"api_token": b"t", "spec.yaml": b"s", "staged.json": b"not kept"})
     assert read_ref(directory) == REF
@@ -62,6 +67,7 @@ def test_what_is_kept_is_private_and_comes_back(tmp_path: Path) -> None:
 
 
 def test_only_the_cluster_that_ended_is_forgotten(tmp_path: Path) -> None:
+    """A later one of the name keeps its files; twice is once."""
     keep(tmp_path / "llama", REF, {"api_token": b"t"})
     forget(tmp_path / "llama", "application_1_0000")
     assert read_ref(tmp_path / "llama") == REF

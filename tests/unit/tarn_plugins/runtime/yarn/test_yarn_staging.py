@@ -26,12 +26,14 @@ def owned_by(id_: str, at: float = NOW) -> FilesInMemory:
 
 
 def test_the_first_has_the_name() -> None:
+    """An exclusive file is the whole protocol where nobody was before."""
     files = owned_by("a1")
     assert files.read(LAYOUT.owner) == b"a1"
 
 
 @pytest.mark.parametrize(("alive", "age_s"), [(True, 0), (True, 9e5), (None, 0), (None, 59)])
 def test_a_live_owner_and_one_on_its_way_are_left_alone(alive: bool | None, age_s: float) -> None:
+    """An id that YARN does not know yet may be on its way for a minute."""
     files = owned_by("a1", NOW - age_s)
     with pytest.raises(RefusedError) as caught:
         staging(files, a1=alive).take("llama", "a2")
@@ -42,6 +44,7 @@ def test_a_live_owner_and_one_on_its_way_are_left_alone(alive: bool | None, age_
 
 @pytest.mark.parametrize(("alive", "age_s"), [(False, 0), (None, YOUNG_S)])
 def test_a_dead_owner_is_followed_and_its_files_go(alive: bool | None, age_s: float) -> None:
+    """The successor starts with an empty directory."""
     files = owned_by("a1", NOW - age_s)
     staging(files).publish({"run": b"x"})
     staging(files).keep({"api_token": b"x"})
@@ -50,6 +53,7 @@ def test_a_dead_owner_is_followed_and_its_files_go(alive: bool | None, age_s: fl
 
 
 def test_removing_is_for_the_owner_only_and_twice_is_once() -> None:
+    """An old reference ends nothing of a later cluster."""
     files = owned_by("a1")
     staging(files).remove("a0")
     assert files.read(LAYOUT.owner) == b"a1"
@@ -59,6 +63,7 @@ def test_removing_is_for_the_owner_only_and_twice_is_once() -> None:
 
 
 def test_what_is_being_removed_is_not_taken_over() -> None:
+    """A successor never loses its files to the removal."""
     files = owned_by("a1")
 
     def look(operation: str, uri: str) -> None:
@@ -73,6 +78,7 @@ def test_what_is_being_removed_is_not_taken_over() -> None:
 
 
 def test_secrets_are_private_and_the_masters_own_files_are_not() -> None:
+    """The nodes fetch the one kind as themselves, the other nobody but the owner reads."""
     files = owned_by("a1")
     entries = staging(files).publish({"run": b"r", "master": b"m"})
     staging(files).keep({"api_token": b"t"})
