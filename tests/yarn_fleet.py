@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -159,7 +159,7 @@ class Steady:
             for one in instances
         ]
 
-    def __enter__(self) -> "Steady":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self

@@ -18,6 +18,7 @@ from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.ledger import Ledger
 from tarn_plugins.runtime.yarn.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.waiting import silence
 from tarn_plugins.runtime.yarn.wire import (
     Files,
     Launcher,
@@ -96,7 +97,12 @@ class YarnRuntime:
 
     def warnings(self) -> tuple[str, ...]:
         """Say what works less well than it could, and until when."""
-        lines = (_plain(self._submitted), _tokens(self._submitted, self._context.clock.at()))
+        clock = self._context.clock
+        lines = (
+            _silent(clock.now_s() - self.heard_s()),
+            _plain(self._submitted),
+            _tokens(self._submitted, clock.at()),
+        )
         return tuple(line for line in lines if line)
 
     def finish(self) -> None:
@@ -142,6 +148,11 @@ class YarnRuntime:
         log.warning("the launch files could not be listed: %s", failure)
         note = f"the launch files could not be listed ({failure}); instances are known by number"
         return Memory.lost(spec, self._doors.spec_hash), (note,)
+
+
+def _silent(silent_s: float) -> str:
+    words = silence(silent_s)
+    return f"TARN-1017 {words}: nothing new starts or ends; what serves goes on" if words else ""
 
 
 def _plain(submitted: Submitted) -> str:
