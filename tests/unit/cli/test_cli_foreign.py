@@ -6,6 +6,7 @@ import click
 import pytest
 
 from tarn.cli import run
+from tarn.cli.verbs import root
 from tarn.cluster import Surroundings
 from tarn.hookspecs import hookimpl
 from tarn.interfaces import ClientContext, Progress
@@ -26,9 +27,10 @@ class Whereabouts:
 
 
 def test_a_plugin_s_verb_finds_the_context_of_the_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Environment and paths, and who hears of progress."""
+    monkeypatch.setattr(root, "commands", dict(root.commands))  # the verb goes with this test
     around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
     assert run(["whereabouts"], around) == 0
     said = capsys.readouterr()

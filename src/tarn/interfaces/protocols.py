@@ -1,10 +1,7 @@
 """The Protocols: what a provider must do, on which thread, and what it may not do."""
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Protocol, runtime_checkable
-
-import attrs
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from tarn.domain import (
     Applied,
@@ -22,187 +19,28 @@ from tarn.domain import (
     Verdict,
     Wish,
 )
+from tarn.interfaces.values import (
+    ClientContext,
+    ClusterRef,
+    Ending,
+    Finding,
+    LaunchPlan,
+    Staged,
+)
 
 __all__ = [
     "Authorizer",
     "CeilingSource",
-    "ClientContext",
-    "Clock",
-    "ClusterRef",
     "Deployer",
     "Discovery",
-    "Ending",
-    "Finding",
-    "LaunchPlan",
-    "MasterContext",
-    "Paths",
-    "Progress",
     "Runtime",
-    "RuntimeCapabilities",
     "ScalingPolicy",
     "Secret",
     "SecretStore",
     "Signal",
-    "Staged",
     "StateStore",
     "Storage",
 ]
-
-
-@runtime_checkable
-class Clock(Protocol):
-    """Time, passed in so that tests and the simulator can bring their own."""
-
-    def now_s(self) -> float:
-        """Return monotonic seconds; never goes back, differences mean something."""
-        ...
-
-    def at(self) -> float:
-        """Return wall time as Unix seconds, UTC; may jump."""
-        ...
-
-
-@attrs.frozen
-class Paths:
-    """Where TARN keeps its files."""
-
-    home: Path
-    """``~/.tarn``, or ``TARN_HOME``."""
-    cache: Path
-    """``~/.cache/tarn``, or below ``XDG_CACHE_HOME``: may be deleted at any time."""
-
-    def cluster(self, name: str) -> Path:
-        """Return the directory of one cluster (mode 0700, made by its deployer)."""
-        return self.home / "clusters" / name
-
-
-@attrs.frozen
-class Progress:
-    """One line of progress of long work."""
-
-    phase: str
-    """``preflight``, ``staging``, ``launching``, ``loading`` or ``ready``."""
-    message: str
-    done: float | None = None
-    """Part done in ``of`` units; None when there is nothing to count."""
-    of: float | None = None
-
-
-@attrs.frozen
-class ClientContext:
-    """What a provider may use in a client process (notebook, CLI)."""
-
-    clock: Clock
-    environ: Mapping[str, str]
-    """The environment as `tarn.config` read it; nobody else reads ``os.environ``."""
-    paths: Paths
-    progress: Callable[[Progress], None] = lambda _progress: None
-
-
-@attrs.frozen
-class MasterContext:
-    """What a provider may use in a master."""
-
-    clock: Clock
-    environ: Mapping[str, str]
-    paths: Paths
-    spec: ClusterSpec
-    epoch: Epoch
-    directory: Path
-    """The cluster's directory as this master sees it."""
-    wake: Callable[[], None] = lambda: None
-    """Ask the control thread for a tick now; any thread, never blocks."""
-    spec_hash: str = ""
-    """Of what instances are launched with at present (``Launch.spec_hash``)."""
-
-
-@attrs.frozen
-class Finding:
-    """One thing that a check before the start found."""
-
-    code: str
-    where: str
-    found: str
-    next_step: str
-    fatal: bool = True
-
-
-@attrs.frozen
-class Staged:
-    """Where a model repository lies once instances can use it."""
-
-    location: str
-    """Local path, or the URI that the node localizes."""
-    kind: str
-    """``in_place``, ``localize`` or ``local``."""
-    digest: str = ""
-    """Content hash where the storage knows one."""
-    bytes: int | None = None
-
-
-@attrs.frozen
-class LaunchPlan:
-    """What a start would do, as far as a client can know it before."""
-
-    commands: tuple[tuple[str, ...], ...]
-    """Arguments of the first instance, a command for each of its ranks; ``free`` stands where a
-    port is chosen at the launch."""
-    environ: Mapping[str, str] = attrs.field(hash=False, repr=False)
-    """What an instance gets beside the environment it inherits; secrets in it are not masked."""
-    files: Mapping[str, str] = attrs.field(hash=False)
-    """What is written, and what is read, to where it lies."""
-
-
-@attrs.frozen
-class ClusterRef:
-    """How a cluster's master is found again: the content of ``ref.json``."""
-
-    name: str
-    runtime: str
-    epoch: Epoch
-    url: str | None = None
-    """Base URL of the master's HTTP API; None until it listens."""
-    proxy_url: str | None = None
-    """The same through the RM proxy."""
-    orphans: tuple[tuple[str, str], ...] = ()
-    """(instance id, ``host:port`` of its HTTP service) of what serves while no master is at work;
-    only `Deployer.find` fills it, and then ``url`` is None."""
-    application_id: str | None = None
-    pid: int | None = None
-    """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""
-    pid_started: int | None = None
-    started_at: float = 0.0
-
-
-@attrs.frozen
-class Ending:
-    """How the last cluster of a name ended, as its runtime remembers it."""
-
-    name: str
-    state: str
-    """``stopped``, or ``failed``."""
-    reason: str
-    """In words; empty where there is nothing to say."""
-    at: float
-    """Wall time, Unix seconds."""
-    ref: ClusterRef
-    """For `Deployer.logs`."""
-
-
-@attrs.frozen
-class RuntimeCapabilities:
-    """What a runtime can do, so that a spec that needs more is refused before it runs."""
-
-    placement: bool = False
-    """Anti-affinity, node labels."""
-    remote: bool = False
-    """Instances run on other machines: a bare path is looked at there, not by the client."""
-    reads: frozenset[str] = frozenset()
-    """URI schemes that its machines read by themselves, so that nothing is staged."""
-    keeps_instances_on_master_loss: bool = False
-    private_ports: bool = False
-    """Each instance has a network of its own, so fixed ports never clash."""
-    gpus: bool = False
 
 
 class Runtime(Protocol):

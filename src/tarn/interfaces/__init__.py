@@ -1,0 +1,53 @@
+"""What a provider must do (`protocols`), and the values it is given and gives back (`values`)."""
+
+from tarn.interfaces.protocols import (
+    Authorizer,
+    CeilingSource,
+    Deployer,
+    Discovery,
+    Runtime,
+    ScalingPolicy,
+    Secret,
+    SecretStore,
+    Signal,
+    StateStore,
+    Storage,
+)
+from tarn.interfaces.values import (
+    ClientContext,
+    Clock,
+    ClusterRef,
+    Ending,
+    Finding,
+    LaunchPlan,
+    MasterContext,
+    Paths,
+    Progress,
+    RuntimeCapabilities,
+    Staged,
+)
+
+__all__ = [
+    "Authorizer",
+    "CeilingSource",
+    "ClientContext",
+    "Clock",
+    "ClusterRef",
+    "Deployer",
+    "Discovery",
+    "Ending",
+    "Finding",
+    "LaunchPlan",
+    "MasterContext",
+    "Paths",
+    "Progress",
+    "Runtime",
+    "RuntimeCapabilities",
+    "ScalingPolicy",
+    "Secret",
+    "SecretStore",
+    "Signal",
+    "Staged",
+    "StateStore",
+    "Storage",
+]
