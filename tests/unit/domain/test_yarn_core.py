@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from test_tick_properties import check_invariant, command, settle
 from world import Process, World, launch_of, rules
-from yarn_stage import Master
+from yarn_desk import Master
 
 from tarn.domain import Fact, Reading, RuntimeWish, State
 from tarn.domain.fleet import Fleet, Rules

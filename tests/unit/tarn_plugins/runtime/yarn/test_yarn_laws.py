@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import Phase as Phase_
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from yarn_stage import GOOD, Master, spec_with
+from yarn_desk import GOOD, Master, spec_with
 
 from tarn.domain import Asked, Ended, Running, RuntimeWish
 from tarn.testing.fakes import FakeClock

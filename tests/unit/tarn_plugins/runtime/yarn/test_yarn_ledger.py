@@ -5,7 +5,7 @@ import itertools
 import attrs
 import pytest
 from fake_yarn import CRASH, STAGING, FakeYarn, names
-from yarn_stage import GOOD, Master, spec_with
+from yarn_desk import GOOD, Master, spec_with
 
 from tarn.domain import Asked, Ended, Endpoint, Running, RuntimeWish
 from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
