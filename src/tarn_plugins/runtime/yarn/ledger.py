@@ -199,6 +199,8 @@ class Ledger:
         never = too_large(slot.shape, self.maximum) if number else "its id has no number above 0"
         if never:
             self._end(slot, ExitStatus(never, permanent=True), now_s)
+        if any(record.instance_id == instance_id for record in self._stale.values()):
+            slot.retry_s = self._stale_until_s  # its first container may still come back
 
     def _difference(self, now_s: float) -> Exchange:
         asks = {s.number: s.ask for s in self._asked() if s.retry_s <= now_s}
