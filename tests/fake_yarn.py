@@ -365,7 +365,7 @@ class FakeYarn:
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)
 class FakeRM:
     """`ResourceManager` of one attempt."""
 
@@ -405,7 +405,7 @@ class FakeRM:
         self.closed = True
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)
 class FakeNMs:
     """`NodeManagers` of one attempt."""
 

@@ -34,7 +34,7 @@ _NEXT_STEP = {
     -109: "Lower triton.args.log-verbose",
 }
 _USAGE = re.compile(r"([\d.]+ ?[KMGT]?i?B) of ([\d.]+ ?[KMGT]?i?B) (physical|virtual) memory used")
-_LOST = re.compile(r"lost node|node.{0,20}\blost\b", re.IGNORECASE)
+_LOST = re.compile(r"\blost\b.{0,3}node|node.{0,20}\blost\b", re.IGNORECASE)
 _FETCH = (
     (
         re.compile(

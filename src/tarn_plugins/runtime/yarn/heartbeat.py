@@ -124,10 +124,13 @@ class Heartbeat:
         self._thread = threading.Thread(target=run, name="rm-heartbeat", daemon=True)
         self._thread.start()
         with self._changed:
-            self._changed.wait_for(lambda: self._registered is not None, REGISTER_WITHIN_S)
+            self._changed.wait_for(self._is_registered, REGISTER_WITHIN_S)
             answer = self._registered
         if answer is None:
-            raise TimedOutError(f"no answer to the registration in {REGISTER_WITHIN_S:g} s")
+            raise TimedOutError(
+                f"the ResourceManager did not answer the registration in {REGISTER_WITHIN_S:g} s",
+                next_step="See that it runs: `yarn application -list`",
+            )
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -180,7 +183,7 @@ class Heartbeat:
                     )
                 case Stop(grant=grant) if failed is not None:
                     log.warning("%s takes no stop: %s", grant.node, failed.error)
-                    self._ledger.stop_failed(grant.container_id, now_s)
+                    self._ledger.stop_failed(grant.container_id)
                 case _ if failed is not None:
                     log.warning("a launch file was not removed: %s", failed.error)
             self._work()
@@ -227,7 +230,9 @@ class Heartbeat:
             self._leave(error)
             return False
         except ProviderError as error:
-            log.warning("no word from the ResourceManager: %s", error)
+            # Once for each outage: it may last for minutes, at a word a second.
+            level = logging.DEBUG if self._failed else logging.WARNING
+            log.log(level, "no word from the ResourceManager: %s", error)
             return self._spoke(None, said)
         except Exception:
             log.exception("a heartbeat raised")
@@ -318,6 +323,9 @@ class Heartbeat:
     def _is_proven(self, since: int) -> bool:
         """Say whether an exchange that began after number *since* was answered."""
         return self._ended() or self._done > since
+
+    def _is_registered(self) -> bool:
+        return self._registered is not None or self._closing
 
     def _check(self) -> None:
         if self._superseded is not None:

@@ -98,11 +98,13 @@ class Ledger:
             self._stop(instance_id, now_s)
         for instance_id, spec_hash in sorted(wish.want):
             if instance_id not in self._slots:
-                self._ask(instance_id, wish.launch(spec_hash), now_s)
+                launch = next((w for w in wish.launches if w.spec_hash == spec_hash), None)
+                self._ask(instance_id, spec_hash, launch, now_s)
 
     def heard(self, said: Exchange, answer: Answer, now_s: float, at: float) -> None:
         """Take in the answer to *said*. *at* is wall time: the start of what was granted."""
         self._outbox.arrived(said)
+        self._release_arrived(said, now_s)
         over = {completed.container_id for completed in answer.completed}
         for completed in answer.completed:
             self._completed(completed, now_s)
@@ -120,6 +122,7 @@ class Ledger:
         self._outlook = attrs.evolve(
             self._outlook, nodes=answer.nodes, heard=True, free_mib=answer.free_mib
         )
+        self._look(now_s)
         self._post_stops(now_s)
 
     def started(self, container_id: str, now_s: float) -> None:
@@ -138,17 +141,16 @@ class Ledger:
             asked = slot.stop_asked
             self._end(slot, cancelled() if asked else not_started(error, at_node=at_node), now_s)
 
-    def stop_failed(self, container_id: str, now_s: float) -> None:
+    def stop_failed(self, container_id: str) -> None:
         """Take in that a node does not take a stop: YARN takes the container back."""
         slot = self._places.get(container_id)
         if slot is not None and slot.holds:
-            self._release(slot, now_s)
+            self._release(slot)
 
     # -- what comes out ----------------------------------------------------------------------
 
     def say(self, now_s: float) -> Exchange:
         """Return what the next heartbeat says; answer it with `heard`, or not at all."""
-        self._tick(now_s)
         exchange = self._difference(now_s)
         self._outbox.trying(exchange)
         for slot in self._slots.values():
@@ -185,14 +187,20 @@ class Ledger:
 
     # -- asking ------------------------------------------------------------------------------
 
-    def _ask(self, instance_id: str, launch: Launch, now_s: float) -> None:
-        shape = shape_of(launch, self.placement)
+    def _ask(self, instance_id: str, spec_hash: str, launch: Launch | None, now_s: float) -> None:
         number = number_of(instance_id)
-        slot = Slot(instance_id, number, launch.spec_hash, now_s, shape, launch)
+        slot = Slot(instance_id, number, spec_hash, now_s, launch=launch)
         self._slots[instance_id] = slot
-        never = too_large(shape, self.maximum) if number else "its id ends with no number above 0"
+        if launch is None:
+            # It was another spec's, and is gone: only an instance of the present one can follow.
+            self._end(slot, ExitStatus("it is not there any more, nor is its spec"), now_s)
+            return
+        slot.shape = shape_of(launch, self.placement)
+        never = too_large(slot.shape, self.maximum) if number else "its id has no number above 0"
         if never:
             self._end(slot, ExitStatus(never, permanent=True), now_s)
+        if any(record.instance_id == instance_id for record in self._stale.values()):
+            slot.retry_s = self._stale_until_s  # its first container may still come back
 
     def _difference(self, now_s: float) -> Exchange:
         asks = {s.number: s.ask for s in self._asked() if s.retry_s <= now_s}
@@ -207,19 +215,15 @@ class Ledger:
             return  # told twice
         slot = next((s for s in self._asked() if s.number == grant.number), None)
         if slot is None:
-            self._give_back(grant, over=over)
+            self._outbox.release(grant.container_id)
             return
         self._outbox.dropped(slot.number)
         endpoint = None if over else self._endpoint(slot, grant)
         if endpoint is None:
-            self._give_back(grant, over=over)
+            self._outbox.release(grant.container_id)
             self._ask_again(slot, now_s)
             return
         self._take(slot, grant, endpoint, now_s, at)
-
-    def _give_back(self, grant: Grant, *, over: bool) -> None:
-        if not over:
-            self._outbox.release(grant.container_id)
 
     def _endpoint(self, slot: Slot, grant: Grant) -> Endpoint | None:
         """Return where it would listen; None where its node has no place for it."""
@@ -284,17 +288,23 @@ class Ledger:
                 slot.stop_posted_s = now_s
                 self._jobs.append(Stop(slot.grant))
 
-    def _release(self, slot: Slot, now_s: float) -> None:
+    def _release(self, slot: Slot) -> None:
         assert slot.grant is not None
-        if slot.released_s is None:
-            slot.released_s = now_s
+        if not slot.releasing:
+            slot.releasing = True
             self._outbox.release(slot.grant.container_id)
+
+    def _release_arrived(self, said: Exchange, now_s: float) -> None:
+        for container_id in said.releases:
+            slot = self._places.get(container_id)
+            if slot is not None and slot.releasing and slot.released_s is None:
+                slot.released_s = now_s
 
     def _completed(self, completed: Completed, now_s: float) -> None:
         self._outbox.over(completed.container_id)
         slot = self._places.get(completed.container_id)
         if slot is not None and slot.holds:
-            asked = slot.stop_asked or slot.released_s is not None
+            asked = slot.stop_asked or slot.releasing
             self._end(slot, explain(completed, asked=asked), now_s)
 
     def _end(self, slot: Slot, status: ExitStatus, now_s: float) -> None:
@@ -314,7 +324,8 @@ class Ledger:
 
     # -- time --------------------------------------------------------------------------------
 
-    def _tick(self, now_s: float) -> None:
+    def _look(self, now_s: float) -> None:
+        """See what is overdue; only when YARN answered, for what it did not hear is not late."""
         for slot in [s for s in self._slots.values() if s.holds]:
             self._look_at(slot, now_s)
         if self._stale and now_s >= self._stale_until_s:
@@ -333,7 +344,7 @@ class Ledger:
         elif slot.released_s is not None and now_s - slot.released_s > END_HEARD_S:
             self._end(slot, ExitStatus("stopped; YARN never told of its end", expected=True), now_s)
         elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > END_HEARD_S:
-            self._release(slot, now_s)
+            self._release(slot)
         elif slot.phase is Phase.RUNNING and not slot.proven:
             slot.proven = now_s - slot.running_s >= QUICK_S
             if slot.proven:
@@ -380,14 +391,10 @@ class Ledger:
         return (s for s in self._slots.values() if s.phase is Phase.ASKED)
 
     def _on(self, node: str) -> Iterable[Slot]:
-        return (
-            s
-            for s in self._slots.values()
-            if s.holds and s.grant is not None and s.grant.node == node
-        )
+        held = (s for s in self._slots.values() if s.holds)
+        return (s for s in held if s.grant is not None and s.grant.node == node)
 
     def _hosts(self) -> frozenset[str]:
         """Return the nodes that hold an instance."""
-        return frozenset(
-            s.grant.node for s in self._slots.values() if s.holds and s.grant is not None
-        )
+        held = (s for s in self._slots.values() if s.holds)
+        return frozenset(s.grant.node for s in held if s.grant is not None)

@@ -86,7 +86,10 @@ class Slot:
     stop_heard: bool = False
     """An exchange that began after the stop was asked went well: we are still the master."""
     stop_posted_s: float | None = None
+    releasing: bool = False
+    """YARN is to take its container back."""
     released_s: float | None = None
+    """YARN answered the heartbeat that said so."""
 
     @property
     def holds(self) -> bool:

@@ -1,0 +1,344 @@
+"""The runtime with its threads: what waits, what does not, and how it leaves."""
+
+import threading
+
+import attrs
+import fake_yarn
+import pytest
+from fake_yarn import FakeYarn
+
+from tarn.clock import SystemClock
+from tarn.domain import Asked, Ended, Epoch, Running, RuntimeWish, SavedState
+from tarn.errors import LaunchError, ProviderError, Superseded, TimedOutError
+from tarn.testing.context import cluster_spec, launch_of, master_context
+from tarn.testing.wait import until, within
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import runtime as module
+from tarn_plugins.runtime.yarn.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.runtime import YarnRuntime
+from tarn_plugins.runtime.yarn.slots import Stop
+from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.wire import Grant, Submitted
+
+A, B = "fleet-0001", "fleet-0002"
+GOOD = "aaaaaaaaaaaa"
+SUBMITTED = Submitted(fake_yarn.STAGING, "python3")
+
+
+@pytest.fixture
+def yarn():
+    made = FakeYarn(3)
+    yield made
+    made.answering.set()
+
+
+@pytest.fixture
+def make(yarn, tmp_path):
+    made = []
+
+    def runtime(attempt=1, submitted=SUBMITTED, heartbeat_s=0.02, wake=lambda: None):
+        yarn.attempt = max(yarn.attempt, attempt)
+        context = master_context(tmp_path, epoch=Epoch(1, attempt), wake=wake)
+        made.append(
+            YarnRuntime(
+                context, Settings(heartbeat_s=heartbeat_s), submitted, yarn.doors(attempt, GOOD)
+            )
+        )
+        return made[-1]
+
+    yield runtime
+    yarn.answering.set()
+    for one in made:
+        one.close()
+
+
+def wish(*ids, stop=(), attempt=1, spec_hash=GOOD):
+    launch = attrs.evolve(launch_of(cluster_spec()), spec_hash=spec_hash)
+    want = frozenset((i, spec_hash) for i in ids)
+    return RuntimeWish(Epoch(1, attempt), 1, want, frozenset(stop), (launch,))
+
+
+def fact(runtime, instance_id):
+    return next((f for f in runtime.facts() if f.instance_id == instance_id), None)
+
+
+def running(runtime, instance_id):
+    until(lambda: isinstance(fact(runtime, instance_id), Running), 10, f"{instance_id} running")
+    return fact(runtime, instance_id)
+
+
+def test_registers_where_the_api_listens(make, yarn):
+    """Host and port apart, and the whole URL for people."""
+    runtime = make()
+    runtime.start("http://nm-7:4567")
+    assert runtime._doors.rm.address == ("nm-7", 4567, "http://nm-7:4567")
+
+
+def test_a_wish_is_on_its_way_at_once(make, yarn):
+    """However long the rest between two heartbeats is."""
+    runtime = make(heartbeat_s=3600.0)
+    runtime.start("http://h:1")
+    within(2.0, lambda: runtime.apply(wish(A)), "apply")
+    running(runtime, A)
+
+
+def test_the_control_thread_is_woken_by_what_changes(make):
+    """And by nothing else."""
+    woken = threading.Event()
+    runtime = make(wake=woken.set)
+    runtime.start("http://h:1")
+    woken.clear()
+    runtime.apply(wish(A))
+    running(runtime, A)
+    assert woken.wait(1.0)
+    woken.clear()
+    runtime.apply(wish(A))
+    assert not woken.wait(0.2)
+
+
+def test_an_rm_that_is_away_blocks_nobody(make, yarn):
+    """Facts, wishes and the end of a master go on; the silence is told."""
+    runtime = make()
+    runtime.start("http://h:1")
+    runtime.apply(wish(A))
+    running(runtime, A)
+    yarn.answering.clear()
+    heard_s = runtime.heard_s()
+    within(2.0, lambda: runtime.apply(wish(A, B)), "apply")
+    assert isinstance(fact(runtime, B), Asked)
+    assert isinstance(fact(runtime, A), Running)
+    assert runtime.heard_s() - heard_s < 1.0
+    within(1.0, runtime.close, "close")
+    yarn.answering.set()
+
+
+def test_a_start_is_told_while_the_rm_is_away(make, yarn):
+    """The node answers the pool, not the heartbeat."""
+    runtime = make()
+    runtime.start("http://h:1")
+    started = threading.Event()
+    real = runtime._pool._hands.nodes.start
+
+    def slow(grant, launch):
+        yarn.answering.clear()
+        started.set()
+        real(grant, launch)
+
+    runtime._pool._hands.nodes.start = slow
+    runtime.apply(wish(A))
+    assert started.wait(5.0)
+    running(runtime, A)
+    assert not yarn.answering.is_set()
+
+
+def test_an_answer_after_the_end_is_not_acted_on(make, yarn):
+    """A master that left starts nothing."""
+    runtime = make()
+    runtime.start("http://h:1")
+    yarn.answering.clear()
+    runtime.apply(wish(A))
+    runtime.close()
+    yarn.answering.set()
+    until(lambda: yarn.asks or yarn.surplus(), 5, "the last heartbeat")
+    assert yarn.started == []
+
+
+def test_a_superseded_master_says_so_for_good(make, yarn):
+    """Whatever is asked of it, and nothing is done."""
+    old = make(1)
+    old.start("http://h:1")
+    old.apply(wish(A))
+    running(old, A)
+    new = make(2)
+    assert [f.instance_id for f in new.start("http://h:2").running] == [A]
+    for asked in (wish(A, B), wish(stop=(A,)), wish(A)):
+        with pytest.raises(Superseded):
+            old.apply(asked)
+    with pytest.raises(Superseded):
+        old.finish()
+    assert yarn.violations == []
+    assert yarn.running().keys() == {A}
+
+
+def test_an_older_attempt_cannot_register(make):
+    """It is told as such, at the start."""
+    make(2).start("http://h:2")
+    with pytest.raises(Superseded):
+        make(1).start("http://h:1")
+
+
+def test_one_failed_heartbeat_is_an_outage_and_no_more(make, yarn):
+    """What was said is said again."""
+    runtime = make()
+    runtime.start("http://h:1")
+    yarn.odds = {"exchange lost": 1.0}
+    runtime.apply(wish(A))
+    yarn.odds = {}
+    running(runtime, A)
+
+
+def test_a_bug_in_the_door_does_not_end_the_heartbeat(make, yarn, monkeypatch):
+    """It is logged, and the next word is tried."""
+    runtime = make()
+    runtime.start("http://h:1")
+    real, failures = yarn.exchange, iter([KeyError("odd")])
+
+    def odd(said):
+        for failure in failures:
+            raise failure
+        return real(said)
+
+    monkeypatch.setattr(yarn, "exchange", odd)
+    runtime.apply(wish(A))
+    running(runtime, A)
+
+
+def test_finish_unregisters_and_removes_the_staging_directory(make, yarn):
+    """Nothing of the cluster stays."""
+    runtime = make()
+    runtime.start("http://h:1")
+    runtime.apply(wish(A))
+    running(runtime, A)
+    runtime.finish()
+    assert yarn.finished
+    assert yarn.files.content == {}
+
+
+def test_finish_is_done_although_the_tokens_ended(make, yarn):
+    """The directory stays, and the application is over all the same."""
+    runtime = make()
+    runtime.start("http://h:1")
+    yarn.files.refuses = "token is expired"
+    runtime.finish()
+    assert yarn.finished
+
+
+def test_instances_are_known_without_their_records(make, yarn, monkeypatch):
+    """Where the tokens ended: by number, with the ports of the spec."""
+    monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
+    old = make(1)
+    old.start("http://h:1")
+    old.apply(wish(A))
+    before = running(old, A)
+    old.close()
+    yarn.files.refuses = "token is expired"
+    found = make(2).start("http://h:2")
+    (after,) = found.running
+    assert (after.endpoint, after.container_id) == (before.endpoint, before.container_id)
+    assert (after.spec_hash, after.adopted) == (GOOD, True)
+    assert "token is expired" in found.notes[0]
+
+
+def test_warnings_name_their_codes(make):
+    """Placement that is second best, and the day on which the tokens end."""
+    assert make().warnings() == ()
+    submitted = attrs.evolve(
+        SUBMITTED, placement="plain", placement_reason="its handler is off", tokens_end_at=4e9
+    )
+    plain, tokens = make(submitted=submitted).warnings()
+    assert plain.startswith("TARN-1015 ")
+    assert "its handler is off" in plain
+    assert tokens.startswith("TARN-1016 the delegation tokens end at 2096-10-02 07:06 UTC")
+    (past,) = make(submitted=attrs.evolve(SUBMITTED, tokens_end_at=1e9)).warnings()
+    assert "ended at 2001-09-09" in past
+
+
+def test_a_broken_launch_is_told_and_its_container_is_over(make, yarn):
+    """Nothing of it stays."""
+    yarn.broken = {"bbbbbbbbbbbb"}
+    runtime = make()
+    runtime.start("http://h:1")
+    runtime.apply(wish(A, spec_hash="bbbbbbbbbbbb"))
+    until(lambda: isinstance(fact(runtime, A), Ended), 5, "its end")
+    assert fact(runtime, A).exit.last_error == "no such GPU"
+    assert yarn.surplus() == []
+
+
+class Gate:
+    """NodeManagers of which one does not answer until it is opened."""
+
+    def __init__(self):
+        self.opened = threading.Event()
+        self.log = []
+
+    def stop(self, grant):
+        if grant.node == "dead" and not self.opened.wait(10.0):
+            raise TimedOutError("never opened")
+        self.log.append(grant.container_id)
+
+    def start(self, grant, launch):
+        raise LaunchError("yarn", "no")
+
+    def close(self):
+        pass
+
+
+def test_a_dead_node_delays_nobody_else():
+    """And its own calls stay in order."""
+    gate, told = Gate(), []
+    pool = NodePool(
+        Hands(gate, None, None, ""), lambda job, failed: told.append((job, failed)), threads=2
+    )
+    jobs = [
+        Stop(Grant(f"{node}-{i}", 1, node, 1, "x"))
+        for i in range(3)
+        for node in ("dead", "nm-1", "nm-2")
+    ]
+    pool.post(tuple(jobs))
+    until(lambda: len(gate.log) == 6, 5, "the living nodes")
+    assert [c for c in gate.log if c.startswith("nm-1")] == ["nm-1-0", "nm-1-1", "nm-1-2"]
+    gate.opened.set()
+    until(lambda: len(told) == 9, 5, "all")
+    assert gate.log[-3:] == ["dead-0", "dead-1", "dead-2"]
+    pool.close()
+    pool.post(tuple(jobs))
+    assert len(told) == 9
+
+
+def test_the_state_store_keeps_two_files_of_any_attempt(yarn):
+    """Those of an older master go when a newer one saves."""
+    store = HadoopStateStore(yarn.files, fake_yarn.PRIVATE)
+    for desired, attempt in ((1, 1), (2, 1), (3, 1), (4, 2)):
+        store.save(SavedState(desired), Epoch(7, attempt))
+    found = sorted(u.rpartition("/")[2] for u in yarn.files.content)
+    assert found == ["state-1-3.json", "state-2-1.json"]
+    assert store.load() == (SavedState(4), ())
+    before = dict(yarn.files.content)
+    with pytest.raises(Superseded):
+        store.save(SavedState(5), Epoch(7, 1))
+    assert yarn.files.content == before
+
+
+def test_a_state_that_cannot_be_saved_says_so(yarn):
+    """With the code that `status` shows, and the old one stays."""
+    store = HadoopStateStore(yarn.files, fake_yarn.PRIVATE)
+    store.save(SavedState(1), Epoch(7, 1))
+    yarn.files.refuses = "the quota of the directory is used up"
+    with pytest.raises(ProviderError, match="quota") as caught:
+        store.save(SavedState(2), Epoch(7, 1))
+    assert caught.value.code == "TARN-1005"
+    yarn.files.refuses = ""
+    assert store.load() == (SavedState(1), ())
+
+
+def test_an_old_masters_late_write_is_never_read(yarn):
+    """It passed the look for a newer one, and slept before the renaming."""
+    store = HadoopStateStore(yarn.files, fake_yarn.PRIVATE)
+    real = yarn.files.rename
+
+    def late(source, target):
+        yarn.files.rename = real
+        store.save(SavedState(9), Epoch(7, 2))
+        real(source, target)
+
+    yarn.files.rename = late
+    with pytest.raises(Superseded):
+        store.save(SavedState(1), Epoch(7, 1))
+    assert store.load() == (SavedState(9), ())
+
+
+def test_time_is_the_systems(make):
+    """The last good word is never in the future."""
+    runtime = make()
+    runtime.start("http://h:1")
+    assert runtime.heard_s() <= SystemClock().now_s()
