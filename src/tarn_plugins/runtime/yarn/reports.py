@@ -9,6 +9,7 @@ from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef, Ending
 
 __all__ = [
+    "APPLICATION_TYPE",
     "GIVEN_UP",
     "Attempt",
     "Report",

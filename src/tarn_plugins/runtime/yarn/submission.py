@@ -7,6 +7,7 @@ import attrs
 
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn import credentials
+from tarn_plugins.runtime.yarn.reports import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
 __all__ = ["Order", "submit"]
@@ -54,7 +55,7 @@ def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
         public: The NodeManagers fetch *files* as themselves, which outlives every token.
     """
     context.setApplicationName(order.name)
-    context.setApplicationType("TARN")
+    context.setApplicationType(APPLICATION_TYPE)
     context.setApplicationTags(_set(order.tags))
     context.setQueue(order.queue)
     context.setPriority(_record("Priority").newInstance(order.priority))
