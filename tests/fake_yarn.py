@@ -13,8 +13,8 @@ import attrs
 
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError, Superseded
-from tarn_plugins.runtime.yarn.records import file_name, record_of
-from tarn_plugins.runtime.yarn.runtime import Doors
+from tarn_plugins.runtime.yarn.master.records import file_name, record_of
+from tarn_plugins.runtime.yarn.master.runtime import Doors
 from tarn_plugins.runtime.yarn.wire import (
     Answer,
     Ask,

@@ -13,10 +13,10 @@ from typing import Any, Self
 import jpype
 
 from tarn.java import load
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.handles import Handles
-from tarn_plugins.runtime.yarn.node_managers import HadoopNodeManagers
-from tarn_plugins.runtime.yarn.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
+from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.wire import (
     Answer,
     Completed,

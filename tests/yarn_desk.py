@@ -10,11 +10,11 @@ from tarn.domain import ClusterSpec, Epoch, Fact, Launch, Recovered, Running, Ru
 from tarn.errors import NotFoundError, Superseded
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.heartbeat import Heartbeat
-from tarn_plugins.runtime.yarn.ledger import Ledger
-from tarn_plugins.runtime.yarn.node_pool import Hands
-from tarn_plugins.runtime.yarn.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.slots import Job
+from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
+from tarn_plugins.runtime.yarn.master.ledger import Ledger
+from tarn_plugins.runtime.yarn.master.node_pool import Hands
+from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.slots import Job
 
 GOOD = "aaaaaaaaaaaa"
 

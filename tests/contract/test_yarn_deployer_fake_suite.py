@@ -18,11 +18,11 @@ from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.contracts import DeployerContract
 from tarn_plugins.runtime import yarn
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.checks import Land
-from tarn_plugins.runtime.yarn.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
+from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.reports import Attempt, Report, alive, newest
-from tarn_plugins.runtime.yarn.staging import Staging
 
 DIED = "AM Container for x exited with  exitCode: 1\nLast 4096 bytes of master.stderr :\nwhy\n"
 

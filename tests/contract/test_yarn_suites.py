@@ -14,8 +14,8 @@ from tarn.interfaces import ClientContext, Deployer, MasterContext, Runtime, Run
 from tarn.testing.context import master_context
 from tarn.testing.contracts import RuntimeContract, StateStoreContract
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.runtime import YarnRuntime
-from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
+from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Submitted
 
 

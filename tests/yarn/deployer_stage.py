@@ -18,9 +18,9 @@ from tarn.interfaces import ClientContext, Paths, Progress
 from tarn.java import hadoop_classpath
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.files import HadoopFiles
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 
 STAGING = "/tmp/tarn-deployer-tests"
 _STAND_IN = Path(__file__).with_name("stand_in_master.py")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tarn.config.process import environ
 from tarn.java import hadoop_classpath, load, start
-from tarn_plugins.runtime.yarn.configuration import configuration
 from tarn_plugins.runtime.yarn.container import epoch
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 
 
 def main() -> None:

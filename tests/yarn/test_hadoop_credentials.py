@@ -7,8 +7,8 @@ from java_stage import java
 
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.credentials import (
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.credentials import (
     buffer,
     collect,
     ends_at,

@@ -12,8 +12,8 @@ from java_stage import java
 from tarn.errors import NotFoundError, ProviderError, RefusedError
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.files import HadoopFiles
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 
 pytestmark = pytest.mark.yarn
 

@@ -11,7 +11,7 @@ from unmanaged import Application
 from tarn.errors import LaunchError, ProviderError, Superseded
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.files import HadoopFiles
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.wire import (
     Ask,
     Completed,

@@ -16,12 +16,12 @@ from yarn_stage import Hadoop
 
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
-from tarn_plugins.runtime.yarn.files import HadoopFiles
-from tarn_plugins.runtime.yarn.launch_file import encode
-from tarn_plugins.runtime.yarn.launcher import StagedLauncher
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
+from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.records import file_name
-from tarn_plugins.runtime.yarn.run_script import COMMAND, LAUNCH, RUN, SCRIPT
+from tarn_plugins.runtime.yarn.master.records import file_name
 from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Grant, LocalFile, Record, Shape
 
 pytestmark = pytest.mark.yarn

@@ -17,9 +17,9 @@ from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import ClusterRef, Progress, Staged
 from tarn.java import load
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn import deployer as module
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client import deployer as module
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.layout import Layout
 
 pytestmark = pytest.mark.yarn

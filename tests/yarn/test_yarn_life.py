@@ -1,4 +1,4 @@
-"""A fleet's life on a real YARN: up, infer, scale, wait for a node, label, down with nothing left."""
+"""A fleet's life on a real YARN: up, infer, scale, wait for a node, label; down leaves nothing."""
 
 import json
 

@@ -68,19 +68,19 @@ class Settings:
 
 
 def _deployer(settings: Settings, context: ClientContext) -> Deployer:
-    from tarn_plugins.runtime.yarn.deployer import YarnDeployer  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer  # noqa: PLC0415
 
     return YarnDeployer(settings, context)
 
 
 def _runtime(settings: Settings, context: MasterContext) -> Runtime:
-    from tarn_plugins.runtime.yarn.application import runtime  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.master.application import runtime  # noqa: PLC0415
 
     return runtime(settings, context)
 
 
 def _state_store(settings: Settings, context: MasterContext) -> StateStore:
-    from tarn_plugins.runtime.yarn.application import state_store  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.master.application import state_store  # noqa: PLC0415
 
     return state_store(settings, context)
 
@@ -92,7 +92,7 @@ def _epoch(_settings: Settings, _directory: Path, environ: Mapping[str, str]) ->
 
 
 def _unpack(directory: Path, environ: Mapping[str, str]) -> None:
-    from tarn_plugins.runtime.yarn.application import unpack  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.master.application import unpack  # noqa: PLC0415
 
     unpack(directory, environ)
 
@@ -104,7 +104,7 @@ def _host(environ: Mapping[str, str]) -> str:
 
 
 def _proxy(_settings: Settings, directory: Path, environ: Mapping[str, str]) -> ProxyRule:
-    from tarn_plugins.runtime.yarn.application import proxy  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.master.application import proxy  # noqa: PLC0415
 
     return proxy(directory, environ)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from tarn_plugins.runtime.yarn import answers
+from tarn_plugins.runtime.yarn.hadoop import answers
 
 
 @attrs.frozen

@@ -8,8 +8,8 @@ from tarn.domain.codes import CODES
 from tarn.domain.spec import InstanceSpec, MasterSpec, PlacementSpec, ResourcesSpec
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import checks
-from tarn_plugins.runtime.yarn.checks import Land, Queue
+from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.checks import Land, Queue
 
 LAND = Land(
     user="ann",

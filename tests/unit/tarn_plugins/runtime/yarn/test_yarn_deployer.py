@@ -13,10 +13,10 @@ from tarn.errors import LaunchError, NotFoundError, RefusedError, TarnError, Tim
 from tarn.interfaces import ClientContext, Paths, Progress, Staged
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn import deployer as module
-from tarn_plugins.runtime.yarn.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.ref import read_ref
-from tarn_plugins.runtime.yarn.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client import deployer as module
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.ref import read_ref
+from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 
 ID = "application_1_0001"
 RUNNING = Report(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError, TimedOutError
-from tarn_plugins.runtime.yarn.door import ChildDoor
+from tarn_plugins.runtime.yarn.client.door import ChildDoor
 
 CHILD = """
 import os, sys, threading
 from tarn.errors import NotFoundError
-from tarn_plugins.runtime.yarn.child import serve
+from tarn_plugins.runtime.yarn.client.child import serve
 class Answers:
     def answer(self, question, parts):
         print("asked", question, file=sys.stderr, flush=True)

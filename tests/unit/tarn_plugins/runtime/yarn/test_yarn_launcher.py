@@ -16,11 +16,11 @@ from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.docker import environment, problems
-from tarn_plugins.runtime.yarn.instance import program
-from tarn_plugins.runtime.yarn.launcher import StagedLauncher, address_of
+from tarn_plugins.runtime.yarn.launch.docker import environment, problems
+from tarn_plugins.runtime.yarn.launch.instance import program
+from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher, address_of
+from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.wire import Launcher, Record
 
 ROOT = Layout("hdfs://nn/user/a/.tarn/demo")

@@ -16,7 +16,7 @@ from yarn_desk import GOOD, Master, spec_with
 
 from tarn.domain import Asked, Ended, Running, RuntimeWish
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.slots import Phase
+from tarn_plugins.runtime.yarn.master.slots import Phase
 
 ODDS = {
     "completion lost": 0.2,

@@ -9,12 +9,12 @@ from tarn.domain import Endpoint
 from tarn.domain.spec import PlacementSpec, TritonSpec
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec, launch_of
-from tarn_plugins.runtime.yarn import waiting
-from tarn_plugins.runtime.yarn.bad_nodes import BadNodes
-from tarn_plugins.runtime.yarn.exits import explain, not_started
-from tarn_plugins.runtime.yarn.records import file_name, read_names, record_of
-from tarn_plugins.runtime.yarn.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.shapes import endpoint_on, number_of, shape_of, too_large
+from tarn_plugins.runtime.yarn.master import waiting
+from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
+from tarn_plugins.runtime.yarn.master.exits import explain, not_started
+from tarn_plugins.runtime.yarn.master.records import file_name, read_names, record_of
+from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, number_of, shape_of, too_large
 from tarn_plugins.runtime.yarn.wire import Completed, Grant, Record, Shape
 
 PORTS = st.integers(0, 65_535)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Epoch
-from tarn_plugins.runtime.yarn import reports
-from tarn_plugins.runtime.yarn.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client import reports
+from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 
 EXITED = """AM Container for appattempt_1_0006_000001 exited with  exitCode: 3
 Failing this attempt.Diagnostics: [2026-11-28 03:29:20.1]Exception from container-launch.

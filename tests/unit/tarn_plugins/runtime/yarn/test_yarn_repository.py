@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn.repository import collect, findings, resources, shown
+from tarn_plugins.runtime.yarn.launch.repository import collect, findings, resources, shown
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
 URI = "hdfs://nn/models"

@@ -13,11 +13,11 @@ from tarn.errors import LaunchError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn import runtime as module
-from tarn_plugins.runtime.yarn.node_pool import Hands, NodePool
-from tarn_plugins.runtime.yarn.runtime import YarnRuntime
-from tarn_plugins.runtime.yarn.slots import Stop
-from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.master import runtime as module
+from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
+from tarn_plugins.runtime.yarn.master.slots import Stop
+from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Grant, Submitted
 
 A, B = "fleet-0001", "fleet-0002"

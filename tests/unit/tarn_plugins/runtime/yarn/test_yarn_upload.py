@@ -5,8 +5,8 @@ from hadoop_files import MemoryFiles
 
 from tarn.errors import ProviderError, StorageError
 from tarn.interfaces import Staged
-from tarn_plugins.runtime.yarn.repository import collect
-from tarn_plugins.runtime.yarn.upload import upload
+from tarn_plugins.runtime.yarn.client.upload import upload
+from tarn_plugins.runtime.yarn.launch.repository import collect
 
 STAGING = "hdfs://nn/user/a/.tarn"
 TARGET = f"{STAGING}/.models/d1"

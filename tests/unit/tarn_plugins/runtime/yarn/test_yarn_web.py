@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tarn.errors import ProviderError
-from tarn_plugins.runtime.yarn import web
-from tarn_plugins.runtime.yarn.web import Web
+from tarn_plugins.runtime.yarn.client import web
+from tarn_plugins.runtime.yarn.client.web import Web
 
 HANDLER = "yarn.resourcemanager.placement-constraints.handler"
 

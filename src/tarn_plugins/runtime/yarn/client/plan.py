@@ -6,7 +6,7 @@ from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.instance import program
+from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.wire import Record
 

@@ -6,8 +6,8 @@ from typing import Any
 import attrs
 
 from tarn.java import jvm
-from tarn_plugins.runtime.yarn import credentials
-from tarn_plugins.runtime.yarn.reports import APPLICATION_TYPE
+from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
+from tarn_plugins.runtime.yarn.hadoop import credentials
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
 __all__ = ["Order", "submit"]

@@ -6,8 +6,8 @@ import attrs
 
 from tarn.errors import LaunchError, ProviderError
 from tarn.java import Fault, describe, load, throwable
-from tarn_plugins.runtime.yarn.credentials import for_containers
-from tarn_plugins.runtime.yarn.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.credentials import for_containers
+from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant, LocalFile
 
 __all__ = ["HadoopNodeManagers"]

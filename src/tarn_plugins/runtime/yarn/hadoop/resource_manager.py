@@ -6,9 +6,9 @@ import attrs
 
 from tarn.errors import ProviderError, Superseded, TarnError
 from tarn.java import Fault, describe, load, throwable
-from tarn_plugins.runtime.yarn import answers
-from tarn_plugins.runtime.yarn.handles import Handles
-from tarn_plugins.runtime.yarn.requests import constrained, plain, unknown_types
+from tarn_plugins.runtime.yarn.hadoop import answers
+from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.requests import constrained, plain, unknown_types
 from tarn_plugins.runtime.yarn.wire import (
     Answer,
     Ask,

@@ -6,12 +6,13 @@ from typing import Any
 from tarn.errors import LaunchError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
-from tarn_plugins.runtime.yarn import repository, web
-from tarn_plugins.runtime.yarn.checks import Land, Queue, from_error
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.credentials import require_ticket
-from tarn_plugins.runtime.yarn.files import HadoopFiles
-from tarn_plugins.runtime.yarn.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client import web
+from tarn_plugins.runtime.yarn.client.checks import Land, Queue, from_error
+from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.launch import repository
 
 __all__ = ["Hadoop"]
 

@@ -10,11 +10,11 @@ import attrs
 from tarn.domain import Asked, Fact, RuntimeWish
 from tarn.errors import ProviderError, Superseded, TimedOutError
 from tarn.interfaces import Clock
-from tarn_plugins.runtime.yarn.ledger import Ledger
-from tarn_plugins.runtime.yarn.node_pool import Failed
-from tarn_plugins.runtime.yarn.recovery import Memory, Recovery
-from tarn_plugins.runtime.yarn.slots import Job, Start, Stop
-from tarn_plugins.runtime.yarn.waiting import silence
+from tarn_plugins.runtime.yarn.master.ledger import Ledger
+from tarn_plugins.runtime.yarn.master.node_pool import Failed
+from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
+from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
+from tarn_plugins.runtime.yarn.master.waiting import silence
 from tarn_plugins.runtime.yarn.wire import Answer, Exchange, Registered, ResourceManager
 
 __all__ = ["Heartbeat", "Pool"]

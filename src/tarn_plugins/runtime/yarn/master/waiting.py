@@ -5,7 +5,7 @@ The words change only when what they say changes: a snapshot is published for ea
 
 import attrs
 
-from tarn_plugins.runtime.yarn.shapes import size_in_words
+from tarn_plugins.runtime.yarn.master.shapes import size_in_words
 from tarn_plugins.runtime.yarn.wire import Shape
 
 __all__ = ["Outlook", "silence", "waits_for"]

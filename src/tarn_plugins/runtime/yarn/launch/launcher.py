@@ -10,11 +10,11 @@ import attrs
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.instance import localized, needs_address, program
-from tarn_plugins.runtime.yarn.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
+from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
+from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN_NAME, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.repository import Localized, collect
-from tarn_plugins.runtime.yarn.run_script import COMMAND, LAUNCH, RUN_NAME, SCRIPT
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Files, LocalFile, Record
 
 __all__ = ["StagedLauncher", "address_of"]

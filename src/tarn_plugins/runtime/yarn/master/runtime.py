@@ -13,12 +13,12 @@ from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import MasterContext
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.ledger import Ledger
-from tarn_plugins.runtime.yarn.node_pool import Hands, NodePool
-from tarn_plugins.runtime.yarn.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.waiting import silence
+from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
+from tarn_plugins.runtime.yarn.master.ledger import Ledger
+from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.waiting import silence
 from tarn_plugins.runtime.yarn.wire import (
     Files,
     Launcher,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import attrs
 
 from tarn.errors import TarnError
-from tarn_plugins.runtime.yarn.records import file_name
-from tarn_plugins.runtime.yarn.slots import Forget, Job, Start, Stop
+from tarn_plugins.runtime.yarn.master.records import file_name
+from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Start, Stop
 from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
 
 __all__ = ["Failed", "Hands", "NodePool", "Result"]

@@ -6,8 +6,8 @@ from typing import Self
 import attrs
 
 from tarn.domain import ClusterSpec
-from tarn_plugins.runtime.yarn.records import read_names
-from tarn_plugins.runtime.yarn.shapes import endpoint_on
+from tarn_plugins.runtime.yarn.master.records import read_names
+from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
 from tarn_plugins.runtime.yarn.wire import Grant, Record
 
 __all__ = ["Memory", "Recovery", "recover"]

@@ -20,19 +20,19 @@ import attrs
 
 from tarn.domain import Endpoint, ExitStatus, Fact, Launch, RuntimeWish
 from tarn.domain.spec import PlacementSpec
-from tarn_plugins.runtime.yarn.bad_nodes import BadNodes
-from tarn_plugins.runtime.yarn.exits import cancelled, explain, not_started
-from tarn_plugins.runtime.yarn.outbox import Outbox
-from tarn_plugins.runtime.yarn.recovery import Memory, Recovery
-from tarn_plugins.runtime.yarn.shapes import (
+from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
+from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started
+from tarn_plugins.runtime.yarn.master.outbox import Outbox
+from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
+from tarn_plugins.runtime.yarn.master.shapes import (
     NoPortError,
     endpoint_on,
     number_of,
     shape_of,
     too_large,
 )
-from tarn_plugins.runtime.yarn.slots import Forget, Job, Phase, Slot, Start, Stop, fact
-from tarn_plugins.runtime.yarn.waiting import Outlook, waits_for
+from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Phase, Slot, Start, Stop, fact
+from tarn_plugins.runtime.yarn.master.waiting import Outlook, waits_for
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
 
 __all__ = ["Ledger"]

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, Protocol
 
 from tarn.errors import ProviderError, TimedOutError
-from tarn_plugins.runtime.yarn.failures import unpack
+from tarn_plugins.runtime.yarn.client.failures import unpack
 
 __all__ = ["ChildDoor", "Door"]
 

@@ -11,17 +11,18 @@ from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, start
-from tarn_plugins.runtime.yarn import Settings, credentials
-from tarn_plugins.runtime.yarn.configuration import configuration
-from tarn_plugins.runtime.yarn.files import HadoopFiles
-from tarn_plugins.runtime.yarn.handles import Handles
-from tarn_plugins.runtime.yarn.launcher import StagedLauncher
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.hadoop import credentials
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
+from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
+from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.node_managers import HadoopNodeManagers
-from tarn_plugins.runtime.yarn.records import file_name
-from tarn_plugins.runtime.yarn.resource_manager import HadoopResourceManager
-from tarn_plugins.runtime.yarn.runtime import Doors, YarnRuntime
-from tarn_plugins.runtime.yarn.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.master.records import file_name
+from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
+from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Submitted
 
 __all__ = ["HEAP_VARIABLE", "proxy", "runtime", "state_store", "unpack"]

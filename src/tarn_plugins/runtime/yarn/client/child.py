@@ -1,4 +1,4 @@
-"""The process that holds the JVM for a client: ``python -m tarn_plugins.runtime.yarn.child``.
+"""The process that holds the JVM for a client; `deployer` starts it as a module.
 
 It answers lines of JSON from standard input on standard output, one after another, and ends when
 its input is closed, or after a minute without a question (exit code 0: none was lost). Whatever
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from tarn.errors import ProviderError, TarnError
-from tarn_plugins.runtime.yarn.failures import pack
+from tarn_plugins.runtime.yarn.client.failures import pack
 
 __all__ = ["Answering", "main", "serve"]
 
@@ -65,7 +65,7 @@ def _lines(reading: int, idle_s: float) -> Iterator[bytes]:
 
 def main() -> None:
     """Run as the child of a client; leaves without waiting for Java's threads."""
-    from tarn_plugins.runtime.yarn.questions import Questions  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.client.questions import Questions  # noqa: PLC0415
 
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

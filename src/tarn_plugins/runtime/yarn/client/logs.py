@@ -16,11 +16,11 @@ from urllib.parse import quote
 
 from tarn.errors import ProviderError
 from tarn.java import jvm
-from tarn_plugins.runtime.yarn.log_text import contents
-from tarn_plugins.runtime.yarn.reports import Report, alive
+from tarn_plugins.runtime.yarn.client.log_text import contents
+from tarn_plugins.runtime.yarn.client.reports import Report, alive
 
 if TYPE_CHECKING:
-    from tarn_plugins.runtime.yarn.cluster import Hadoop
+    from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 
 __all__ = ["Logs"]
 

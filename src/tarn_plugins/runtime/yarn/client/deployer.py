@@ -26,10 +26,11 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn_plugins.runtime.yarn import READS, Settings, checks, plan, reports
-from tarn_plugins.runtime.yarn.door import ChildDoor, Door
-from tarn_plugins.runtime.yarn.ref import forget, keep, read_ref
-from tarn_plugins.runtime.yarn.reports import Report
+from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn.client import checks, plan, reports
+from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
+from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.client.reports import Report
 
 __all__ = ["YarnDeployer"]
 
@@ -279,7 +280,7 @@ def _door(settings: Settings, context: ClientContext) -> ChildDoor:
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root
     return ChildDoor(
-        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child"],
+        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.client.child"],
         {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
         {
             "environ": dict(context.environ),

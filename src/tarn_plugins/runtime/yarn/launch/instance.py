@@ -7,7 +7,8 @@ import attrs
 
 from tarn.domain import Launch
 from tarn.triton.command import argv
-from tarn_plugins.runtime.yarn import Docker, docker
+from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.launch import docker
 from tarn_plugins.runtime.yarn.wire import Record
 
 __all__ = ["MODELS", "Program", "localized", "needs_address", "program", "shm_prefix"]

@@ -9,12 +9,20 @@ import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.java import describe, hadoop_classpath, java_home, jvm
-from tarn_plugins.runtime.yarn import credentials, launch_file, run_script, submission, web
-from tarn_plugins.runtime.yarn.cluster import Hadoop
+from tarn_plugins.runtime.yarn.client import submission, web
+from tarn_plugins.runtime.yarn.client.cluster import Hadoop
+from tarn_plugins.runtime.yarn.client.logs import Logs
+from tarn_plugins.runtime.yarn.client.reports import (
+    APPLICATION_TYPE,
+    Report,
+    alive,
+    cluster_tag,
+    newest,
+)
+from tarn_plugins.runtime.yarn.client.staging import Staging
+from tarn_plugins.runtime.yarn.hadoop import credentials
+from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.logs import Logs
-from tarn_plugins.runtime.yarn.reports import APPLICATION_TYPE, Report, alive, cluster_tag, newest
-from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
 
 __all__ = ["Questions"]

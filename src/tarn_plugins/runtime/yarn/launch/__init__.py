@@ -1,0 +1,1 @@
+"""What a container is started with."""
