@@ -3,24 +3,22 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+import attrs
 import fake_yarn
 from fake_yarn import FakeYarn
 
 from tarn.domain import Epoch
 from tarn.hookspecs import RuntimeFactory
-from tarn.interfaces import ClientContext, Deployer, MasterContext, Runtime, RuntimeCapabilities
+from tarn.interfaces import MasterContext, Runtime
 from tarn.testing.context import master_context
 from tarn.testing.contracts import RuntimeContract, StateStoreContract
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import Settings, tarn_runtimes
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Submitted
 
-
-def _no_deployer(_settings: Any, _context: ClientContext) -> Deployer:
-    raise NotImplementedError
+OFFERED = tarn_runtimes()["yarn"]
 
 
 class FakeYarns:
@@ -47,20 +45,16 @@ class FakeYarns:
         return Epoch(1_700_000_000_000, self.of(directory).claim())
 
     def factory(self) -> RuntimeFactory:
-        return RuntimeFactory(
-            Settings,
-            _no_deployer,
-            self.runtime,
-            self.state_store,
-            self.epoch,
-            RuntimeCapabilities(placement=True, keeps_instances_on_master_loss=True),
-            "containers of a fake YARN",
+        """Return what is offered, its doors to YARN replaced."""
+        return attrs.evolve(
+            OFFERED, runtime=self.runtime, state_store=self.state_store, epoch=self.epoch
         )
 
 
 class TestYarn(RuntimeContract):
     """With scheduling requests."""
 
+    offered = OFFERED
     settings = {"heartbeat_s": 0.02}
     placement = "scheduling"
 
@@ -82,6 +76,8 @@ class TestYarnPlain(TestYarn):
 
 class TestYarnState(StateStoreContract):
     """Files of a Hadoop file system."""
+
+    offered = OFFERED
 
     def setup_method(self) -> None:
         self.yarns = FakeYarns()
