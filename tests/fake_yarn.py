@@ -450,6 +450,9 @@ class FakeLauncher:
         self.files.write(f"{LAUNCHES}/{name}", b"secret")
         return ContainerLaunch("sh .tarn/run", {"RECORD": name})
 
+    def heard(self, diagnostics: str) -> None:
+        """Nothing is remembered here."""
+
 
 class FakeFiles:
     """`Files` in memory."""
@@ -495,6 +498,9 @@ class FakeFiles:
         for found in list(self.content):
             if found == uri or found.startswith(f"{uri}/"):
                 self.content.pop(found, None)
+
+    def prune(self, uri: str) -> None:
+        """A directory is only a part of a name here."""
 
     def _check(self, uri: str) -> None:
         if self.refuses:

@@ -53,3 +53,6 @@ class FilesInMemory:
         with self._lock:
             for each in [u for u in self.content if u == uri or u.startswith(f"{uri}/")]:
                 del self.content[each]
+
+    def prune(self, uri: str) -> None:
+        """A directory is only a part of a name here."""

@@ -31,6 +31,7 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
     heard_s = clock.now_s()
     asked = False
     last: Mapping[str, Any] = {}
+    last_ref = ref
     while ref is not None:
         try:
             if not asked:
@@ -46,7 +47,8 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
         if clock.now_s() >= until_s:
             raise _too_late(link.name, timeout_s, last)
         surroundings.rest(LOOK_EVERY_S)
-        ref = link.find()
+        last_ref, ref = ref, link.find()
+    link.deployer.end(last_ref)  # it has ended; what this machine keeps of it goes too
     return f"cluster '{link.name}' ended"
 
 

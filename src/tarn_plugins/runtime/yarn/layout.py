@@ -12,7 +12,10 @@
 
 import attrs
 
-__all__ = ["Layout"]
+__all__ = ["HOME", "Layout"]
+
+HOME = ".tarn"
+"""The directory of all clusters, in the user's home directory, unless somebody names another."""
 
 
 @attrs.frozen
@@ -36,6 +39,12 @@ class Layout:
     def private(self) -> str:
         """Everything that is nobody else's business."""
         return f"{self.root}/private"
+
+    @property
+    def shelf(self) -> str | None:
+        """The directory of all clusters, where TARN chose it: it goes with the last of them."""
+        parent = self.root.rpartition("/")[0]
+        return parent if parent.endswith(f"/{HOME}") else None
 
     @property
     def launches(self) -> str:

@@ -263,6 +263,10 @@ class Files(Protocol):
         """Remove a file, or a directory with all that is in it; a missing one is no error."""
         ...
 
+    def prune(self, uri: str) -> None:
+        """Remove an empty directory; one that is not empty, or not there, is no error."""
+        ...
+
 
 @attrs.frozen
 class Record:

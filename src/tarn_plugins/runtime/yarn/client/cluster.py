@@ -13,6 +13,7 @@ from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.launch import repository
+from tarn_plugins.runtime.yarn.layout import HOME
 
 __all__ = ["Hadoop"]
 
@@ -63,7 +64,7 @@ class Hadoop:
     @property
     def staging(self) -> str:
         """URI of the directory of all clusters."""
-        return self.files.qualified(self._staging or f"{self.files.home()}/.tarn")
+        return self.files.qualified(self._staging or f"{self.files.home()}/{HOME}")
 
     @property
     def federated(self) -> bool:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import json
 import sys
 import tempfile
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import attrs
 from cattrs.preconf.json import make_converter
 
 from tarn import errors
@@ -41,6 +43,8 @@ SUBMIT_S = 120.0
 LOGS_S = 300.0
 WAIT_S = 60.0
 """How long a master may wait for its container, and then for its first word."""
+SLOWEST_BYTES_PER_S = 2 * 2**20
+"""A copy to HDFS over a slow line; slower is taken for broken."""
 END_S = 30.0
 _POLL_S = 0.2
 _SAY_AGAIN_S = 5.0
@@ -87,6 +91,8 @@ class YarnDeployer:
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Submit the application; returns once its master listens. Later errors leave it alone."""
+        staged = self._within_reach(staged)
+        files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
         answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files))
         application_id = str(answer["application_id"])
@@ -151,6 +157,15 @@ class YarnDeployer:
             with into.open(errors="replace", newline="\n") as log:
                 lines = deque((line.rstrip("\n") for line in log), maxlen=tail)
         return iter(lines)
+
+    def _within_reach(self, staged: Staged) -> Staged:
+        """Return the repository where the nodes can read it: a copy of this machine is brought."""
+        if staged.kind != "local":
+            return staged
+        amount = staged.bytes or 0
+        self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes read them")
+        within_s = SUBMIT_S + amount / SLOWEST_BYTES_PER_S
+        return Staged(**self._door.ask("upload", within_s, staged=attrs.asdict(staged)))
 
     def _order(
         self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]

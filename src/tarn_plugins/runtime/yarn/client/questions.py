@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
+from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm
 from tarn_plugins.runtime.yarn.client import submission, web
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -20,6 +21,7 @@ from tarn_plugins.runtime.yarn.client.reports import (
     newest,
 )
 from tarn_plugins.runtime.yarn.client.staging import Staging
+from tarn_plugins.runtime.yarn.client.upload import upload
 from tarn_plugins.runtime.yarn.hadoop import credentials
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
@@ -29,7 +31,19 @@ __all__ = ["Questions"]
 
 HEAP_MIB = 256
 _QUESTIONS = frozenset(
-    {"begin", "find", "kill", "land", "last", "logs", "read", "remove", "report", "submit"}
+    {
+        "begin",
+        "find",
+        "kill",
+        "land",
+        "last",
+        "logs",
+        "read",
+        "remove",
+        "report",
+        "submit",
+        "upload",
+    }
 )
 
 
@@ -116,6 +130,12 @@ class Questions:
             if not instance_id:
                 return logs.master(sink)
             return logs.instance(sink, instance_id, container_id, host)
+
+    def upload(self, staged: Mapping[str, Any]) -> Any:
+        """Bring a copy of this machine to where the nodes read it; returns the new `Staged`."""
+        hadoop = self._at()
+        made = upload(Staged(**staged), hadoop.staging, hadoop.files)
+        return attrs.asdict(made)
 
     def submit(  # noqa: PLR0913 (the parts of one question)
         self,

@@ -78,6 +78,8 @@ class Staging:
         except RefusedError:
             return
         self.files.remove(self.layout.root)
+        if self.layout.shelf:
+            self.files.prune(self.layout.shelf)
 
     def _take_over(self, name: str, application_id: str) -> None:
         try:

@@ -8,12 +8,11 @@ The digest is the content's, so nothing ever changes there, every cluster of the
 an upload that was cut short goes on where it ended. No cluster has a name with a dot.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from tarn.errors import NotFoundError, StorageError
-from tarn.interfaces import Progress, Staged
+from tarn.interfaces import Staged
 from tarn.triton.repository import listing
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
@@ -35,9 +34,7 @@ class Uploads(Protocol):
         ...
 
 
-def upload(
-    staged: Staged, staging: str, files: Uploads, progress: Callable[[Progress], None]
-) -> Staged:
+def upload(staged: Staged, staging: str, files: Uploads) -> Staged:
     """Put the local copy *staged* into *staging* and return it as what the nodes localize.
 
     Files that are there already, at their size, are not copied again: a name below a digest has
@@ -56,13 +53,10 @@ def upload(
         sizes = {p: (local / p).stat().st_size for p in listing(local) if not p.endswith("/")}
     except OSError as error:
         raise _failed(staged, f"cannot be read ({error.strerror})") from error
-    done, total = 0, sum(sizes.values())
     for path, size in sizes.items():
         if there.get(path) != size:
-            progress(Progress("staging", f"to the nodes: {path}", done, total))
             files.upload(local / path, f"{target}/{path}", mode=0o600)
-        done += size
-    return Staged(target, "localize", digest=staged.digest, bytes=total)
+    return Staged(target, "localize", digest=staged.digest, bytes=sum(sizes.values()))
 
 
 def _there(files: Uploads, target: str) -> dict[str, int]:

@@ -17,6 +17,7 @@ _EXISTS = (
     "org.apache.hadoop.fs.FileAlreadyExistsException",
     "java.nio.file.FileAlreadyExistsException",
 )
+_NOT_EMPTY = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
 _DENIED = "org.apache.hadoop.security.AccessControlException"
 _EVERYBODY_READS = 0o004
 _EVERYBODY_PASSES = 0o001
@@ -115,6 +116,16 @@ class HadoopFiles:
         except throwable() as error:
             raise _failed("remove", uri, describe(error)) from None
 
+    def prune(self, uri: str) -> None:
+        """Remove a directory if it is empty; one that is not, or is not there, is no error."""
+        path = self._path(uri)
+        try:
+            path.getFileSystem(self.conf).delete(path, False)  # noqa: FBT003 (not recursive)
+        except throwable() as error:
+            fault = describe(error)
+            if not fault.is_a(_NOT_EMPTY, _GONE):
+                raise _failed("remove", uri, fault) from None
+
     def qualified(self, uri: str) -> str:
         """Return *uri* with scheme and authority, without a trailing ``/``; it need not exist."""
         path = self._path(uri)
@@ -184,7 +195,7 @@ def _make_directories(fs: Any, directory: Any, mode: int) -> None:
 
 def _fill(fs: Any, path: Any, source: Any, mode: int) -> None:
     """Make a new file, private from its first byte, and see it on the disks of the data nodes."""
-    new = fs.createFile(path).overwrite(False).permission(_permission(_PRIVATE))  # noqa: FBT003
+    new = fs.createFile(path).recursive().overwrite(False).permission(_permission(_PRIVATE))  # noqa: FBT003
     stream = new.build()
     try:
         load("org.apache.hadoop.io.IOUtils").copyBytes(source, stream, _CHUNK, False)  # noqa: FBT003

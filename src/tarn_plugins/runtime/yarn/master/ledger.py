@@ -305,13 +305,13 @@ class Ledger:
         slot = self._places.get(completed.container_id)
         if slot is not None and slot.holds:
             asked = slot.stop_asked or slot.releasing
-            self._end(slot, explain(completed, asked=asked), now_s)
+            self._end(slot, explain(completed, asked=asked), now_s, completed.diagnostics)
 
-    def _end(self, slot: Slot, status: ExitStatus, now_s: float) -> None:
+    def _end(self, slot: Slot, status: ExitStatus, now_s: float, diagnostics: str = "") -> None:
         ran = slot.phase is Phase.RUNNING
         slot.exit, slot.phase = status, Phase.ENDED
         if slot.record is not None:
-            self._jobs.append(Forget(slot.record))
+            self._jobs.append(Forget(slot.record, diagnostics))
         if slot.grant is None or status.expected or status.permanent:
             return
         if status.node_fault or (ran and now_s - slot.running_s < QUICK_S):

@@ -56,7 +56,8 @@ class Hands:
                 case Stop(grant=grant):
                     at_node = True
                     self.nodes.stop(grant)
-                case Forget(record=record):
+                case Forget(record=record, diagnostics=diagnostics):
+                    self.launcher.heard(diagnostics)
                     self.files.remove(f"{self.launches}/{file_name(record)}")
         except TarnError as error:
             return Failed(error, at_node)

@@ -113,7 +113,9 @@ class YarnRuntime:
         """
         self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
         try:
-            self._doors.files.remove(self._submitted.staging)
+            self._doors.files.remove(self._layout.root)
+            if self._layout.shelf:
+                self._doors.files.prune(self._layout.shelf)
         except ProviderError as error:
             log.warning("the cluster's directory was not removed: %s", error)
 

@@ -32,6 +32,8 @@ class Forget:
     """Remove the launch file of an instance that is over."""
 
     record: Record
+    diagnostics: str = ""
+    """What YARN said at its end."""
 
 
 Job = Start | Stop | Forget

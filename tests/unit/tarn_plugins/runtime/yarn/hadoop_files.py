@@ -53,6 +53,9 @@ class MemoryFiles:
     def remove(self, uri: str) -> None:
         self.found.pop(uri, None)
 
+    def prune(self, uri: str) -> None:
+        """A directory is only a part of a name here."""
+
     def _ask(self) -> None:
         if self.down:
             raise ProviderError("hdfs", "the NameNode does not answer", retry_after_s=1.0)

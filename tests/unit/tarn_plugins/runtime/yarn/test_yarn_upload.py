@@ -24,10 +24,10 @@ def copy(tmp_path):
 
 def test_every_file_lies_where_the_nodes_bring_it_from(copy):
     """Private, without leftovers; and what was put there is a repository."""
-    files, heard = MemoryFiles(), []
-    made = upload(copy, STAGING, files, heard.append)
+    files = MemoryFiles()
+    made = upload(copy, STAGING, files)
     assert (made.location, made.kind, made.digest) == (TARGET, "localize", "d1")
-    assert made.bytes == sum(p.of for p in heard[:1])
+    assert made.bytes == sum(len(data) for data, _, _ in files.found.values())
     assert all(mode == 0o600 for _, _, mode in files.found.values())
     brought = collect(files, made.location)
     assert [f.name for f in brought.files] == [
@@ -40,9 +40,9 @@ def test_every_file_lies_where_the_nodes_bring_it_from(copy):
 def test_the_same_content_is_put_there_once(copy):
     """By the next cluster too: nothing that a container may be using changes its time."""
     files = MemoryFiles()
-    upload(copy, STAGING, files, lambda _: None)
+    upload(copy, STAGING, files)
     before, count = dict(files.found), len(files.uploaded)
-    upload(copy, STAGING, files, lambda _: None)
+    upload(copy, STAGING, files)
     assert (files.found, len(files.uploaded)) == (before, count)
 
 
@@ -51,7 +51,7 @@ def test_an_upload_that_was_cut_short_goes_on(copy):
     files = MemoryFiles()
     files.write(f"{TARGET}/echo/config.pbtxt", ECHO["echo/config.pbtxt"])
     files.write(f"{TARGET}/echo/1/model.py", b"x")
-    upload(copy, STAGING, files, lambda _: None)
+    upload(copy, STAGING, files)
     assert files.uploaded == [f"{TARGET}/echo/1/model.py", f"{TARGET}/pipe/config.pbtxt"]
     assert files.read(f"{TARGET}/echo/1/model.py") == ECHO["echo/1/model.py"]
 
@@ -60,18 +60,18 @@ def test_a_copy_that_was_cleared_is_said(tmp_path):
     """A cache may be deleted at any time."""
     gone = Staged(str(tmp_path / "gone"), "local", digest="d1")
     with pytest.raises(StorageError, match="gone"):
-        upload(gone, STAGING, MemoryFiles(), lambda _: None)
+        upload(gone, STAGING, MemoryFiles())
 
 
 def test_without_a_digest_nothing_is_put_anywhere(copy):
     """It could never be found again, and its name might mean two contents."""
     files = MemoryFiles()
     with pytest.raises(StorageError, match="digest"):
-        upload(Staged(copy.location, "local"), STAGING, files, lambda _: None)
+        upload(Staged(copy.location, "local"), STAGING, files)
     assert not files.found
 
 
 def test_a_file_system_that_is_down_is_said(copy):
     """By whoever is asked."""
     with pytest.raises(ProviderError, match="NameNode"):
-        upload(copy, STAGING, MemoryFiles(down=True), lambda _: None)
+        upload(copy, STAGING, MemoryFiles(down=True))
