@@ -238,7 +238,7 @@ def test_does_not_use_force_on_what_still_drains(running):
     running.gone_after = 10_000
     with pytest.raises(TimedOutError, match="demo-0001, demo-0002"):
         found(running).down(timeout="30s")
-    assert running.verbs() == ["down", "end"]  # what this machine keeps of it goes too
+    assert running.verbs() == ["down"]
 
 
 def test_shows_logs_and_their_tail(running):
