@@ -185,6 +185,7 @@ _TABLE = (
     Code("TARN-3503", _A, "host names missing", "The sandbox's host names do not lead to its loopback addresses.", "Add the lines that the message holds to /etc/hosts."),
     Code("TARN-3504", _A, "address taken", "Another process listens where a daemon of the sandbox would.", "End it, or choose another --network."),
     Code("TARN-3505", _A, "daemon ended", "A daemon of the sandbox ended by itself.", "Read its log; the message names it."),
+    Code("TARN-3506", _A, "no Kerberos realm", "The sandbox's Kerberos realm could not be made, or gave no ticket.", "Read the message; `tarn sandbox down` and `up` begin anew."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -91,6 +91,11 @@ _shape = (
     ),
     click.option("--ha/--no-ha", default=None, help="Two ResourceManagers and a ZooKeeper. [no]"),
     click.option(
+        "--kerberos/--no-kerberos",
+        default=None,
+        help="A realm with a ticket for you; RPC and HDFS want it. [no]",
+    ),
+    click.option(
         "--network",
         type=click.IntRange(1, 254),
         help="Listen on 127.0.N.*: another number, another sandbox beside this one. "

@@ -9,6 +9,7 @@ from xml.sax.saxutils import escape
 
 import attrs
 
+from tarn_plugins.cli.sandbox import security
 from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
 
@@ -57,6 +58,7 @@ def files(options: Options, site: Site) -> dict[str, str]:
     }
     for name in resource_managers(options):
         me = {"yarn.resourcemanager.ha.id": name} if options.ha else {}
+        me |= security.resource_manager() if options.kerberos else {}
         made[f"etc/{name}/yarn-site.xml"] = xml({**_yarn(options, site), **me})
     for name in nodes(options):
         own = _node(name, options, site)
@@ -66,6 +68,8 @@ def files(options: Options, site: Site) -> dict[str, str]:
         )
     if options.ha:
         made["etc/zk/zoo.cfg"] = _zookeeper(options, site)
+    if options.kerberos:
+        made |= security.texts(options, site.directory)
     return made
 
 
@@ -87,6 +91,7 @@ def _core(options: Options, site: Site) -> Properties:
         "hadoop.security.authorization": "false",
         f"{acting}.hosts": "*",
         f"{acting}.groups": "*",
+        **(security.core(options) if options.kerberos else {}),
     }
 
 
@@ -112,6 +117,7 @@ def _hdfs(options: Options, site: Site) -> Properties:
         "dfs.client.use.datanode.hostname": "true",
         "dfs.datanode.use.datanode.hostname": "true",
         "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+        **(security.hdfs(options, site.directory) if options.kerberos else {}),
     }
 
 
@@ -139,6 +145,7 @@ def _yarn(options: Options, site: Site) -> Properties:
         "yarn.scheduler.maximum-allocation-vcores": str(options.vcores),
         "yarn.application.classpath": f"{site.directory}/etc/hadoop,{site.directory}/lib/*",
         **_logs(),
+        **(security.yarn(site.directory) if options.kerberos else {}),
     }
 
 
@@ -221,11 +228,14 @@ def _node(name: str, options: Options, site: Site) -> Properties:
         "yarn.nodemanager.container-monitor.interval-ms": "1000",
         "yarn.nodemanager.delete.debug-delay-sec": "0",
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99",
-        "yarn.nodemanager.env-whitelist": "JAVA_HOME,HADOOP_HOME,HADOOP_CONF_DIR,PATH,LANG,TZ",
+        "yarn.nodemanager.env-whitelist": (
+            "JAVA_HOME,HADOOP_HOME,HADOOP_CONF_DIR,KRB5_CONFIG,PATH,LANG,TZ"
+        ),
         # The node's own way to a ResourceManager that was restarted; clients keep the defaults.
         "yarn.resourcemanager.connect.retry-interval.ms": "1000",
         "yarn.client.failover-sleep-base-ms": "500",
         "yarn.client.failover-sleep-max-ms": "2000",
+        **(security.node(name, options) if options.kerberos else {}),
     }
 
 

@@ -7,9 +7,16 @@ from pathlib import Path
 
 from tarn.errors import NotFoundError, ProviderError, TimedOutError
 from tarn.interfaces import Clock
-from tarn_plugins.cli.sandbox.daemons import Daemon, command, daemons, format_command
+from tarn_plugins.cli.sandbox.daemons import (
+    Daemon,
+    command,
+    daemons,
+    format_command,
+    sockets,
+)
 from tarn_plugins.cli.sandbox.options import Options
 from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
+from tarn_plugins.cli.sandbox.sockets import taken
 
 __all__ = ["Crew"]
 
@@ -59,7 +66,7 @@ class Crew:
 
     def format(self, java: str, environ: Mapping[str, str]) -> Process:
         """Start what makes an empty HDFS, and ends; its log is called ``format``."""
-        argv = format_command(java, str(self._directory))
+        argv = format_command(java, str(self._directory), self.daemon("nn").flags)
         return spawn(argv, environ, self._directory, self.log("format"))
 
     def kill(self, name: str, number: signal.Signals) -> None:
@@ -77,6 +84,16 @@ class Crew:
             if not process.wait(_END_S):
                 raise TimedOutError(f"'{name}' did not end within {_END_S:g} s of {number.name}")
             self._pid(name).unlink(missing_ok=True)
+
+    def listens(self, name: str, options: Options) -> bool:
+        """Whether every socket of a daemon takes connections.
+
+        Raises:
+            ProviderError: It ended.
+        """
+        if self.process(name) is None:
+            raise self.ended(name, f"the daemon {name} ended")
+        return all(taken(*where) for where in sockets(self.daemon(name), options))
 
     def check(self) -> None:
         """Raise `ProviderError` when a daemon does not run."""

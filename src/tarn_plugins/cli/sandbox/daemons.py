@@ -26,10 +26,14 @@ class Daemon:
     """One daemon."""
 
     name: str
-    """``nn``, ``dn``, ``zk``, ``rm``, ``rm2``, ``nm1``...; its log is ``logs/<name>.log``."""
+    """``nn``, ``dn``, ``zk``, ``kdc``, ``rm``, ``rm2``, ``nm1``...; its log is
+    ``logs/<name>.log``."""
     main: str
+    """A class; a program, where there is no heap."""
     heap_mib: int
     arguments: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    """Java's, beside those that all have."""
 
     @property
     def kind(self) -> str:
@@ -39,24 +43,27 @@ class Daemon:
 
 def daemons(options: Options, directory: str) -> tuple[Daemon, ...]:
     """Return every daemon, in the order in which they are best started."""
-    managers = tuple(
-        Daemon(name, f"{_YARN}.resourcemanager.ResourceManager", 384)
-        for name in resource_managers(options)
-    )
+    # Java looks for the realm where this says, and not where KRB5_CONFIG does.
+    realm = f"-Djava.security.krb5.conf={directory}/etc/kerberos/krb5.conf"
+    flags = (realm,) if options.kerberos else ()
     quorum = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
     zookeeper = Daemon("zk", quorum, 128, (f"{directory}/etc/zk/zoo.cfg",))
+    manager, node = f"{_YARN}.resourcemanager.ResourceManager", f"{_YARN}.nodemanager.NodeManager"
     return (
+        *((Daemon("kdc", "krb5kdc", 0, ("-n",)),) if options.kerberos else ()),
         *((zookeeper,) if options.ha else ()),
-        *managers,
-        Daemon("nn", _NAME_NODE, 256),
-        Daemon("dn", f"{_HDFS}.datanode.DataNode", 256),
-        *(Daemon(name, f"{_YARN}.nodemanager.NodeManager", 192) for name in nodes(options)),
+        *(Daemon(name, manager, 384, flags=flags) for name in resource_managers(options)),
+        Daemon("nn", _NAME_NODE, 256, flags=flags),
+        Daemon("dn", f"{_HDFS}.datanode.DataNode", 256, flags=flags),
+        *(Daemon(name, node, 192, flags=flags) for name in nodes(options)),
     )
 
 
 def command(daemon: Daemon, java: str, directory: str) -> tuple[str, ...]:
     """Return the command line of *daemon*; *java* is the program."""
-    flags = (f"-Xmx{daemon.heap_mib}m", "-Dhadoop.root.logger=INFO,console")
+    if not daemon.heap_mib:
+        return (daemon.main, *daemon.arguments)
+    flags = (f"-Xmx{daemon.heap_mib}m", "-Dhadoop.root.logger=INFO,console", *daemon.flags)
     return (
         *java_command(java, directory, daemon.name, flags),
         daemon.main,
@@ -64,11 +71,11 @@ def command(daemon: Daemon, java: str, directory: str) -> tuple[str, ...]:
     )
 
 
-def format_command(java: str, directory: str) -> tuple[str, ...]:
-    """Return the command line that makes an empty HDFS, and ends."""
-    flags = ("-Xmx128m", "-Dhadoop.root.logger=INFO,console")
+def format_command(java: str, directory: str, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the command line that makes an empty HDFS, and ends; *flags* are the NameNode's."""
+    small = ("-Xmx128m", "-Dhadoop.root.logger=INFO,console")
     return (
-        *java_command(java, directory, "nn", flags),
+        *java_command(java, directory, "nn", (*small, *flags)),
         _NAME_NODE,
         "-format",
         "-nonInteractive",

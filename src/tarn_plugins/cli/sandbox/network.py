@@ -12,13 +12,14 @@ __all__ = ["PORTS", "address", "addresses", "host", "nodes", "resource_managers"
 
 _PLAIN_NETWORK = 77
 _FIRST_NODE = 10
-_LAST_OCTET = {"nn": 1, "dn": 2, "rm": 3, "rm2": 4, "zk": 5}
+_LAST_OCTET = {"nn": 1, "dn": 2, "rm": 3, "rm2": 4, "zk": 5, "kdc": 6}
 PORTS: Mapping[str, Mapping[str, int]] = {
     "nn": {"rpc": 18020, "http": 19870},
     "dn": {"data": 19866, "http": 19864, "ipc": 19867},
     "rm": {"scheduler": 18030, "tracker": 18031, "client": 18032, "admin": 18033, "http": 18088},
     "nm": {"localizer": 18040, "rpc": 18041, "http": 18042},
     "zk": {"client": 12181},
+    "kdc": {"kdc": 10088},
 }
 """Kind of daemon -> what for -> port. Not Hadoop's own: those may be in use on every address."""
 
@@ -47,5 +48,6 @@ def address(daemon: str, options: Options) -> str:
 
 def addresses(options: Options) -> dict[str, str]:
     """Return host name -> address, for every daemon of the sandbox."""
-    names = ["nn", "dn", *resource_managers(options), *(("zk",) if options.ha else ())]
+    names = ["nn", "dn", *resource_managers(options)]
+    names += [*(("zk",) if options.ha else ()), *(("kdc",) if options.kerberos else ())]
     return {host(n, options): address(n, options) for n in (*names, *nodes(options))}

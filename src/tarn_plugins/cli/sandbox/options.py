@@ -37,6 +37,11 @@ class Options:
     """Silence after which a node, and a master of an application, is given up."""
     ha: bool = False
     """Two ResourceManagers, with a ZooKeeper that chooses the active one."""
+    kerberos: bool = False
+    """A realm of its own: whoever calls a daemon must have a ticket or a token."""
+    token_life_s: float = attrs.field(default=0.0, validator=ge(0))
+    """After so long no delegation token of HDFS can be renewed; 0: Hadoop's own 7 days. For tests
+    of that end; means something with *kerberos* only."""
     network: int = attrs.field(default=77, validator=and_(ge(1), le(254)))
     """Every daemon listens on 127.0.<network>.*: another number, another sandbox."""
 

@@ -3,25 +3,25 @@
 import contextlib
 import getpass
 import signal
-import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import attrs
 
-from tarn.errors import NotFoundError, ProviderError, RefusedError, TimedOutError, UnreachableError
+from tarn.errors import NotFoundError, RefusedError, TimedOutError, UnreachableError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.cli.sandbox import hosts, jars, java
+from tarn_plugins.cli.sandbox import hosts, jars, java, programs
 from tarn_plugins.cli.sandbox.configuration import Site, files
 from tarn_plugins.cli.sandbox.crew import Crew
 from tarn_plugins.cli.sandbox.daemons import Daemon
+from tarn_plugins.cli.sandbox.hdfs import Hdfs, ProgramHdfs, WebHdfs
+from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
 from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
-from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask, listing
+from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.shims import shims
 from tarn_plugins.cli.sandbox.sockets import check_free
 
@@ -31,7 +31,6 @@ _BOOT_S = 180.0
 _LOOK_S = 0.2
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TZ", "USER")
 """What daemons, and so containers, see of the environment of whoever starts them."""
-_SAID_BYTES = 4096
 
 
 @attrs.frozen
@@ -76,17 +75,16 @@ class Sandbox:
         self.options = options or self._written()
         self._crew = Crew(self.directory, self.options, context.clock)
         self._user = getpass.getuser()
+        self._realm: Realm | None = None
+        if self.options.kerberos:
+            self._realm = Realm(self.directory, self.options, self._user, self._environ())
 
     # -- what it is
 
     @property
     def environ(self) -> dict[str, str]:
         """What a client of this Hadoop needs in its environment."""
-        return {
-            "HADOOP_HOME": str(self.directory),
-            "HADOOP_CONF_DIR": str(self.directory / "etc" / "hadoop"),
-            "JAVA_HOME": str(java.find(self._context.environ)),
-        }
+        return {**self._hadoop, **(self._realm.client if self._realm else {})}
 
     @property
     def rest(self) -> ResourceManagers:
@@ -186,18 +184,17 @@ class Sandbox:
 
     def hdfs_listing(self, path: str = "/") -> tuple[str, ...]:
         """Return every file of HDFS below *path*; empty directories end in ``/``."""
-        return listing(host("nn", self.options), PORTS["nn"]["http"], self._user, path)
+        return self._hdfs.listing(path)
 
     # -- acting
 
     def hdfs_make(self, path: str, permission: str = "755") -> None:
         """Make a directory of HDFS, and those above it; *permission* in octal."""
-        for operation in ("MKDIRS", "SETPERMISSION"):
-            self._hdfs("PUT", path, f"op={operation}&permission={permission}")
+        self._hdfs.make({path: permission})
 
     def hdfs_remove(self, path: str) -> None:
         """Remove a file or a directory of HDFS, with all that is in it."""
-        self._hdfs("DELETE", path, "op=DELETE&recursive=true")
+        self._hdfs.remove(path)
 
     def kill_application(self, application_id: str) -> None:
         """Have YARN end an application; its end is not waited for."""
@@ -220,22 +217,22 @@ class Sandbox:
         Raises:
             ProviderError: It failed.
         """
-        done = subprocess.run(
-            [str(self.directory / "bin" / program), *arguments],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**self._environ(), **self.environ},
-            stdin=subprocess.DEVNULL,
-            timeout=timeout_s,
-        )
-        if done.returncode:
-            raise ProviderError(
-                "sandbox",
-                f"`{program} {arguments[0] if arguments else ''}` failed "
-                f"(exit code {done.returncode}): {done.stderr.strip()[-_SAID_BYTES:]}",
-            )
-        return done.stdout
+        return self._run(program, arguments, self.environ, timeout_s)
+
+    def log_in(self) -> None:
+        """Get a new Kerberos ticket for the user; nothing happens where there is no Kerberos.
+
+        Raises:
+            ProviderError: The KDC gives none.
+        """
+        if self._realm:
+            self._realm.log_in()
+
+    def _run(
+        self, program: str, arguments: Sequence[str], environ: Mapping[str, str], timeout_s: float
+    ) -> str:
+        environ = {**self._environ(), **environ}
+        return programs.run(self.directory / "bin" / program, arguments, environ, timeout_s)
 
     # -- parts of `up`
 
@@ -253,6 +250,8 @@ class Sandbox:
                 where=str(self.directory),
                 next_step="Name another one with --directory.",
             )
+        if self._realm:
+            self._realm.check()
         hosts.ensure(addresses(self.options))
         check_free((one for one in self._crew.all if one.name not in running), self.options)
 
@@ -275,6 +274,7 @@ class Sandbox:
     def _start_all(self, running: set[str]) -> None:
         """Start the daemons; those of HDFS last, for they wait until it is formatted."""
         absent = [one for one in self._crew.all if one.name not in running]
+        absent = self._begin_realm(absent)
         formatting = None
         if not is_formatted(self.directory):
             self._tell("formatting HDFS")
@@ -287,9 +287,25 @@ class Sandbox:
                 formatting = None
             self._start(one)
 
+    def _begin_realm(self, absent: list[Daemon]) -> list[Daemon]:
+        """Start the KDC and wait for it: all others log in when they start. Return the others."""
+        if self._realm is None:
+            return absent
+        self._realm.make()
+        for one in absent:
+            if one.kind == "kdc":
+                self._start(one)
+        end_s = self._context.clock.now_s() + _BOOT_S
+        self._until(lambda: self._crew.listens("kdc", self.options), end_s, "the KDC")
+        self._realm.log_in()
+        return [one for one in absent if one.kind != "kdc"]
+
     def _start(self, daemon: Daemon) -> None:
         self._tell(f"starting {daemon.name}")
-        self._crew.start(daemon, self._java, {**self._environ(), **self.environ})
+        environ = {**self._environ(), **self._hadoop}
+        if self._realm:
+            environ = {**with_sbin(environ), **self._realm.daemon}
+        self._crew.start(daemon, self._java, environ)
 
     def _wait_up(self, end_s: float) -> None:
         wanted = len(nodes(self.options))
@@ -308,13 +324,14 @@ class Sandbox:
 
     def _make_directories(self) -> None:
         wanted = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
-        for path, permission in wanted.items():
-            self.hdfs_make(path, permission)
+        self._hdfs.make(wanted)
 
-    def _hdfs(self, method: str, path: str, query: str) -> None:
-        server = host("nn", self.options), PORTS["nn"]["http"]
-        query = f"{query}&user.name={self._user}"
-        ask(*server, f"/webhdfs/v1{quote(path)}?{query}", method=method)
+    @property
+    def _hdfs(self) -> Hdfs:
+        if self._realm is None:
+            return WebHdfs(host("nn", self.options), PORTS["nn"]["http"], self._user)
+        environ = {**self._hadoop, **self._realm.administrator}
+        return ProgramHdfs(lambda *words: self._run("hadoop", words, environ, 60.0), self._user)
 
     def _serving_nodes(self) -> int:
         """Count them; one that was killed is RUNNING for YARN until it expires, and is silent."""
@@ -343,6 +360,14 @@ class Sandbox:
             pause.wait(_LOOK_S)
 
     # -- where things are
+
+    @property
+    def _hadoop(self) -> dict[str, str]:
+        return {
+            "HADOOP_HOME": str(self.directory),
+            "HADOOP_CONF_DIR": str(self.directory / "etc" / "hadoop"),
+            "JAVA_HOME": str(java.find(self._context.environ)),
+        }
 
     @property
     def _java(self) -> str:

@@ -58,6 +58,7 @@ classpath)
 esac
 exec {java} -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \\
   --add-opens=java.base/java.lang=ALL-UNNAMED -Djava.net.preferIPv4Stack=true \\
+  ${{KRB5_CONFIG:+"-Djava.security.krb5.conf=$KRB5_CONFIG"}} \\
   -Dhadoop.home.dir="$home" -cp "$conf:$home/lib/*" "$main" "$@"
 """
 

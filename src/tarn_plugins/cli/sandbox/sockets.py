@@ -10,9 +10,10 @@ from tarn_plugins.cli.sandbox.daemons import Daemon, sockets
 from tarn_plugins.cli.sandbox.layout import written
 from tarn_plugins.cli.sandbox.options import Options
 
-__all__ = ["check_free"]
+__all__ = ["check_free", "taken"]
 
 _PROC = Path("/proc")
+_CONNECT_S = 1.0
 _HOME = b"-Dhadoop.home.dir="
 
 
@@ -36,6 +37,13 @@ def check_free(wanted: Iterable[Daemon], options: Options) -> None:
                         where=f"daemon {daemon.name}",
                         next_step=_advice(options),
                     ) from error
+
+
+def taken(address: str, port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as trial:
+        trial.settimeout(_CONNECT_S)
+        return trial.connect_ex((address, port)) == 0
 
 
 def _advice(options: Options) -> str:
