@@ -1,8 +1,8 @@
 """3: the Java TARN asked YARN for more than it wanted, and kept what came too much."""
 
+from compat.yarns import Master
 from fake_yarn import FakeYarn
 
-from compat.yarns import Master
 from tarn.domain import Running
 
 

@@ -1,8 +1,8 @@
 """9: the Java TARN counted containers that never started: neither replaced nor given back."""
 
+from compat.yarns import Master
 from fake_yarn import FakeYarn
 
-from compat.yarns import Master
 from tarn.domain import Ended
 
 

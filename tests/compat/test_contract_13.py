@@ -1,9 +1,9 @@
 """13: the Java TARN's master stayed, deaf, when YARN refused what it asked."""
 
 import pytest
+from compat.yarns import Master
 from fake_yarn import FakeYarn
 
-from compat.yarns import Master
 from tarn.domain import Asked
 from tarn.domain.spec import PlacementSpec
 from tarn.errors import Superseded

@@ -1,8 +1,8 @@
 """18: the Java TARN lost what YARN told of a container before its own start had returned."""
 
+from compat.yarns import Master
 from fake_yarn import FakeYarn
 
-from compat.yarns import Master
 from tarn.domain import Ended, Running
 from tarn_plugins.runtime.yarn.slots import Start
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange

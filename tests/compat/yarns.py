@@ -12,7 +12,7 @@ __all__ = ["Master"]
 
 
 class Master:
-    """Asks for instances ``fleet-0001``…"""
+    """Asks for instances ``fleet-0001`` and so on."""
 
     def __init__(self, yarn: FakeYarn, spec: ClusterSpec | None = None) -> None:
         self.yarn, spec = yarn, spec or cluster_spec()
