@@ -21,6 +21,7 @@ from tarn.clock import SystemClock
 from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
 from tarn_plugins.cli.sandbox import network
+from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
 from tarn_plugins.cli.sandbox.daemons import daemons
 from tarn_plugins.cli.sandbox.options import Options
 from tarn_plugins.cli.sandbox.processes import containers
@@ -61,6 +62,32 @@ class Hadoop(Sandbox):
             if one.container_id == container_id:
                 return self.daemon_at(one.environ["NM_HOST"])
         raise LookupError(f"no process of {container_id}")
+
+    def place_by(self, handler: str) -> None:
+        """Have *handler* decide over placement constraints: the RM starts again with it.
+
+        What clients read stays as it was: on a real cluster theirs need not be the RM's either.
+        """
+        changed = attrs.evolve(self.options, placement=handler)
+        path = "etc/rm/yarn-site.xml"
+        wanted = files(changed, Site(str(self.directory), getpass.getuser()))[path]
+        if (self.directory / path).read_text() == wanted:
+            return
+        (self.directory / path).write_text(wanted)
+        self.kill("rm")
+        self.start("rm")
+        self.wait_nodes(self.options.nodes)
+
+    def put_out_of_service(self, *daemons: str, within_s: int = 60) -> None:
+        """Let these nodes leave gracefully: whatever still runs there then is killed."""
+        text = "".join(f"{self.host(one)}\n" for one in daemons)
+        (self.directory / EXCLUDED).write_text(text)
+        self.run("yarn", "rmadmin", "-refreshNodes", "-g", str(within_s), "-server")
+
+    def state_of(self, daemon: str) -> str:
+        """Return a node's state, as the RM shows it."""
+        host = self.host(daemon)
+        return next(str(one["state"]) for one in self.nodes() if one["nodeHostName"] == host)
 
     def kill_node(self, daemon: str) -> None:
         """Kill a NodeManager and all its containers at once, as the loss of a machine does."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 from tarn import client as clients
 from tarn import config
 from tarn.cluster.ending import bring_down
-from tarn.cluster.entries import reference
 from tarn.cluster.following import follow_events, follow_lines
 from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from tarn.client.blocking import HttpClient
     from tarn.client.streaming import GrpcClient
 
-__all__ = ["Cluster", "connect"]
+__all__ = ["Cluster"]
 
 Hear = Callable[[Progress], None]
 
@@ -78,10 +77,17 @@ class Cluster(Looking):
         self._begin(loaded.spec.name, loaded.spec, around, loaded)
 
     @classmethod
-    def named(cls, name: str, surroundings: Surroundings | None = None) -> Self:
-        """Return the object of a cluster that was started before; asks nobody."""
+    def named(
+        cls, name: str, surroundings: Surroundings | None = None, deployer: Deployer | None = None
+    ) -> Self:
+        """Return the object of a cluster that was started before; asks nobody.
+
+        *deployer* is who knows it; None: that of the spec which is kept here.
+        """
         cluster = cls.__new__(cls)
         cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
+        if deployer is not None:
+            cluster._link = Link(name, cluster._surroundings, lambda: deployer)  # noqa: SLF001
         return cluster
 
     def _begin(
@@ -370,21 +376,3 @@ class Cluster(Looking):
         parts = (f"runtime={runtime!r}" if runtime else "", f"url={self.url!r}" if self.url else "")
         said = "".join(f", {part}" for part in parts if part)
         return f"Cluster({self._name!r}{said})"
-
-
-def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
-    """Return a cluster that was started before, here or in another process, by its name.
-
-    One that is over is found as long as its runtime remembers it, and its spec is kept here.
-
-    Raises:
-        NotFoundError: This user has no cluster of that name.
-    """
-    around = surroundings or here()
-    cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
-    kept = reference(directory) is not None
-    if not kept and not ((directory / "spec.yaml").is_file() and cluster.source.ended()):
-        raise NotFoundError(
-            f"cluster '{name}' does not run", next_step="`tarn status` lists what does."
-        )
-    return cluster

@@ -6,7 +6,14 @@ from typing import TypeVar
 
 from tarn.cluster.entries import reference
 from tarn.cluster.surroundings import Surroundings
-from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
+from tarn.domain import ANONYMOUS
+from tarn.errors import (
+    NotAuthorizedError,
+    NotFoundError,
+    TarnError,
+    TimedOutError,
+    UnreachableError,
+)
 from tarn.follow import Api
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
@@ -78,10 +85,13 @@ class Link:
             NotFoundError: There is no such cluster.
             UnreachableError: There is one, and its master does not answer.
             TimedOutError: Its master took the question, and does not answer it.
+        NotAuthorizedError: Its master does not let us in; the error says why it may be so.
         """
         api = self._api or self._open(self._address())
         try:
             return question(api)
+        except NotAuthorizedError as error:
+            raise self._refused(error) from error
         except (UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
@@ -147,10 +157,39 @@ class Link:
             raise UnreachableError(
                 f"{error.found}; through the proxy {url}: {again.found}", where=error.where
             ) from again
+        except NotAuthorizedError as refused:
+            raise self._refused(refused, error.found) from refused
         if not self._told:
             self._told = True
             log.warning("'%s' is reached through the proxy %s: %s", self.name, url, error.found)
         return answer
+
+    def _refused(self, error: NotAuthorizedError, blocked: str = "") -> NotAuthorizedError:
+        """Return *error*, and where nobody's token came to the master, why that is so.
+
+        Args:
+            error: The master's answer.
+            blocked: Why the master could not be asked but through the proxy.
+        """
+        if error.principal != ANONYMOUS.user:
+            return error
+        token = self._surroundings.paths.cluster(self.name) / "api_token"
+        if self.proxied:
+            step = (
+                f"No api token passes the proxy {self._url}, and the master cannot be reached "
+                f"without it{f' ({blocked})' if blocked else ''}. Ask from a machine that reaches "
+                "it, or start the cluster with `api: {token: none}`"
+            )
+            self.close()  # the next question looks for a better way
+        elif not token.exists():
+            step = (
+                f"Its api token is not kept here, in {token}. Ask where its tarn.yaml is: "
+                "runtime.options say where the token lies; or copy the file from the home that "
+                "started it"
+            )
+        else:
+            return error
+        return NotAuthorizedError(error.principal, error.action, error.model, next_step=step)
 
     def _find_again(self) -> ClusterRef | None:
         """Ask the runtime, unless that was done just now."""

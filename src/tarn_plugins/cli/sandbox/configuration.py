@@ -13,7 +13,7 @@ from tarn_plugins.cli.sandbox import security
 from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
 
-__all__ = ["LABEL", "QUEUES", "Site", "files", "xml"]
+__all__ = ["EXCLUDED", "LABEL", "QUEUES", "Site", "files", "xml"]
 
 Properties = Mapping[str, str]
 
@@ -21,6 +21,8 @@ LABEL = "gpu"
 """The partition that every queue may use, once a test made it."""
 QUEUES = {"default": 75, "batch": 25}
 """Queue -> percent that is guaranteed; each may grow to everything."""
+EXCLUDED = "etc/excluded-nodes"
+"""Host names, one a line: nodes that `yarn rmadmin -refreshNodes` puts out of service."""
 _YARN = "org.apache.hadoop.yarn.server"
 _LOG4J = """\
 hadoop.root.logger=WARN,console
@@ -52,6 +54,7 @@ def files(options: Options, site: Site) -> dict[str, str]:
         "etc/hadoop/capacity-scheduler.xml": xml(_queues()),
         "etc/hadoop/resource-types.xml": xml({"yarn.resource-types": "yarn.io/gpu"}),
         "etc/hadoop/log4j.properties": _LOG4J,
+        EXCLUDED: "",
         # Hadoop's web server wants these directories on the classpath, and Maven's jars lack them.
         "share/webapps/hdfs/index.html": _NOTHING,
         "share/webapps/datanode/index.html": _NOTHING,
@@ -130,6 +133,7 @@ def _yarn(options: Options, site: Site) -> Properties:
             f"{_YARN}.resourcemanager.scheduler.capacity.CapacityScheduler"
         ),
         "yarn.resourcemanager.placement-constraints.handler": options.placement,
+        "yarn.resourcemanager.nodes.exclude-path": f"{site.directory}/{EXCLUDED}",
         "yarn.resource-types": "yarn.io/gpu",
         "yarn.node-labels.enabled": "true",
         "yarn.node-labels.fs-store.root-dir": f"file://{data}/labels",

@@ -1,0 +1,67 @@
+"""The active ResourceManager is killed: the other one takes over the same fleet."""
+
+import json
+
+import pytest
+from deployer_stage import Stage
+from house import ids, until
+from yarn_fleet import Fleet, steady
+from yarn_stage import YarnHouse
+
+from tarn.errors import NotFoundError
+
+pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.breaks]
+
+
+@pytest.mark.timeout(400)
+def test_a_failover_changes_nothing_that_serves(tmp_path, hadoop_ha) -> None:
+    """Same containers, no lost request, a word in `status`; then scaling, ends and logs work."""
+    house = YarnHouse(tmp_path, hadoop_ha)
+    fleet = Fleet(house, hadoop_ha, "failover")
+    size = {"min": 1, "max": 3, "initial": 2}
+    fleet.up(house.spec("failover", replicas=size, placement={"spread": "none"}))
+    before, pids = fleet.settled(2), fleet.tritons()
+    first = hadoop_ha.rest.active()
+    down = first.partition(".")[0]
+    with steady(fleet, before):
+        hadoop_ha.kill(down)
+        until(lambda: _silent(fleet), 30, "a word in `status`")
+        until(lambda: not _silent(fleet), 60, "the other one heard")
+        assert hadoop_ha.rest.active() != first
+        after = fleet.settled(2)
+        assert {i["id"]: i["container_id"] for i in after["instances"]} == {
+            i["id"]: i["container_id"] for i in before["instances"]
+        }
+        assert fleet.tritons() == pids
+        fleet.tarn("scale", "3")
+        grown = fleet.settled(3)
+        assert ids(after) < ids(grown)
+        fleet.after(fleet.kill_master())
+        assert ids(fleet.settled(3)) == ids(grown)
+        assert set(pids) < set(fleet.tritons())
+
+    # another home knows nothing but Hadoop's configuration, whose first RM is away
+    away = Stage(hadoop_ha).deployer(tmp_path / "away", staging=house.staging)
+    found = away.find("failover")
+    assert found is not None
+    assert found.url == fleet.url
+    assert found.application_id == fleet.application_id
+    fleet.down()
+    ending = until(lambda: away.ended("failover"), 30, "the end, told by the other one")
+    assert ending.state == "stopped"
+    assert json.loads(fleet.tarn("status", "-o", "json"))["state"] == "stopped"
+    until(lambda: _logs(away, ending.ref), 60, "its collected logs")
+
+    hadoop_ha.start(down)
+    house.clear()
+
+
+def _silent(fleet: Fleet) -> bool:
+    return any("ResourceManager" in warning for warning in fleet.status()["warnings"])
+
+
+def _logs(client, ref) -> list[str]:
+    try:
+        return list(client.logs(ref, "", None))
+    except NotFoundError:
+        return []
