@@ -195,5 +195,5 @@ def minimums(session: nox.Session) -> None:
 @budgeted
 def bench(session: nox.Session) -> None:
     """Measure, and write docs/reference/performance.md between its markers."""
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", ".[local,examples,yarn]", *_group("tests"))
     session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})
