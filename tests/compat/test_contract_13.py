@@ -3,11 +3,11 @@
 import pytest
 from compat.yarns import Master
 from fake_yarn import FakeYarn
+from tarn_plugins.runtime.yarn.ledger import Ledger
 
 from tarn.domain import Asked
 from tarn.domain.spec import PlacementSpec
 from tarn.errors import Superseded
-from tarn_plugins.runtime.yarn.ledger import Ledger
 from tarn_plugins.runtime.yarn.wire import Exchange
 
 

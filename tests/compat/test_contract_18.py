@@ -2,9 +2,9 @@
 
 from compat.yarns import Master
 from fake_yarn import FakeYarn
+from tarn_plugins.runtime.yarn.slots import Start
 
 from tarn.domain import Ended, Running
-from tarn_plugins.runtime.yarn.slots import Start
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange
 
 

@@ -1,12 +1,12 @@
 """One master's half of a YARN in memory, moved by hand: no thread, no time that passes."""
 
 from fake_yarn import LAUNCHES, FakeYarn
-
-from tarn.domain import ClusterSpec, Epoch, Fact, Launch, RuntimeWish
-from tarn.testing.context import cluster_spec, launch_of
 from tarn_plugins.runtime.yarn.ledger import Ledger
 from tarn_plugins.runtime.yarn.node_pool import Hands
 from tarn_plugins.runtime.yarn.slots import Start, Stop
+
+from tarn.domain import ClusterSpec, Epoch, Fact, Launch, RuntimeWish
+from tarn.testing.context import cluster_spec, launch_of
 
 __all__ = ["Master"]
 
