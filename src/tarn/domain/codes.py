@@ -46,7 +46,7 @@ _TABLE = (
     Code("TARN-1013", _A, "control loop error", "A tick of the control loop raised; it was counted, and the next tick goes on.", "Report it with the text in master.log."),
     Code("TARN-1014", _A, "keeper missing", "Nobody restarts the master when it ends.", "`tarn up` starts a keeper."),
     Code("TARN-1015", _W, "plain placement", "YARN takes no placement constraints, so nodes are chosen by refusing those that hold an instance; other TARN applications are not seen.", "Set yarn.resourcemanager.placement-constraints.handler to scheduler, then start the cluster anew."),
-    Code("TARN-1016", _W, "tokens end", "Delegation tokens cannot be renewed for ever: after the date in the message instances and restarts of the master go on, and no new instance can start.", "Submit the cluster again before that date, or configure a keytab."),
+    Code("TARN-1016", _W, "tokens end", "Delegation tokens cannot be renewed for ever: after the date in the message instances and restarts of the master go on, and no new instance can start.", "`tarn down`, then `tarn up`, before that date or after it."),
     Code("TARN-1017", _W, "ResourceManager silent", "YARN's ResourceManager does not answer the master: instances go on, and none is started or ended until it does.", "Restart it, or wait for its failover; the master goes on by itself."),
     # 11xx: instances
     Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", "Nothing."),

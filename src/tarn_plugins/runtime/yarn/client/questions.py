@@ -10,6 +10,7 @@ import attrs
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm
+from tarn_plugins.runtime.yarn import tokens
 from tarn_plugins.runtime.yarn.client import submission, web
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
@@ -191,7 +192,9 @@ class Questions:
         except BaseException:
             staging.remove(application_id)
             raise
-        notes = [] if public else [_not_public(staging.layout, submitted.tokens_end_at)]
+        ends_at = submitted.tokens_end_at
+        notes = [] if ends_at is None else [tokens.note(ends_at)]
+        notes += [] if public else [_not_public(staging.layout, ends_at)]
         return {"application_id": application_id, "notes": notes}
 
     def _submitted(self, staging: Staging, python: str, tokens_end_at: float | None) -> Submitted:
@@ -266,13 +269,10 @@ def _assert_no_secret(content: Mapping[str, bytes], secrets: Mapping[str, bytes]
 
 
 def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415
-
     if tokens_end_at is None:
         until = " once its delegation tokens have ended, on a cluster with Kerberos"
     else:
-        date = f"{datetime.fromtimestamp(tokens_end_at, UTC):%Y-%m-%d %H:%M} UTC"
-        until = f" after {date}, when no token can be renewed any more"
+        until = f" after {tokens.day(tokens_end_at)}, when no token can be renewed any more"
     return (
         f"{layout.public} is not readable by everybody through all its directories, so a lost "
         f"master cannot be started again{until}; set runtime.options.staging to a shared directory "

@@ -8,6 +8,7 @@ import attrs
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError, TarnError
 from tarn.java import Fault, describe, load, throwable
+from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
 __all__ = ["HadoopFiles"]
@@ -18,6 +19,7 @@ _EXISTS = (
     "java.nio.file.FileAlreadyExistsException",
 )
 _NOT_EMPTY = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
+_OVER = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
 _DENIED = "org.apache.hadoop.security.AccessControlException"
 _EVERYBODY_READS = 0o004
 _EVERYBODY_PASSES = 0o001
@@ -252,6 +254,14 @@ def _failed(what: str, uri: str, fault: Fault) -> TarnError:
         return RefusedError("it exists already", where=uri)
     if fault.is_a(_GONE):
         return NotFoundError("there is no such file or directory", where=uri)
+    if fault.is_a(_OVER):
+        return ProviderError(
+            "yarn",
+            f"could not {what} it: the delegation token is over, or not known ({fault})",
+            code=TOKENS_ENDED,
+            where=uri,
+            next_step="`tarn down`, then `tarn up` submits the cluster again.",
+        )
     if fault.is_a(_DENIED):
         return ProviderError(
             "yarn",

@@ -15,6 +15,7 @@ from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN_NAME, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Files, LocalFile, Record
 
 __all__ = ["StagedLauncher", "address_of"]
@@ -103,10 +104,7 @@ class StagedLauncher:
         except LaunchError:
             raise
         except (ProviderError, NotFoundError) as error:
-            raise LaunchError(
-                "yarn", error.found, where=error.where, retry_after_s=RETRY_S,
-                next_step=error.next_step,
-            ) from error  # fmt: skip
+            raise _not_prepared(error) from error
         assert not any(file.public for file in files if file.name == LAUNCH)
         return ContainerLaunch(COMMAND, runs.container, files)
 
@@ -157,3 +155,15 @@ class StagedLauncher:
             where=f"{folder}/{name}",
             next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
         )
+
+
+def _not_prepared(error: ProviderError | NotFoundError) -> LaunchError:
+    over = error.code == TOKENS_ENDED
+    return LaunchError(
+        "yarn",
+        error.found,
+        code=TOKENS_ENDED if over else "",
+        where=error.where,
+        retry_after_s=None if over else RETRY_S,
+        next_step=error.next_step,
+    )

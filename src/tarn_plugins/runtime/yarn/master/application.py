@@ -20,10 +20,11 @@ from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
 from tarn_plugins.runtime.yarn.master.records import file_name
 from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.wire import Submitted
+from tarn_plugins.runtime.yarn.wire import Files, Submitted
 
 __all__ = ["HEAP_VARIABLE", "proxy", "runtime", "state_store", "unpack"]
 
@@ -60,7 +61,7 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
 def runtime(settings: Settings, context: MasterContext) -> Runtime:
     """Return the runtime over real doors; nothing is said to YARN before it starts."""
     submitted = _submitted(context.directory)
-    conf, handles, files = configuration(), Handles(), HadoopFiles(configuration())
+    conf, handles, files = configuration(), Handles(), _files(submitted, context)
     launcher = StagedLauncher(
         files=files,
         layout=Layout(submitted.staging),
@@ -80,8 +81,8 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
 
 def state_store(_settings: Settings, context: MasterContext) -> StateStore:
     """Return the memory of this cluster's masters, on the Hadoop file system."""
-    layout = Layout(_submitted(context.directory).staging)
-    return HadoopStateStore(HadoopFiles(configuration()), layout.private)
+    submitted = _submitted(context.directory)
+    return HadoopStateStore(_files(submitted, context), Layout(submitted.staging).private)
 
 
 def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
@@ -93,6 +94,10 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     return ProxyRule(
         frozenset(submitted.proxies), environ.get("USER", ""), proves=submitted.proxy_proves
     )
+
+
+def _files(submitted: Submitted, context: MasterContext) -> Files:
+    return MortalFiles(HadoopFiles(configuration()), submitted.tokens_end_at, context.clock.at)
 
 
 def _submitted(directory: Path) -> Submitted:

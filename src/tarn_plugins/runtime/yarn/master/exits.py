@@ -41,7 +41,7 @@ _FETCH = (
             r"InvalidToken|token.{0,80}(expired|can't be found)|cannot authenticate", re.IGNORECASE
         ),
         "its files could not be fetched: the delegation tokens have ended or are missing",
-        "Submit the cluster again, or configure a keytab",
+        "Submit the cluster again: `tarn down`, then `tarn up`",
         False,
     ),
     (

@@ -32,7 +32,7 @@ from tarn_plugins.runtime.yarn.master.shapes import (
     too_large,
 )
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Phase, Slot, Start, Stop, fact
-from tarn_plugins.runtime.yarn.master.waiting import Outlook, waits_for
+from tarn_plugins.runtime.yarn.master.waiting import Closing, Outlook, waits_for
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
 
 __all__ = ["Ledger"]
@@ -47,9 +47,6 @@ STARVED_S = 30.0
 """An ask that waited so long may be met by a node that is avoided only."""
 STALE_AFTER_S = 180.0
 """NodeManagers that a restarted ResourceManager has not heard yet come back within this."""
-_RETRY_FIRST_S = 1.0
-_RETRY_MOST_S = 60.0
-_RETRY_DOUBLINGS = 6
 
 
 @attrs.define(eq=False)
@@ -59,6 +56,7 @@ class Ledger:
     placement: PlacementSpec
     plain: bool = False
     """YARN takes no constraints: hosts that hold an instance are blacklisted instead."""
+    closing: Closing = attrs.field(factory=Closing)
     maximum: Mapping[str, int] = attrs.field(factory=dict)
     """The largest container, as told at registration."""
     _slots: dict[str, Slot] = attrs.field(factory=dict)
@@ -203,7 +201,8 @@ class Ledger:
             slot.retry_s = self._stale_until_s  # its first container may still come back
 
     def _difference(self, now_s: float) -> Exchange:
-        asks = {s.number: s.ask for s in self._asked() if s.retry_s <= now_s}
+        closed = self.closing.why(now_s)
+        asks = {s.number: s.ask for s in self._asked() if not closed and s.retry_s <= now_s}
         avoid = self._bad.avoided(self._outlook.nodes)
         if self.plain and self._spread:
             avoid |= self._hosts()
@@ -218,10 +217,10 @@ class Ledger:
             self._outbox.release(grant.container_id)
             return
         self._outbox.dropped(slot.number)
-        endpoint = None if over else self._endpoint(slot, grant)
+        endpoint = None if over or self.closing.why(now_s) else self._endpoint(slot, grant)
         if endpoint is None:
             self._outbox.release(grant.container_id)
-            self._ask_again(slot, now_s)
+            slot.ask_again(now_s)
             return
         self._take(slot, grant, endpoint, now_s, at)
 
@@ -258,17 +257,13 @@ class Ledger:
         self._outbox.dropped(rejected.number)
         if slot is not None:
             slot.rejected = rejected.reason
-            self._ask_again(slot, now_s)
-
-    def _ask_again(self, slot: Slot, now_s: float) -> None:
-        pause_s = _RETRY_FIRST_S * 2 ** min(slot.refusals, _RETRY_DOUBLINGS)
-        slot.refusals += 1
-        slot.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
+            slot.ask_again(now_s)
 
     def _waits_for(self, slot: Slot, outlook: Outlook, now_s: float) -> str:
         if slot.phase is not Phase.ASKED or slot.shape is None:
             return ""
-        return waits_for(slot.shape, outlook, now_s - slot.asked_s, slot.rejected)
+        why = self.closing.why(now_s)
+        return why or waits_for(slot.shape, outlook, now_s - slot.asked_s, slot.rejected)
 
     # -- ending ------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Instances as containers of a YARN application: the ``Runtime`` that the master speaks to."""
 
 import contextlib
-import datetime as dt
 import logging
 import threading
 from collections.abc import Callable
@@ -11,14 +10,14 @@ import attrs
 
 from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
-from tarn.interfaces import MasterContext
-from tarn_plugins.runtime.yarn import Settings
+from tarn.interfaces import Clock, MasterContext
+from tarn_plugins.runtime.yarn import Settings, tokens
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.master.waiting import silence
+from tarn_plugins.runtime.yarn.master.waiting import Closing, silence
 from tarn_plugins.runtime.yarn.wire import (
     Files,
     Launcher,
@@ -64,7 +63,7 @@ class YarnRuntime:
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
             doors.rm,
-            Ledger(context.spec.placement, plain=plain),
+            Ledger(context.spec.placement, plain=plain, closing=_closing(submitted, context.clock)),
             context.clock,
             context.wake,
             settings.heartbeat_s,
@@ -101,7 +100,7 @@ class YarnRuntime:
         lines = (
             _silent(clock.now_s() - self.heard_s()),
             _plain(self._submitted),
-            _tokens(self._submitted, clock.at()),
+            tokens.warning(self._submitted.tokens_end_at, clock.at()),
         )
         return tuple(line for line in lines if line)
 
@@ -145,6 +144,8 @@ class YarnRuntime:
                 return Memory.read(spec, ())
             except ProviderError as error:
                 failure = str(error)
+                if error.code == tokens.TOKENS_ENDED:
+                    break
                 continue
             return Memory.read(spec, (entry.path for entry in entries))
         log.warning("the launch files could not be listed: %s", failure)
@@ -167,17 +168,12 @@ def _plain(submitted: Submitted) -> str:
     )
 
 
-def _tokens(submitted: Submitted, at: float) -> str:
-    if submitted.tokens_end_at is None:
-        return ""
-    end = dt.datetime.fromtimestamp(submitted.tokens_end_at, dt.UTC)
-    when = f"{end:%Y-%m-%d %H:%M} UTC"
-    over = at >= submitted.tokens_end_at
-    return (
-        f"TARN-1016 the delegation tokens {'ended' if over else 'end'} at {when}: "
-        f"{'instances go on' if over else 'after that, instances go on'} and the master can be "
-        "restarted, but no new instance can start; submit the cluster again, or configure a keytab"
-    )
+def _closing(submitted: Submitted, clock: Clock) -> Closing:
+    """Return from when on no instance can start: each fetches files with a delegation token."""
+    ends_at = submitted.tokens_end_at
+    if ends_at is None:
+        return Closing()
+    return Closing(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
 
 
 def _within(within_s: float, call: Callable[[], None]) -> None:

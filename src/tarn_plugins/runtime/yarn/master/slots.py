@@ -10,6 +10,10 @@ from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
 
 __all__ = ["Forget", "Job", "Phase", "Slot", "Start", "Stop", "fact"]
 
+_RETRY_FIRST_S = 1.0
+_RETRY_MOST_S = 60.0
+_RETRY_DOUBLINGS = 6
+
 
 @attrs.frozen
 class Start:
@@ -92,6 +96,12 @@ class Slot:
     """YARN is to take its container back."""
     released_s: float | None = None
     """YARN answered the heartbeat that said so."""
+
+    def ask_again(self, now_s: float) -> None:
+        """Let the next ask wait, longer with each refusal."""
+        pause_s = _RETRY_FIRST_S * 2 ** min(self.refusals, _RETRY_DOUBLINGS)
+        self.refusals += 1
+        self.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
 
     @property
     def holds(self) -> bool:

@@ -7,6 +7,7 @@ import attrs
 from tarn.domain import Epoch, SavedState
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import NotFoundError, ProviderError, Superseded
+from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import Files
 
 __all__ = ["HadoopStateStore"]
@@ -32,8 +33,16 @@ class HadoopStateStore:
 
         Raises:
             TarnError: The newest one has a newer schema (code TARN-1007).
+            ProviderError: The file system does not answer.
         """
-        names = [_name(key) for key in reversed(self._keys())]
+        try:
+            keys = self._keys()
+        except ProviderError as error:
+            if error.code != TOKENS_ENDED:
+                raise
+            # It will never be read again: a master that knows less is better than none.
+            return None, (f"the saved state could not be read ({error.found})",)
+        names = [_name(key) for key in reversed(keys)]
         return newest(StateFile(name, self._where(name), self._reader(name)) for name in names)
 
     def save(self, state: SavedState, epoch: Epoch) -> None:

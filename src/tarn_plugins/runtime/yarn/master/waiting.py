@@ -3,12 +3,14 @@
 The words change only when what they say changes: a snapshot is published for each change.
 """
 
+import math
+
 import attrs
 
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
 from tarn_plugins.runtime.yarn.wire import Shape
 
-__all__ = ["Outlook", "silence", "waits_for"]
+__all__ = ["Closing", "Outlook", "silence", "waits_for"]
 
 USUAL_S = 5.0
 """Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
@@ -38,6 +40,19 @@ class Outlook:
     """Nodes avoided after failures."""
     free_mib: int | None = None
     """Memory that the queue would still grant; None: not told."""
+
+
+@attrs.frozen
+class Closing:
+    """From a moment on nothing new can start."""
+
+    at_s: float = math.inf
+    """Monotonic seconds."""
+    words: str = ""
+
+    def why(self, now_s: float) -> str:
+        """Return why nothing starts any more; '' as long as it does."""
+        return self.words if now_s >= self.at_s else ""
 
 
 def waits_for(shape: Shape, outlook: Outlook, waited_s: float, rejected: str) -> str:
