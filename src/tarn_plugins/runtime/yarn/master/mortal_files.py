@@ -51,9 +51,19 @@ class MortalFiles:
         """Remove a file, or a directory with all that is in it."""
         self._try(uri, lambda: self.files.remove(uri))
 
+    def prune(self, uri: str) -> None:
+        """Remove an empty directory."""
+        self._try(uri, lambda: self.files.prune(uri))
+
     def _try(self, uri: str, call: Callable[[], T]) -> T:
         if self._refused:
-            raise ProviderError("yarn", self._refused, code=tokens.TOKENS_ENDED, where=uri)
+            raise ProviderError(
+                "yarn",
+                self._refused,
+                code=tokens.TOKENS_ENDED,
+                where=uri,
+                next_step="`tarn down`, then `tarn up` submits the cluster again.",
+            )
         try:
             return call()
         except ProviderError as error:

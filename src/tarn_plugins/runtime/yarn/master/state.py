@@ -58,11 +58,13 @@ class HadoopStateStore:
         except ProviderError as error:
             raise ProviderError(
                 "yarn",
-                f"the state was not saved ({len(data)} bytes): {error}; the older copy stays",
+                f"the state was not saved ({len(data)} bytes): {error.found}; the older copy stays",
                 retry_after_s=5.0,
                 code="TARN-1005",
                 where=self.directory,
-                next_step="Mend the file system, or this directory's permissions and quota",
+                next_step=error.next_step
+                if error.code == TOKENS_ENDED
+                else "Mend the file system, or this directory's permissions and quota",
             ) from error
 
     def _save(self, data: bytes, epoch: Epoch) -> None:
