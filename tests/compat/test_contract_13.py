@@ -1,37 +1,37 @@
 """13: the Java TARN's master stayed, deaf, when YARN refused what it asked."""
 
 import pytest
-from compat.yarns import Master
 from fake_yarn import FakeYarn
-from tarn_plugins.runtime.yarn.ledger import Ledger
+from yarn_desk import Master
 
 from tarn.domain import Asked
-from tarn.domain.spec import PlacementSpec
 from tarn.errors import Superseded
-from tarn_plugins.runtime.yarn.wire import Exchange
+from tarn.testing.fakes import FakeClock
+
+A, B, C, D = (f"fleet-000{number}" for number in (1, 2, 3, 4))
 
 
 def test_a_rejected_ask_is_told_and_asked_again() -> None:
     """At once in words; again within seconds, and then it is met."""
     yarn = FakeYarn(3)
     yarn.rejecting = {1: "COULD_NOT_PLACE_ON_NODE"}
-    master = Master(yarn)
-    master.want(1)
+    master = Master(yarn, FakeClock())
+    master.want(A)
     master.step()
-    fact = master.facts()["fleet-0001"]
+    fact = master.fact(A)
     assert isinstance(fact, Asked)
     assert "COULD_NOT_PLACE_ON_NODE" in fact.waits_for
     yarn.rejecting = {}
     for _ in range(10):
         master.step()
-    assert yarn.running().keys() == {"fleet-0001"}
+    assert yarn.running().keys() == {A}
 
 
 def test_a_yarn_without_constraints_is_served_without_them() -> None:
     """No two on a node, none asked twice; what does not fit waits in words."""
     yarn = FakeYarn(3, plain=True)
-    master = Master(yarn)
-    master.want(1, 2, 3, 4)
+    master = Master(yarn, FakeClock())
+    master.want(A, B, C, D)
     for _ in range(40):
         master.step()
     running = yarn.running()
@@ -39,16 +39,17 @@ def test_a_yarn_without_constraints_is_served_without_them() -> None:
     assert len({yarn.containers[one].grant.node for one in running.values()}) == 3
     assert yarn.violations == []
     assert yarn.surplus() == []
-    waiting = [fact for fact in master.facts().values() if isinstance(fact, Asked)]
+    waiting = [fact for fact in master.facts() if isinstance(fact, Asked)]
     assert [("3 of 3 nodes hold" in fact.waits_for) for fact in waiting] == [True]
 
 
-def test_a_master_that_was_replaced_says_no_more() -> None:
-    """Its door raises for good; `rm-heartbeat` ends, and the master with it."""
+def test_a_master_that_was_replaced_does_nothing_more() -> None:
+    """Its door says so for good, and whoever asks anything of it hears it."""
     yarn = FakeYarn(1)
-    old = Master(yarn)
-    Master(yarn)
-    for _ in range(2):
-        with pytest.raises(Superseded):
-            old.step()
-    assert Ledger(PlacementSpec()).say(0.0) == Exchange()
+    old = Master(yarn, FakeClock())
+    Master(yarn, FakeClock())
+    old.step()
+    assert old.superseded
+    with pytest.raises(Superseded):
+        old.want(A)
+    assert yarn.exchanges == []

@@ -1,18 +1,19 @@
 """18: the Java TARN lost what YARN told of a container before its own start had returned."""
 
-from compat.yarns import Master
 from fake_yarn import FakeYarn
-from tarn_plugins.runtime.yarn.slots import Start
+from yarn_desk import Master
 
 from tarn.domain import Ended, Running
+from tarn.testing.fakes import FakeClock
+from tarn_plugins.runtime.yarn.master.slots import Start
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange
 
 
 def granted(master: Master) -> Start:
     """Bring one instance to where its node is being told to start it."""
-    master.want(1)
+    master.want("fleet-0001")
     said = master.ledger.say(1.0)
-    master.ledger.heard(said, master.rm.exchange(said), 1.0, 1.0)
+    master.ledger.heard(said, master.doors.rm.exchange(said), 1.0, 1.0)
     (job,) = master.ledger.jobs()
     assert isinstance(job, Start)
     return job
@@ -20,7 +21,7 @@ def granted(master: Master) -> Start:
 
 def test_a_start_told_twice_is_one_instance() -> None:
     """It is known from its grant on; the word of its start changes one thing once."""
-    master = Master(FakeYarn(3))
+    master = Master(FakeYarn(3), FakeClock())
     one = granted(master).grant.container_id
     for at_s in (1.1, 1.2):
         master.ledger.started(one, at_s)
@@ -32,7 +33,7 @@ def test_a_start_told_twice_is_one_instance() -> None:
 
 def test_an_end_inside_the_start_is_an_end() -> None:
     """The start that returns afterwards brings nothing back."""
-    master = Master(FakeYarn(3))
+    master = Master(FakeYarn(3), FakeClock())
     one = granted(master).grant.container_id
     over = Answer(completed=(Completed(one, 1, "it crashed"),), nodes=3)
     master.ledger.heard(Exchange(), over, 1.1, 1.1)

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from tarn.domain import Epoch
 from tarn.errors import LaunchError
 
-__all__ = ["application_id", "epoch", "host"]
+__all__ = ["HEAP_VARIABLE", "application_id", "epoch", "heap_mib", "host"]
+
+HEAP_VARIABLE = "TARN_JAVA_HEAP_MIB"
+"""Set by the deployer from ``master.memory``: the JVM starts before the spec can be read."""
+_LEAST_HEAP_MIB, _MOST_HEAP_MIB = 64, 512
+"""Measured: the live Java objects of a master take 15 MiB."""
 
 _CONTAINER = re.compile(r"container_(?:e\d+_)?(?P<cluster>\d+)_(?P<app>\d+)_(?P<attempt>\d+)_\d+")
 """``container_e01_1700000000000_0001_02_000001``: the epoch part comes after an RM restart."""
+
+
+def heap_mib(memory_mib: int) -> int:
+    """Return what Java's heap may take of a master's container; Python takes the most of it."""
+    return max(_LEAST_HEAP_MIB, min(memory_mib // 16, _MOST_HEAP_MIB))
 
 
 def epoch(environ: Mapping[str, str]) -> Epoch:

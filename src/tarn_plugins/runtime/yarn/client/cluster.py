@@ -180,7 +180,8 @@ class Hadoop:
             tracking_url=self._proxy_url(str(application_id), str(found.getTrackingUrl() or "")),
             submitted_ms=int(found.getSubmitTime() or found.getStartTime()),
             finished_ms=int(found.getFinishTime()),
-            attempt=1 if attempt is None else int(attempt.getAttemptId()),
+            # -1 until YARN has made the first one
+            attempt=1 if attempt is None else max(1, int(attempt.getAttemptId())),
             diagnostics=str(found.getDiagnostics() or ""),
             attempts=tuple(sorted(attempts, key=lambda each: each.number)),
         )

@@ -184,7 +184,7 @@ class YarnDeployer:
             "order": order,
             "python": self._python,
             "argv": self._master,
-            "environ": plan.master_environ(self._settings),
+            "environ": plan.master_environ(self._settings, spec.master.memory_mib),
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
             "file_systems": [staged.location] if staged.kind == "localize" else [],
         }

@@ -6,6 +6,7 @@ from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.wire import Record
@@ -43,12 +44,16 @@ def master_command(python: str) -> list[str]:
     return [python, "-P", "-m", "tarn.master", ".", "--runtime", "yarn"]
 
 
-def master_environ(settings: Settings) -> dict[str, str]:
-    """Return the master's environment, beside what the node gives it. Free of secrets."""
+def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
+    """Return the environment of a master of *memory_mib*, beside what its node gives it.
+
+    Free of secrets: everybody may read it.
+    """
     named = {"HADOOP_HOME": settings.hadoop_home, "JAVA_HOME": settings.java_home}
     return {
         "MALLOC_ARENA_MAX": "2",
         "PYTHONUNBUFFERED": "1",
+        HEAP_VARIABLE: str(heap_mib(memory_mib)),
         **{name: value for name, value in named.items() if value},
     }
 

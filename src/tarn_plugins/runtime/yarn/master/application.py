@@ -12,6 +12,7 @@ from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, start
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.hadoop import credentials
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
@@ -26,10 +27,8 @@ from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Files, Submitted
 
-__all__ = ["HEAP_VARIABLE", "proxy", "runtime", "state_store", "unpack"]
+__all__ = ["proxy", "runtime", "state_store", "unpack"]
 
-HEAP_VARIABLE = "TARN_JAVA_HEAP_MIB"
-"""Set by the deployer from ``master.memory``: the JVM starts before the spec can be read."""
 _SUBMITTED = "yarn.json"
 _PRIVATE = 0o600
 
@@ -42,8 +41,8 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
     """
     krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
     options = (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
-    heap_mib = int(environ.get(HEAP_VARIABLE, "96"))
-    start(hadoop_classpath(environ), heap_mib, java_home(environ), options)
+    heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
+    start(hadoop_classpath(environ), heap, java_home(environ), options)
     files = credentials.secret_files()
     if _SUBMITTED not in files:
         raise LaunchError(
