@@ -14,7 +14,7 @@ import attrs
 import psutil
 from asking import ask, free_ports
 from house import MODELS, kill, until
-from tarn_plugins.runtime.yarn.records import record_of
+from tarn_plugins.runtime.yarn.master.records import record_of
 from yarn_fleet import Fleet, Steady
 from yarn_stage import Hadoop, YarnHouse
 
