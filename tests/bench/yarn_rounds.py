@@ -14,7 +14,6 @@ import attrs
 import psutil
 from asking import ask, free_ports
 from house import MODELS, kill, until
-from tarn_plugins.runtime.yarn.records import record_of
 from yarn_fleet import Fleet, Steady
 from yarn_stage import Hadoop, YarnHouse
 
@@ -23,6 +22,7 @@ from tarn.errors import TarnError
 from tarn.follow import Api
 from tarn.triton import binary
 from tarn.triton.start import words
+from tarn_plugins.runtime.yarn.master.records import record_of
 
 __all__ = [
     "Phases",

@@ -7,6 +7,7 @@ looks at any moment sees a name without a holder.
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 
@@ -52,16 +53,12 @@ class Staging:
 
     def publish(self, content: Mapping[str, bytes]) -> tuple[FileEntry, ...]:
         """Write the master's own files, readable by everybody, and return them."""
-        for name, data in content.items():
-            uri = f"{self.layout.public}/{name}"
-            self.files.write(uri, data, mode=_PUBLIC_MODE, replace=True)
+        self._fill(self.layout.public, content, _PUBLIC_MODE)
         return self.files.listing(self.layout.public)
 
     def keep(self, content: Mapping[str, bytes]) -> None:
         """Write copies for the owner's other machines, readable by nobody else."""
-        for name, data in content.items():
-            uri = f"{self.layout.private}/{name}"
-            self.files.write(uri, data, mode=_PRIVATE_MODE, replace=True)
+        self._fill(self.layout.private, content, _PRIVATE_MODE)
 
     def remove(self, application_id: str) -> None:
         """Remove the directory if this application still owns it. Idempotent."""
@@ -80,6 +77,16 @@ class Staging:
         self.files.remove(self.layout.root)
         if self.layout.shelf:
             self.files.prune(self.layout.shelf)
+
+    def _fill(self, folder: str, content: Mapping[str, bytes], mode: int) -> None:
+        """Write files side by side: each of them waits for the disks of data nodes."""
+        with ThreadPoolExecutor(thread_name_prefix="staging") as pool:
+            written = [
+                pool.submit(self.files.write, f"{folder}/{name}", data, mode=mode, replace=True)
+                for name, data in content.items()
+            ]
+        for each in written:
+            each.result()
 
     def _take_over(self, name: str, application_id: str) -> None:
         try:
