@@ -102,9 +102,9 @@ def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:
 
 
 def test_the_sessions_fit_their_budget() -> None:
-    """The sum of the minutes stays under an hour, `unit` counted for each interpreter."""
+    """The sum of the minutes stays under an hour, `unit` counted for each interpreter, `bench` not."""
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
-    assert sum(minutes.values()) + 2 * minutes["unit"] < 60
+    assert sum(minutes.values()) + 2 * minutes["unit"] - minutes["bench"] < 60
 
 
 def test_every_session_has_a_budget() -> None:

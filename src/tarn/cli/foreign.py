@@ -1,20 +1,22 @@
 """Verbs that plugins bring."""
 
+from collections.abc import Mapping
+
 import click
 
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, here
 
-__all__ = ["find"]
+__all__ = ["verbs"]
 
 
-def find(group: click.Group, ctx: click.Context, name: str) -> click.Command | None:
-    """Return the verb *name* of a plugin; every plugin adds its commands to *group* first.
+def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
+    """Return the verbs that plugins bring, by name; loads the plugins.
 
     They find their `ClientContext` in ``click.get_current_context().meta["tarn.context"]``.
     """
     around: Surroundings = ctx.obj or here()
-    if name not in group.commands:
-        around.plugins().cli(group)
+    brought = click.Group()
+    around.plugins().cli(brought)
     ctx.meta["tarn.context"] = around.context(Talk())
-    return group.commands.get(name)
+    return brought.commands

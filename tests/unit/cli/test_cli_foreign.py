@@ -6,7 +6,6 @@ import click
 import pytest
 
 from tarn.cli import run
-from tarn.cli.verbs import root
 from tarn.cluster import Surroundings
 from tarn.hookspecs import hookimpl
 from tarn.interfaces import ClientContext, Progress
@@ -27,15 +26,25 @@ class Whereabouts:
 
 
 def test_a_plugin_s_verb_finds_the_context_of_the_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Environment and paths, and who hears of progress."""
-    monkeypatch.setattr(root, "commands", dict(root.commands))  # the verb goes with this test
     around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
     assert run(["whereabouts"], around) == 0
     said = capsys.readouterr()
     assert said.out == f"{tmp_path}\n"
     assert said.err == "looking: around\n"
+
+
+def test_the_help_lists_what_plugins_bring(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below the built-in verbs, each with its line."""
+    around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
+    assert run(["--help"], around) == 0
+    said = capsys.readouterr().out
+    assert said.index("Start a cluster") < said.index("Verbs of plugins") < said.index("sandbox")
+    assert "whereabouts" in said
 
 
 def test_the_sandbox_is_a_verb_that_says_where_there_is_none(
