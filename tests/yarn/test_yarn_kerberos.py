@@ -89,7 +89,7 @@ def test_a_fleet_outlives_its_tokens(kerberos_house, kerberized) -> None:
     fleet.tarn("scale", "1")
     assert ids(fleet.settled(1)) < ids(before)
     fleet.down()
-    assert not fleet.tritons()
+    assert not kerberos_house.processes("mortal")
     assert not kerberized.hdfs_listing(kerberos_house.staging)
 
 

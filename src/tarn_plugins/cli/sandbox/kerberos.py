@@ -77,22 +77,22 @@ class Realm:
             )
 
     def make(self) -> None:
-        """Make database, principals and keytabs, unless they are there.
+        """Make database, principals and keytabs, unless these very ones are there.
 
         Raises:
             ProviderError: A program failed (TARN-3506).
         """
-        if self._made.exists():
+        told = orders(self.options, self.user, str(self._folder))
+        if self._made.exists() and self._made.read_text() == told:
             return
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(mode=0o700, parents=True)
         master_key = secrets.token_hex(16)
         self._run(f"{master_key}\n{master_key}\n", "kdb5_util", "-r", REALM, "create", "-s")
-        told = orders(self.options, self.user, str(self._folder))
         said = self._run(told, "kadmin.local", "-r", REALM)
         if not self.keytab.exists():  # it ends well whatever it was told
             raise _failed("kadmin.local", said)
-        self._made.touch()
+        self._made.write_text(told)
 
     def log_in(self) -> None:
         """Get a new ticket for the user, and one for the administrator of HDFS.

@@ -4,6 +4,7 @@ import stat
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,6 +137,8 @@ def test_a_realm_is_made_once_and_its_master_key_is_no_argument(tmp_path: Path) 
     one.make()
     one.make()
     assert said.read_text() == f"-r {REALM} create -s\n" * 2
+    attrs.evolve(one, options=Options(kerberos=True, nodes=4)).make()
+    assert len(said.read_text().splitlines()) == 3, "a fourth node has no key yet"
     assert keytab.parent.stat().st_mode & 0o077 == 0
     with pytest.raises(ProviderError, match="no such principal"):
         one.log_in()
