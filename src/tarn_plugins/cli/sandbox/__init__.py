@@ -5,9 +5,12 @@
     options        what a sandbox is made with                          pure
     network        its host names, loopback addresses and ports         pure
     configuration  options -> Hadoop's *.xml                            pure
+    security       what Kerberos changes in them                        pure
     daemons        options -> each daemon's command line                pure
     shims          bin/hadoop, bin/hdfs, bin/yarn                       pure
-    hosts, jars, java, layout, processes, rest, sockets    one part of the machine each
+    hosts, jars, java, kerberos, layout, processes, programs, rest, sockets
+                   one part of the machine each
+    hdfs           what is done in HDFS, over HTTP or by programs
     crew           the daemons that run
     sandbox        the sandbox itself: up, down, kill, start, look
     commands       the verbs
