@@ -22,7 +22,10 @@ PUBLIC_CACHE = "/local/filecache/"
 
 @pytest.fixture(scope="module")
 def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """A YARN of three nodes with a realm of its own, whose tokens live for `LIFE_S`."""
+    """A YARN of three nodes with a realm of its own, whose tokens live for `LIFE_S`.
+
+    Nobody else uses it: tests that kill its daemons need not be the last.
+    """
     if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
         pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")
     directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
@@ -58,7 +61,6 @@ def test_without_a_ticket_a_person_hears_of_kinit_at_once(kerberos_house, kerber
     assert not kerberos_house.applications("nobody")
 
 
-@pytest.mark.breaks
 @pytest.mark.timeout(420)
 def test_a_fleet_outlives_its_tokens(kerberos_house, kerberized) -> None:
     """Instances answer and masters restart after their end; the date is told; nothing loops."""
