@@ -55,7 +55,7 @@ class FakeServer:
         self.state = state
         self.http_port = self.metrics_port = 0
         self.requests: list[tuple[str, str, bytes]] = []
-        """(method, path, body) of everything but the server's name, health, index and metrics; the last thousand."""
+        """(method, path, body) of what is not a look; the last thousand."""
         self.looks = 0
         """Questions for name, health, index and metrics."""
         self._listeners: list[asyncio.Server] = []
