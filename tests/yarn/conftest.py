@@ -34,8 +34,14 @@ def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
     one.clear()
 
 
-@pytest.fixture(scope="module")
-def hadoop_ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """Another YARN, of two ResourceManagers and one node; for `YarnHouse(tmp_path, hadoop_ha)`."""
+@pytest.fixture(scope="session")
+def shared_hadoop_ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     with sandbox(tmp_path_factory.mktemp("ha") / "sandbox", ha=True, nodes=1) as one:
         yield one
+
+
+@pytest.fixture
+def hadoop_ha(shared_hadoop_ha: Hadoop) -> Hadoop:
+    """Another YARN, of two ResourceManagers and one node; for `YarnHouse(tmp_path, hadoop_ha)`."""
+    shared_hadoop_ha.up()
+    return shared_hadoop_ha

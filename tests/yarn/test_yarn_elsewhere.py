@@ -87,7 +87,7 @@ def test_two_homes_have_one_cluster(yarn_house, hadoop, tmp_path) -> None:
 
     # what runs is attached to, or told apart
     assert third.tarn("up", timeout_s=120).returncode == 0
-    other = third.tarn("up", "--min-instances", "2")
+    other = third.tarn("up", "--set", "replicas.max=3")
     assert "TARN-2102" in other.stderr
     assert len(yarn_house.applications("homes")) == 1
 

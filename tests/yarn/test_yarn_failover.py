@@ -1,22 +1,31 @@
 """The active ResourceManager is killed: the other one takes over the same fleet."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from deployer_stage import Stage
 from house import ids, until
 from yarn_fleet import Fleet, steady
-from yarn_stage import YarnHouse
+from yarn_stage import Hadoop, YarnHouse
 
 from tarn.errors import NotFoundError
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.breaks]
 
 
+@pytest.fixture
+def house(tmp_path: Path, hadoop_ha: Hadoop) -> Iterator[YarnHouse]:
+    one = YarnHouse(tmp_path, hadoop_ha)
+    yield one
+    hadoop_ha.up()
+    one.clear()
+
+
 @pytest.mark.timeout(400)
-def test_a_failover_changes_nothing_that_serves(tmp_path, hadoop_ha) -> None:
+def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> None:
     """Same containers, no lost request, a word in `status`; then scaling, ends and logs work."""
-    house = YarnHouse(tmp_path, hadoop_ha)
     fleet = Fleet(house, hadoop_ha, "failover")
     size = {"min": 1, "max": 3, "initial": 2}
     fleet.up(house.spec("failover", replicas=size, placement={"spread": "none"}))
@@ -51,8 +60,6 @@ def test_a_failover_changes_nothing_that_serves(tmp_path, hadoop_ha) -> None:
     assert ending.state == "stopped"
     assert json.loads(fleet.tarn("status", "-o", "json"))["state"] == "stopped"
     until(lambda: _logs(away, ending.ref), 60, "its collected logs")
-
-    hadoop_ha.start(down)
     house.clear()
 
 

@@ -1,5 +1,6 @@
 """A ResourceManager that takes no placement constraints, or rejects what it cannot place."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -53,16 +54,39 @@ def test_disabled_keeps_one_a_node_by_refusing_nodes(yarn_house, hadoop) -> None
 
 
 @pytest.mark.timeout(300)
+def test_an_rm_that_takes_no_constraints_any_more_costs_one_attempt(yarn_house, hadoop) -> None:
+    """It rejects every word of a master that asks with any: the next one asks without."""
+    hadoop.place_by("scheduler")
+    fleet = Fleet(yarn_house, hadoop, "turned")
+    fleet.up(yarn_house.spec("turned", replicas={**SIZE, "initial": 1}))
+    one = fleet.settled(1)
+    with steady(fleet, one):
+        hadoop.place_by("disabled")
+        until(lambda: not _silent(fleet), 60, "the RM heard again")
+        epoch = str(fleet.status()["epoch"])
+        began_s = time.monotonic()
+        fleet.tarn("scale", "2")
+        fleet.after(epoch, within_s=30)
+        two = fleet.settled(2)
+        took_s = time.monotonic() - began_s
+    assert ids(one) < ids(two)
+    assert any("TARN-1015" in warning for warning in two["warnings"])
+    assert took_s < 30
+    assert len(hadoop.attempts(fleet.application_id)) == 2
+    fleet.down()
+
+
+@pytest.mark.timeout(300)
 def test_what_the_processor_rejects_is_asked_again(yarn_house, hadoop) -> None:
     """`why` says that it was rejected; it comes up once a node is there for it."""
     hadoop.place_by("placement-processor")
-    fleet = Fleet(yarn_house, hadoop, "rejected")
-    fleet.up(yarn_house.spec("rejected", replicas=SIZE))
+    fleet = Fleet(yarn_house, hadoop, "processor")
+    fleet.up(yarn_house.spec("processor", replicas=SIZE))
     three = fleet.settled(3)
     assert not [w for w in three["warnings"] if "TARN-1015" in w]
     fleet.tarn("scale", "4")
     fourth = _fourth(fleet)
-    text = until(lambda: _why(fleet, fourth, "rejected"), 20, "the rejection")
+    text = until(lambda: _why(fleet, fourth, "rejected the ask"), 20, "the rejection")
     assert "COULD_NOT_PLACE" in text
     victim = three["instances"][0]
     with steady(fleet, {"instances": three["instances"][1:]}):
@@ -73,6 +97,10 @@ def test_what_the_processor_rejects_is_asked_again(yarn_house, hadoop) -> None:
     assert len({i["node"] for i in last["instances"]}) == 3
     assert len(fleet.tritons()) == 3
     fleet.down()
+
+
+def _silent(fleet: Fleet) -> bool:
+    return any("ResourceManager" in warning for warning in fleet.status()["warnings"])
 
 
 def _held(hadoop: Hadoop) -> int:

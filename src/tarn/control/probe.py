@@ -2,6 +2,8 @@
 
 import asyncio
 import functools
+import json
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -21,6 +23,7 @@ __all__ = ["Around", "Probe", "Target"]
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
+_AN_ID = re.compile(r".+-[0-9]{4,}")
 _SIGNALS = tuple(Metrics({}).signals())
 _LEAVING = Unknown("not asked any more: the instance leaves")
 
@@ -68,6 +71,8 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._answered_live = False
+        self._itself = False
+        """The server there gave this instance's id, since it was last lost."""
         self._http_s = self._metrics_s = around.clock.now_s()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: set[asyncio.TimerHandle] = set()
@@ -146,6 +151,14 @@ class Probe:
         reply = await line.ask(_question("GET", "/v2/health/live", self._target.endpoint.http))
         self._answered_live = True
         live = Known(reply.status == 200)  # noqa: PLR2004
+        if not self._itself:
+            reply = await line.ask(_question("GET", "/v2", self._target.endpoint.http))
+            other = _other(reply, self._id)
+            if other:
+                stranger = Unknown(f"another instance, '{other}', answers at its port")
+                self._set_http(stranger, stranger, gone="")
+                return
+            self._itself = True
         reply = await line.ask(
             _question("POST", "/v2/repository/index", self._target.endpoint.http)
         )
@@ -156,7 +169,7 @@ class Probe:
     def _http_failed(self, failure: Failure) -> None:
         unknown = Unknown(failure.reason)
         live = self._live if self._answered_live else unknown
-        self._answered_live = False
+        self._answered_live = self._itself = False
         self._set_http(live, unknown, gone=failure.reason if failure.gone else "")
 
     def _set_http(
@@ -214,6 +227,7 @@ class Probe:
 
     def _lost(self) -> None:
         """An idle connection ended: look at both ports now."""
+        self._itself = False
         self._http.alarm.ring()
         self._scrape.alarm.ring()
 
@@ -245,6 +259,23 @@ class Probe:
 @functools.lru_cache(maxsize=16384)
 def _question(method: str, path: str, host: str) -> bytes:
     return request(method, path, host)
+
+
+def _other(reply: Reply, instance_id: str) -> str:
+    """Return the id of another instance that answers in place of *instance_id*; '' for none.
+
+    Two clusters that share a node may want one port; until the later Triton finds it taken and
+    ends, the other one would pass for it. Our runtimes start each with its id as ``--id``; who is
+    called otherwise is not doubted: a runtime, or a user's own ``id``, may do without.
+    """
+    try:
+        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
+    except ValueError:
+        return ""
+    name = said.get("name") if isinstance(said, dict) else None
+    if not isinstance(name, str) or name == instance_id or not _AN_ID.fullmatch(name):
+        return ""
+    return name
 
 
 def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:

@@ -55,9 +55,9 @@ class FakeServer:
         self.state = state
         self.http_port = self.metrics_port = 0
         self.requests: list[tuple[str, str, bytes]] = []
-        """(method, path, body) of everything but health, index and metrics; the last thousand."""
+        """(method, path, body) of what is not a look; the last thousand."""
         self.looks = 0
-        """Questions for health, index and metrics."""
+        """Questions for name, health, index and metrics."""
         self._listeners: list[asyncio.Server] = []
         self._open: dict[asyncio.StreamWriter, str] = {}
         self._busy: set[asyncio.Task[None]] = set()
@@ -208,8 +208,6 @@ class FakeServer:
             return looked
         self.requests = [*self.requests[-999:], (method, path, body)]
         match parts:
-            case ["v2"]:
-                return _json(_server(self.state.version))
             case ["v2", "models", "stats"]:
                 return _json({"model_stats": [m.stats() for m in self.state.models.values()]})
             case ["v2", "models", name, *rest]:
@@ -223,6 +221,8 @@ class FakeServer:
             case ["v2", "health", "live" | "ready" as what]:
                 good = self.state.live if what == "live" else self.state.is_ready
                 return Answer(200 if good else 400)
+            case ["v2"]:
+                return _json(_server(self.state))
             case ["v2", "repository", "index"]:
                 return _json([model.index() for model in self.state.models.values()])
         return None
@@ -295,9 +295,9 @@ class FakeServer:
         model.state, model.reason = "UNAVAILABLE", "unloaded"
 
 
-def _server(version: str) -> dict[str, object]:
+def _server(state: State) -> dict[str, object]:
     extensions = ["model_repository", "model_configuration", "binary_tensor_data", "statistics"]
-    return {"name": "triton", "version": version, "extensions": extensions}
+    return {"name": state.server_id, "version": state.version, "extensions": extensions}
 
 
 def _json(value: object, status: int = 200) -> Answer:

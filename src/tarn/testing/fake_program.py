@@ -51,7 +51,9 @@ def main() -> NoReturn:
 
 async def _serve(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> int:
     models, crash = _models(given, environ)
-    server = FakeServer(State(models))
+    state = State(models)
+    state.server_id = given.get("id", [state.server_id])[-1]
+    server = FakeServer(state)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -171,6 +171,8 @@ class State:
         self.models = {model.name: model for model in models}
         self.version = version
         """Before 2.38 there is no pending gauge."""
+        self.server_id = "triton"
+        """Its ``--id``: the name in ``/v2``."""
         self.live = True
         self.ready: bool | None = None
         """What ``/v2/health/ready`` says; None: whether no model is LOADING."""

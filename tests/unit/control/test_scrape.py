@@ -289,6 +289,19 @@ def test_a_connection_taken_and_closed_without_answer_is_gone() -> None:
         assert "closed the connection" in watcher.until(is_gone).gone
 
 
+def test_another_instance_at_its_port_does_not_pass_for_it() -> None:
+    """Two clusters may want one port; who has it first is not both. A name is no matter."""
+    with FakeTriton("echo") as triton:
+        triton.state.server_id = "other-0007"
+        with watching(**{"demo-0001": Target(triton.endpoint)}) as watcher:
+            reading = watcher.until(lambda r: "'other-0007', answers" in str(r.live), "demo-0001")
+            assert isinstance(reading.models, Unknown)
+            assert not reading.gone
+            for name in ("demo-0001", "a-name"):
+                triton.state.server_id = name
+                watcher.until(is_live, "demo-0001")
+
+
 def test_loading_is_seen_and_a_change_wakes() -> None:
     """READY is told when it happens, not at the next tick."""
     with (
@@ -490,8 +503,9 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
         connections.append(connection)
         connection.recv(1000)
         connection.sendall(reply(b"200 OK"))
-        connection.recv(1000)
-        connection.sendall(reply(b"200 OK"))
+        for _ in range(2):
+            connection.recv(1000)
+            connection.sendall(reply(b"200 OK"))
         threading.Event().wait(0.05)
         connection.sendall(b"more")
         assert connection.recv(1000) == b""

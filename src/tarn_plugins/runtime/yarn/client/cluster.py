@@ -6,9 +6,9 @@ from typing import Any
 from tarn.errors import LaunchError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
-from tarn_plugins.runtime.yarn.client import web
 from tarn_plugins.runtime.yarn.client.checks import Land, Queue, from_error
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.hadoop import web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
@@ -59,7 +59,7 @@ class Hadoop:
             self.client.start()
         except jvm.throwable() as error:
             raise self.failed(error) from None
-        self.web = web.Web(self._web_bases())
+        self.web = web.Web(web.bases(self.conf))
 
     @property
     def staging(self) -> str:
@@ -74,7 +74,7 @@ class Hadoop:
     def proxies(self) -> tuple[str, ...]:
         """Return the base URLs of YARN's web proxies: the RMs, where none has its own process."""
         own = self._property("yarn.web-proxy.address")
-        return (f"{self.scheme}://{own}",) if own else self.web.bases
+        return (f"{web.scheme(self.conf)}://{own}",) if own else self.web.bases
 
     def report(self, application_id: str, *, attempts: bool = False) -> Report | None:
         """Return one application; None: YARN does not know it."""
@@ -220,26 +220,6 @@ class Hadoop:
         except jvm.throwable() as error:
             return staging, f"cannot be written: {describe(error)}"
         return staging, ""
-
-    def _web_bases(self) -> tuple[str, ...]:
-        """Return the base URLs of every ResourceManager's web server, from the configuration."""
-        scheme = self.scheme
-        key = "yarn.resourcemanager.webapp." + ("https." if scheme == "https" else "") + "address"
-        if not self.conf.getBoolean("yarn.resourcemanager.ha.enabled", False):  # noqa: FBT003
-            return (f"{scheme}://{self._property(key)}",)
-        port = "8090" if scheme == "https" else "8088"
-        ids = [str(each) for each in self.conf.getStrings("yarn.resourcemanager.ha.rm-ids") or ()]
-        hosts = [
-            self._property(f"{key}.{rm}")
-            or f"{self._property(f'yarn.resourcemanager.hostname.{rm}')}:{port}"
-            for rm in ids
-        ]
-        return tuple(f"{scheme}://{host}" for host in hosts)
-
-    @property
-    def scheme(self) -> str:
-        """``http`` or ``https``: how YARN's web servers are reached."""
-        return "https" if self._property("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     def _property(self, name: str) -> str:
         value = self.conf.get(name)

@@ -18,6 +18,7 @@ from tarn.errors import ProviderError
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.log_text import contents
 from tarn_plugins.runtime.yarn.client.reports import Report, alive
+from tarn_plugins.runtime.yarn.hadoop import web
 
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -77,7 +78,7 @@ class Logs:
 
     def _from_node(self, container_id: str, node: str, names: re.Pattern[str]) -> list[bytes]:
         """Ask the NodeManager: it has the logs until they are collected, or grow too old."""
-        base = f"{self._hadoop.scheme}://{node}/ws/v1/node/containers/{container_id}/logs"
+        base = f"{web.scheme(self._hadoop.conf)}://{node}/ws/v1/node/containers/{container_id}/logs"
         try:
             listed = json.loads(self._hadoop.web.get(base))
             files = [

@@ -11,7 +11,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm
 from tarn_plugins.runtime.yarn import tokens
-from tarn_plugins.runtime.yarn.client import submission, web
+from tarn_plugins.runtime.yarn.client import submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
 from tarn_plugins.runtime.yarn.client.reports import (
@@ -23,7 +23,7 @@ from tarn_plugins.runtime.yarn.client.reports import (
 )
 from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.client.upload import upload
-from tarn_plugins.runtime.yarn.hadoop import credentials
+from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted

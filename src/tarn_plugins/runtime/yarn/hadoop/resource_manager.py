@@ -1,5 +1,6 @@
 """The door to the ResourceManager, over Hadoop's AMRMClient."""
 
+import logging
 from typing import Any
 
 import attrs
@@ -20,6 +21,8 @@ from tarn_plugins.runtime.yarn.wire import (
 
 __all__ = ["HadoopResourceManager"]
 
+log = logging.getLogger(__name__)
+
 _OVER = (
     # the RM has another attempt at work, or ended the application
     "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
@@ -27,6 +30,8 @@ _OVER = (
     # it forgets an attempt's token with the attempt
     "org.apache.hadoop.security.token.SecretManager$InvalidToken",
 )
+_NO_CONSTRAINTS = "cannot handle placement constraints"
+"""``DisabledPlacementProcessor``: the RM was configured anew, and started again."""
 _RETRY_S = 1.0
 _PROGRESS = 0.5
 """A service is never done; YARN wants a number."""
@@ -216,6 +221,10 @@ class HadoopResourceManager:
         return {**found, **dict(answers.preempted(response.getPreemptionMessage()))}
 
     def _failed(self, what: str, fault: Fault) -> TarnError:
+        if _NO_CONSTRAINTS in str(fault):
+            # every later word of this attempt would be rejected, too: AMRMClient says all again
+            log.error("the ResourceManager takes no placement constraints any more: %s", fault)
+            return Superseded(self.epoch, "one that asks without placement constraints")
         if fault.is_a(*_OVER):
             return Superseded(self.epoch, "a newer attempt, or the application has ended")
         return ProviderError(

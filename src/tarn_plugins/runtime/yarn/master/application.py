@@ -3,7 +3,9 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import attrs
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
@@ -13,7 +15,7 @@ from tarn.interfaces import MasterContext, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, start
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
-from tarn_plugins.runtime.yarn.hadoop import credentials
+from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
@@ -61,6 +63,8 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
     """Return the runtime over real doors; nothing is said to YARN before it starts."""
     submitted = _submitted(context.directory)
     conf, handles, files = configuration(), Handles(), _files(submitted, context)
+    if context.epoch.attempt > 1:  # the first one was submitted a moment ago
+        submitted = _placed_now(submitted, conf)
     launcher = StagedLauncher(
         files=files,
         layout=Layout(submitted.staging),
@@ -97,6 +101,13 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
 
 def _files(submitted: Submitted, context: MasterContext) -> Files:
     return MortalFiles(HadoopFiles(configuration()), submitted.tokens_end_at, context.clock.at)
+
+
+def _placed_now(submitted: Submitted, conf: Any) -> Submitted:
+    """Return *submitted* with the placement of today: the RM may have been configured anew."""
+    was = web.Placement(submitted.placement, submitted.placement_reason)
+    now = web.placement_now(web.Web(web.bases(conf)), was)
+    return attrs.evolve(submitted, placement=now.mode, placement_reason=now.reason)
 
 
 def _submitted(directory: Path) -> Submitted:

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tarn.errors import ProviderError
-from tarn_plugins.runtime.yarn.client import web
-from tarn_plugins.runtime.yarn.client.web import Web
+from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.hadoop.web import Web
 
 HANDLER = "yarn.resourcemanager.placement-constraints.handler"
 
@@ -72,6 +72,21 @@ def test_the_live_handler_decides_the_placement(rm: Rm, handler: str | None, mod
     found = web.placement(Web((rm.url,)), federated=False)
     assert found.mode == mode
     assert bool(found.reason) is (mode == "plain")
+
+
+@pytest.mark.parametrize(
+    ("handler", "mode"), [("disabled", "plain"), ("scheduler", "scheduling"), (None, "scheduling")]
+)
+def test_a_later_master_takes_what_the_rm_says_today(
+    rm: Rm, handler: str | None, mode: str
+) -> None:
+    """One that does not tell changes nothing; and plain asks always work."""
+    if handler is not None:
+        rm.properties[HANDLER] = handler
+    asking = Web((rm.url,))
+    assert web.placement_now(asking, web.Placement("scheduling")).mode == mode
+    plain = web.Placement("plain", "as it was")
+    assert web.placement_now(asking, plain) == plain
 
 
 def test_a_federation_is_plain_without_a_question() -> None:

@@ -13,7 +13,7 @@ import attrs
 from tarn.errors import ProviderError
 from tarn.java import describe, jvm
 
-__all__ = ["Placement", "Web", "addresses", "placement"]
+__all__ = ["Placement", "Web", "addresses", "bases", "placement", "placement_now", "scheme"]
 
 _WITHIN_S = 5.0
 _HANDLER = "yarn.resourcemanager.placement-constraints.handler"
@@ -95,6 +95,27 @@ class Web:
             return False
 
 
+def scheme(conf: Any) -> str:
+    """Return ``http`` or ``https``: how YARN's web servers are reached; *conf* is Java's."""
+    return "https" if _property(conf, "yarn.http.policy") == "HTTPS_ONLY" else "http"
+
+
+def bases(conf: Any) -> tuple[str, ...]:
+    """Return the base URLs of every ResourceManager's web server; *conf* is Java's."""
+    way = scheme(conf)
+    key = "yarn.resourcemanager.webapp." + ("https." if way == "https" else "") + "address"
+    if not conf.getBoolean("yarn.resourcemanager.ha.enabled", False):  # noqa: FBT003 (Java)
+        return (f"{way}://{_property(conf, key)}",)
+    port = "8090" if way == "https" else "8088"
+    ids = [str(each) for each in conf.getStrings("yarn.resourcemanager.ha.rm-ids") or ()]
+    hosts = [
+        _property(conf, f"{key}.{rm}")
+        or f"{_property(conf, f'yarn.resourcemanager.hostname.{rm}')}:{port}"
+        for rm in ids
+    ]
+    return tuple(f"{way}://{host}" for host in hosts)
+
+
 def placement(web: Web, *, federated: bool) -> Placement:
     """Ask for the live handler: to try it would cost an attempt, and poison its client for good."""
     if federated:
@@ -107,9 +128,24 @@ def placement(web: Web, *, federated: bool) -> Placement:
     return Placement("plain", f"{_HANDLER} = {handler}")
 
 
+def placement_now(web: Web, before: Placement) -> Placement:
+    """Return what the RM's live handler says today; *before* where none is told.
+
+    It may have changed since the submission; the other way round, plain asks go on to work.
+    """
+    if before.mode != "scheduling" or web.property(_HANDLER) is None:
+        return before
+    return placement(web, federated=False)
+
+
 def addresses(urls: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of the hosts in *urls*, each once; one without a name is left out."""
     return tuple(dict.fromkeys(address for url in urls for address in _resolved(url)))
+
+
+def _property(conf: Any, name: str) -> str:
+    value = conf.get(name)
+    return "" if value is None else str(value)
 
 
 def _resolved(url: str) -> Iterator[str]:
