@@ -31,6 +31,9 @@ from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
 __all__ = ["Questions"]
 
 HEAP_MIB = 256
+_ROOMY = ("-Xms64m", "-Xmn32m")
+"""Instead of the small young generation of a master, which lives for months: it is collected more
+than twenty times before the first answer, 0.25 s of the 1.4 s of CPU until then (measured)."""
 _QUESTIONS = frozenset(
     {
         "begin",
@@ -74,7 +77,7 @@ class Questions:
     ) -> None:
         """Start the JVM and connect; *staging* None: ``.tarn`` in the user's home directory."""
         krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
-        options = (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
+        options = (*_ROOMY, f"-Djava.security.krb5.conf={krb5}") if krb5 else _ROOMY
         jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
         self._hadoop = Hadoop(staging)
 
