@@ -102,7 +102,7 @@ def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:
 
 
 def test_the_sessions_fit_their_budget() -> None:
-    """The sum of the minutes stays under an hour, `unit` counted for each interpreter, `bench` not."""
+    """The minutes sum up to less than an hour; `unit` counts for each interpreter."""
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
     assert sum(minutes.values()) + 2 * minutes["unit"] - minutes["bench"] < 60
 

@@ -50,14 +50,10 @@ class LazyGroup(click.Group):
         """Write the verbs with the table's one-liners."""
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
-        brought = {verb: made.get_short_help_str() for verb, made in _brought(ctx).items()}
-        if brought:
-            with formatter.section("Verbs of plugins"):
-                formatter.write_dl(list(brought.items()))
 
 
 def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
-    """Return the verbs of plugins, which are loaded for them: 0.1 s that a built-in verb saves."""
+    """Return the verbs of plugins, which are loaded for them: built-in verbs, and the help, save that."""
     found: Mapping[str, click.Command] = importlib.import_module("tarn.cli.foreign").verbs(ctx)
     return found
 
@@ -65,7 +61,7 @@ def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`tarn VERB --help` says more of a verb.",
+    epilog="`tarn VERB --help` says more of a verb; plugins bring more verbs, such as `tarn sandbox`.",
 )
 @click.version_option(package_name="tarn")
 def root() -> None:

@@ -36,17 +36,6 @@ def test_a_plugin_s_verb_finds_the_context_of_the_process(
     assert said.err == "looking: around\n"
 
 
-def test_the_help_lists_what_plugins_bring(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Below the built-in verbs, each with its line."""
-    around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: load([Whereabouts()]))
-    assert run(["--help"], around) == 0
-    said = capsys.readouterr().out
-    assert said.index("Start a cluster") < said.index("Verbs of plugins") < said.index("sandbox")
-    assert "whereabouts" in said
-
-
 def test_the_sandbox_is_a_verb_that_says_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
