@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
 
 
 def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
-    """Return the verbs of plugins, which are loaded for them: built-in verbs, and the help, save that."""
+    """Return the verbs of plugins, which are loaded for them: what is built in saves that."""
     found: Mapping[str, click.Command] = importlib.import_module("tarn.cli.foreign").verbs(ctx)
     return found
 
@@ -61,7 +61,7 @@ def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`tarn VERB --help` says more of a verb; plugins bring more verbs, such as `tarn sandbox`.",
+    epilog="`tarn VERB --help` says more of a verb; plugins bring more, such as `tarn sandbox`.",
 )
 @click.version_option(package_name="tarn")
 def root() -> None:
