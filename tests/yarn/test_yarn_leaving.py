@@ -30,7 +30,7 @@ def test_a_decommissioned_node_loses_no_request(yarn_house, hadoop) -> None:
             until(lambda: _moved(fleet, victim), LEAVES_WITHIN_S, "its replacement elsewhere")
             assert hadoop.state_of(daemon) == "DECOMMISSIONING", "the node went before"
 
-        report = Load(followed, "echo", rate=20, seconds=LEAVES_WITHIN_S / 2).run(leave)
+        report = Load(followed, "echo", rate=20, seconds=15).run(leave)
         assert report.lost == [], report
         assert report.doubled == 0
         ended = next(i for i in fleet.status()["ended"] if i["id"] == victim["id"])

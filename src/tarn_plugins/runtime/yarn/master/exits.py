@@ -70,6 +70,14 @@ _FETCH = (
     ),
 )
 """(what the diagnostics hold, in words, next step, whether the node is to blame)."""
+_NO_PROGRAM = {126: "the node cannot run its program", 127: "the node has no such program"}
+"""What a shell's own exit codes say."""
+_SHELL = re.compile(
+    r"(?P<program>[^\s:]+): (?:not found|no such file or directory|permission denied|"
+    r"cannot execute.*)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A shell's complaint, whichever it is (dash, bash, busybox)."""
 _LONGEST = 300
 
 
@@ -124,6 +132,10 @@ def _ended(completed: Completed) -> tuple[str, bool]:
     if number in set(signal.Signals):
         hint = ", not by TARN (out of memory?)" if number == signal.SIGKILL else ""
         return f"killed by signal {number} ({signal.Signals(number).name}){hint}", False
+    if code in _NO_PROGRAM:
+        named = _SHELL.search(said)
+        what = f"{_NO_PROGRAM[code]}: {named['program']}" if named else _NO_PROGRAM[code]
+        return f"{what} (exit code {code}). See triton.binary and runtime.options.python", False
     return f"exited with code {code}", False
 
 

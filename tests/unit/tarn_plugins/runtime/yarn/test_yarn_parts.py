@@ -133,6 +133,21 @@ def test_yarns_codes_in_words(code, said, words, node_fault):
     assert (status.code, status.node_fault, status.expected) == (code, node_fault, False)
 
 
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        (127, "", "the node has no such program (exit code 127)"),
+        (127, "run: 88: exec: /opt/t: not found\n", "no such program: /opt/t (exit code 127)"),
+        (126, "run: line 88: /opt/t: Permission denied\n", "cannot run its program: /opt/t (exit"),
+    ],
+)
+def test_a_program_that_is_not_there_is_named(code, said, words):
+    """By the shell in front of it; with the keys that name it."""
+    reason = explain(Completed("c", code, said), asked=False).reason
+    assert words in reason
+    assert "triton.binary" in reason
+
+
 @pytest.mark.parametrize("code", range(-109, -99))
 def test_every_code_of_yarn_has_words(code):
     """No number is left to be looked up."""
