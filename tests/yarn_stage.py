@@ -32,6 +32,8 @@ ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 SHARED = "TARN_TEST_SANDBOX"
 """Names the directory of a running sandbox: it is used, and left running."""
 T = TypeVar("T")
+EXPIRY_S = 15.0
+"""A busy machine may need more than the ten seconds of a sandbox before a master registers."""
 NETWORKS = range(78, 98)
 SMALL = {"vcores": 1, "memory": "768MiB"}
 
@@ -99,7 +101,7 @@ class Hadoop(Sandbox):
 @contextlib.contextmanager
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
-    one = Hadoop(directory, context(), Options(**{"network": free_network(), **options}))
+    one = Hadoop(directory, context(), Options(**{"network": free_network(), "expiry_s": EXPIRY_S, **options}))
     try:
         one.up()
         yield one

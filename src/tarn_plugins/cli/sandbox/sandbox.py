@@ -310,7 +310,7 @@ class Sandbox:
     def _wait_up(self, end_s: float) -> None:
         wanted = len(nodes(self.options))
         self._until(self._hdfs_is_up, end_s, "HDFS up", watched=True)
-        self._make_directories()
+        self._until(self._make_directories, end_s, "HDFS's first directories", watched=True)
         self._until(
             lambda: self._serving_nodes() == wanted, end_s, f"{wanted} nodes RUNNING", watched=True
         )
@@ -322,9 +322,11 @@ class Sandbox:
         seen = {key: value for bean in beans for key, value in bean.items()}
         return seen.get("NumLiveDataNodes") == 1 and seen.get("FSState") == "Operational"
 
-    def _make_directories(self) -> None:
+    def _make_directories(self) -> bool:
+        """Make them; again and again is as good as once."""
         wanted = {"/tmp": "1777", "/tmp/logs": "1777", f"/user/{self._user}": "755"}  # noqa: S108
         self._hdfs.make(wanted)
+        return True
 
     @property
     def _hdfs(self) -> Hdfs:
