@@ -4,7 +4,7 @@ import json
 
 import pytest
 from house import ids, until
-from yarn_fleet import Fleet, steady
+from yarn_fleet import Fleet, dead, steady
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -65,7 +65,7 @@ def test_up_infer_scale_and_down_leave_nothing(yarn_house, hadoop) -> None:
         "every container given back",
     )
     assert after["containersReserved"] == after["containersPending"] == 0
-    assert not [pid for pid in pids if pid in fleet.tritons().values()]
+    until(lambda: all(dead(pid) for pid in pids), 10, "the end of its processes")
     kept = [path for path in hadoop.hdfs_listing() if not path.startswith(("/tmp/logs", "/logs"))]
     assert kept == [p for p in before_hdfs if not p.startswith(("/tmp/logs", "/logs"))]
     assert not (yarn_house.directory("life") / "ref.json").exists()
