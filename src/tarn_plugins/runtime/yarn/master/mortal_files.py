@@ -57,13 +57,7 @@ class MortalFiles:
 
     def _try(self, uri: str, call: Callable[[], T]) -> T:
         if self._refused:
-            raise ProviderError(
-                "yarn",
-                self._refused,
-                code=tokens.TOKENS_ENDED,
-                where=uri,
-                next_step="`tarn down`, then `tarn up` submits the cluster again.",
-            )
+            raise self._error(uri)
         try:
             return call()
         except ProviderError as error:
@@ -71,4 +65,14 @@ class MortalFiles:
             if error.code == tokens.TOKENS_ENDED and ends_at is not None and self.at() >= ends_at:
                 ended = tokens.day(ends_at)
                 self._refused = f"it cannot be reached: the delegation tokens ended at {ended}"
+                raise self._error(uri) from error
             raise
+
+    def _error(self, uri: str) -> ProviderError:
+        return ProviderError(
+            "yarn",
+            self._refused,
+            code=tokens.TOKENS_ENDED,
+            where=uri,
+            next_step="`tarn down`, then `tarn up` submits the cluster again.",
+        )

@@ -108,9 +108,9 @@ def test_a_file_system_that_refused_the_token_after_its_end_is_left_alone(files,
         with pytest.raises(ProviderError) as caught:
             call()
         assert caught.value.code == tokens.TOKENS_ENDED
+        assert tokens.day(ENDS_AT) in caught.value.found
+        assert "tarn up" in caught.value.next_step
     assert asked == ["read"]
-    assert tokens.day(ENDS_AT) in caught.value.found
-    assert "tarn up" in caught.value.next_step
 
 
 def test_before_the_end_and_without_a_refusal_every_call_is_tried(files, below, wall):
