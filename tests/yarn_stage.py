@@ -101,7 +101,11 @@ class Hadoop(Sandbox):
 @contextlib.contextmanager
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
-    one = Hadoop(directory, context(), Options(**{"network": free_network(), "expiry_s": EXPIRY_S, **options}))
+    one = Hadoop(
+        directory,
+        context(),
+        Options(**{"network": free_network(), "expiry_s": EXPIRY_S, **options}),
+    )
     try:
         one.up()
         yield one
