@@ -22,15 +22,10 @@ from tarn.domain import Endpoint, ExitStatus, Fact, Launch, RuntimeWish
 from tarn.domain.spec import PlacementSpec
 from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
 from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started
+from tarn_plugins.runtime.yarn.master.foreign_ports import ForeignPorts
 from tarn_plugins.runtime.yarn.master.outbox import Outbox
 from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
-from tarn_plugins.runtime.yarn.master.shapes import (
-    NoPortError,
-    endpoint_on,
-    number_of,
-    shape_of,
-    too_large,
-)
+from tarn_plugins.runtime.yarn.master.shapes import number_of, shape_of, too_large
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Phase, Slot, Start, Stop, fact
 from tarn_plugins.runtime.yarn.master.waiting import Closing, Outlook, waits_for
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
@@ -64,6 +59,7 @@ class Ledger:
     """By container id, as long as the slot exists."""
     _outbox: Outbox = attrs.field(factory=Outbox)
     _bad: BadNodes = attrs.field(init=False)
+    _ports: ForeignPorts = attrs.field(factory=ForeignPorts)
     _jobs: list[Job] = attrs.field(factory=list)
     _outlook: Outlook = attrs.field(factory=Outlook)
     _memory: Memory = attrs.field(factory=Memory)
@@ -230,10 +226,7 @@ class Ledger:
         held = [s.record.endpoint for s in self._on(grant.node) if s.record is not None]
         if held and self._spread:
             return None
-        try:
-            return endpoint_on(grant.node, slot.number, slot.launch.triton, held)
-        except NoPortError:
-            return None
+        return self._ports.choose(grant.node, slot.number, slot.launch.triton, held)
 
     def _take(self, slot: Slot, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> None:
         assert slot.launch is not None
@@ -307,6 +300,7 @@ class Ledger:
         slot.exit, slot.phase = status, Phase.ENDED
         if slot.record is not None:
             self._jobs.append(Forget(slot.record, diagnostics))
+            self._ports.ended(slot.record.endpoint, status.last_error)
         if slot.grant is None or status.expected or status.permanent:
             return
         if status.node_fault or (ran and now_s - slot.running_s < QUICK_S):

@@ -221,6 +221,21 @@ def test_a_crash_is_told_with_tritons_own_word(master, yarn):
     assert not exit_.expected
 
 
+def test_a_port_that_a_stranger_holds_is_not_tried_again_on_its_node(master, yarn):
+    """The next one there listens three further on; elsewhere the usual ports stay."""
+    taken = 'E1127 23:52:37.2 2510 main.cc:345] "failed to start HTTP: Socket already in use"'
+    master.want(A)
+    master.step()
+    node = master.fact(A).node
+    yarn.end(yarn.running()[A], 1, taken)
+    master.step()
+    master.want(B, C, D)
+    master.steps(2)
+    ports = {master.fact(i).node: master.fact(i).endpoint.http_port for i in (B, C, D)}
+    assert ports.pop(node) == 8003
+    assert set(ports.values()) == {8000}
+
+
 def test_completions_of_unknown_containers_are_normal(master, yarn):
     """Those of an earlier attempt, for example."""
     yarn.say_completed(Completed("container_e01_1_0001_01_000099", -100))
