@@ -33,7 +33,7 @@ class ForeignPorts:
     def choose(
         self, node: str, number: int, triton: TritonSpec, held: Iterable[Endpoint]
     ) -> Endpoint | None:
-        """Return where instance *number* listens on *node*; *held* are ours there. None: nowhere."""
+        """Return where *number* listens on *node*, where *held* are ours already; None: nowhere."""
         foreign = (endpoint for endpoint in self._found if endpoint.host == node)
         try:
             return endpoint_on(node, number, triton, (*held, *foreign))
