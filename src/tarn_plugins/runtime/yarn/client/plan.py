@@ -61,7 +61,7 @@ def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
 def _files(
     spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
 ) -> Mapping[str, str]:
-    layout = Layout(f"{(settings.staging or '~/.tarn').rstrip('/')}/{spec.name}")
+    layout = Layout(f"{(settings.staging or '<your home on Hadoop>/.tarn').rstrip('/')}/{spec.name}")
     local = context.paths.cluster(spec.name)
     token = {} if spec.api.token == "none" else {"api token": str(local / "api_token")}  # noqa: S105 (a kind)
     return {
