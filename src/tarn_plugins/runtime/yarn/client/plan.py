@@ -8,7 +8,7 @@ from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
-from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.layout import HOME, Layout
 from tarn_plugins.runtime.yarn.wire import Record
 
 __all__ = ["foresee", "master_command", "master_environ"]
@@ -61,7 +61,8 @@ def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
 def _files(
     spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
 ) -> Mapping[str, str]:
-    layout = Layout(f"{(settings.staging or '<your home on Hadoop>/.tarn').rstrip('/')}/{spec.name}")
+    staging = settings.staging or f"<your home on Hadoop>/{HOME}"
+    layout = Layout(f"{staging.rstrip('/')}/{spec.name}")
     local = context.paths.cluster(spec.name)
     token = {} if spec.api.token == "none" else {"api token": str(local / "api_token")}  # noqa: S105 (a kind)
     return {
