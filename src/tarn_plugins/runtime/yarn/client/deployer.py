@@ -1,7 +1,6 @@
 """Start, find and end the master of a cluster on YARN, from a client without a JVM."""
 
 import base64
-import contextlib
 import json
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.errors import LaunchError, NotFoundError, TarnError
+from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError
 from tarn.follow import Api
 from tarn.interfaces import (
     ClientContext,
@@ -47,6 +46,7 @@ SLOWEST_BYTES_PER_S = 2 * 2**20
 """A copy to HDFS over a slow line; slower is taken for broken."""
 END_S = 30.0
 _POLL_S = 0.2
+_ASK_AGAIN_S = 1.0
 _SAY_AGAIN_S = 5.0
 _FETCHED = ("api_token", "spec.yaml")
 
@@ -90,7 +90,15 @@ class YarnDeployer:
         return plan.foresee(spec, staged, self._settings, self._context, self._python)
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
-        """Submit the application; returns once its master listens. Later errors leave it alone."""
+        """Submit the application; returns once its master listens.
+
+        An application that does not come up is ended. One of which YARN tells nothing goes on,
+        and so does one whose start is interrupted: it is kept, for `tarn down` and `tarn status`.
+
+        Raises:
+            LaunchError: It did not come up, and was ended; or the message says that it was not.
+            TimedOutError: YARN does not say whether it came up; it was left alone.
+        """
         staged = self._within_reach(staged)
         files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
@@ -98,13 +106,10 @@ class YarnDeployer:
         application_id = str(answer["application_id"])
         for note in answer["notes"]:
             self._say(f"note: {note}")
-        try:
-            report = self._running(application_id)
-        except (TarnError, OSError) as error:
-            why = error.found if isinstance(error, TarnError) else str(error)
-            self._undo(spec.name, application_id, why)
-            raise
-        ref = reports.ref_of(report, spec.name)
+        outcome = self._running(spec.name, application_id)
+        if isinstance(outcome, LaunchError):
+            raise self._undone(spec.name, application_id, outcome)
+        ref = reports.ref_of(outcome, spec.name)
         keep(self._context.paths.cluster(spec.name), ref, files)
         return ref
 
@@ -189,32 +194,42 @@ class YarnDeployer:
             "file_systems": [staged.location] if staged.kind == "localize" else [],
         }
 
-    def _running(self, application_id: str) -> Report:
-        """Wait until the master has said where it listens.
+    def _running(self, name: str, application_id: str) -> Report | LaunchError:
+        """Wait until the master has said where it listens; an error returned is a verdict.
 
         Raises:
-            LaunchError: It ended, or waits for too long; with YARN's reason.
+            TimedOutError: YARN gave no answer at the end of the wait: nobody knows.
         """
         deadline_s, said, say_s = self._now_s() + WAIT_S, "", 0.0
         granted = False
         while True:
-            report = self._report(application_id)
-            if reports.ref_of(report, "").url is not None:
+            report = self._heard(name, application_id, deadline_s)
+            if report is None:
+                return _unknown(application_id)
+            if reports.ref_of(report, name).url is not None:
                 return report
-            reason = reports.given_up(report) or (
-                "" if reports.alive(report) else reports.failure(report)
-            )
-            if reason:
-                raise _failed(application_id, reason)
+            if reason := reports.hopeless(report):
+                return _failed(application_id, reason)
             if report.container_granted and not granted:  # now the master itself has its time
                 granted, deadline_s = True, self._now_s() + WAIT_S
             waits = reports.waiting(report)
             if self._now_s() > deadline_s:
-                raise _waited(application_id, waits)
+                return _waited(application_id, waits, granted=granted)
             if waits != said or self._now_s() > say_s:
                 self._say(waits)
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S
             self._pause.wait(_POLL_S)
+
+    def _heard(self, name: str, application_id: str, deadline_s: float) -> Report | None:
+        """Ask until there is an answer: a failover of the RM says nothing about the master."""
+        while True:
+            try:
+                return self._report(application_id)
+            except (TarnError, OSError) as error:
+                if self._now_s() > deadline_s:
+                    raise _unheard(name, application_id, error) from error
+                self._say(f"YARN does not answer, asking again: {error}")
+            self._pause.wait(_ASK_AGAIN_S)
 
     def _end(self, name: str, application_id: str, why: str) -> None:
         self._door.ask("kill", LOOK_S, application_id=application_id, why=why)
@@ -230,20 +245,21 @@ class YarnDeployer:
         self._door.ask("remove", LOOK_S, name=name, application_id=application_id)
         forget(self._context.paths.cluster(name), application_id)
 
-    def _report(self, application_id: str) -> Report:
+    def _report(self, application_id: str) -> Report | None:
         told = self._door.ask("report", LOOK_S, application_id=application_id)
-        if told is None:
-            raise LaunchError("yarn", f"YARN does not know {application_id} any more")
-        return _converter.structure(told, Report)
+        return None if told is None else _converter.structure(told, Report)
 
     def _alive(self, application_id: str) -> bool:
-        told = self._door.ask("report", LOOK_S, application_id=application_id)
-        return told is not None and reports.alive(_converter.structure(told, Report))
+        report = self._report(application_id)
+        return report is not None and reports.alive(report)
 
-    def _undo(self, name: str, application_id: str, why: str) -> None:
-        """Leave nothing behind; the error that led here matters more than one of this."""
-        with contextlib.suppress(TarnError):
-            self._end(name, application_id, f"{reports.GIVEN_UP}{why}")
+    def _undone(self, name: str, application_id: str, verdict: LaunchError) -> LaunchError:
+        """Leave nothing behind; returns what to raise, which says so where that failed."""
+        try:
+            self._end(name, application_id, f"{reports.GIVEN_UP}{verdict.found}")
+        except (TarnError, OSError) as error:
+            return _not_ended(application_id, verdict, error)
+        return verdict
 
     def _fetched(self, name: str, files: Sequence[str]) -> dict[str, bytes]:
         """Return what the owner's other machines find in the staging directory."""
@@ -315,13 +331,43 @@ def _failed(application_id: str, reason: str) -> LaunchError:
     )
 
 
-def _waited(application_id: str, waits: str) -> LaunchError:
+def _unknown(application_id: str) -> LaunchError:
+    return LaunchError("yarn", f"YARN does not know {application_id} any more")
+
+
+def _waited(application_id: str, waits: str, *, granted: bool) -> LaunchError:
+    log = f"Log: `yarn logs -applicationId {application_id}`"
+    room = "Choose a queue with room in runtime.options.queue, or lower master.memory."
+    since = "after it got its container" if granted else "after its submission"
     return LaunchError(
         "yarn",
-        f"its master did not come up within {WAIT_S:g} s: {waits}; the application was ended",
+        f"its master did not come up within {WAIT_S:g} s {since}: {waits}",
         code="TARN-3141",
         where=application_id,
-        next_step="Choose a queue with room in runtime.options.queue, or lower master.memory.",
+        next_step=log if granted else room,
+    )
+
+
+def _unheard(name: str, application_id: str, error: Exception) -> TimedOutError:
+    """Return the error for a start of which nobody knows how it went."""
+    return TimedOutError(
+        f"it was submitted, and YARN does not say whether its master came up ({error}); "
+        "it was left alone",
+        where=application_id,
+        next_step=f"`tarn status -c {name}` looks again; "
+        f"`yarn application -kill {application_id}` ends it",
+    )
+
+
+def _not_ended(application_id: str, verdict: LaunchError, error: Exception) -> LaunchError:
+    """Return *verdict* with what a person must know: the application may still run."""
+    return LaunchError(
+        "yarn",
+        f"{verdict.found}; ending it failed, too ({error})",
+        code=verdict.code,
+        where=application_id,
+        next_step=f"`yarn application -kill {application_id}` ends it if it still runs. "
+        f"{verdict.next_step}",
     )
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "ending",
     "failure",
     "given_up",
+    "hopeless",
     "newest",
     "ref_of",
     "waiting",
@@ -166,6 +167,11 @@ def given_up(report: Report) -> str:
         if attempt.state == "FAILED" and code is not None and int(code[1]) >= 0:
             return _explain(attempt.diagnostics.strip())
     return ""
+
+
+def hopeless(report: Report) -> str:
+    """Say why this application will never listen: it is over, or about to be; '' while it may."""
+    return given_up(report) or ("" if alive(report) else failure(report))
 
 
 def waiting(report: Report) -> str:

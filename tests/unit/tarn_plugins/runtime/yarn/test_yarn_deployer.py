@@ -41,7 +41,7 @@ class Clock:
 class FakeDoor:
     """Answers `report` from a list (the last one for ever), and the rest from a table."""
 
-    def __init__(self, *reports: Report | None, **answers: Any) -> None:
+    def __init__(self, *reports: Report | BaseException | None, **answers: Any) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._reports, self._answers = list(reports), answers
 
@@ -50,6 +50,8 @@ class FakeDoor:
         self.asked.append((question, parts))
         if question == "report":
             report = self._reports.pop(0) if len(self._reports) > 1 else self._reports[0]
+            if isinstance(report, BaseException):
+                raise report
             return None if report is None else attrs.asdict(report)
         answer = self._answers.get(question)
         if isinstance(answer, TarnError):
@@ -63,6 +65,7 @@ class FakeDoor:
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_POLL_S", 0.0)
+    monkeypatch.setattr(module, "_ASK_AGAIN_S", 0.0)
 
 
 @pytest.fixture
@@ -123,6 +126,46 @@ def test_one_that_does_not_is_ended_and_leaves_nothing(context, last: Report | N
     assert caught.value.found
     assert {"kill", "remove"} <= set(door.questions())
     assert not context.paths.cluster("llama").exists()
+
+
+NO_ANSWER = TimedOutError("YARN gave no answer to 'report' within 45 s")
+
+
+def test_an_rm_that_fails_over_ends_nothing(context, said) -> None:
+    """No answer is no verdict: it is asked again until the master listens."""
+    lost = OSError("the pipe broke")
+    door = FakeDoor(QUEUED, NO_ANSWER, lost, RUNNING, submit=SUBMITTED)
+    assert YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES).url
+    assert door.questions() == ["submit", *["report"] * 4]
+    assert "the pipe broke" in said[-1].message
+
+
+def test_one_of_which_yarn_tells_nothing_is_left_alone(context) -> None:
+    """Nobody knows whether it came up: the message says how to look, and how to end it."""
+    door = FakeDoor(QUEUED, NO_ANSWER, submit=SUBMITTED)
+    with pytest.raises(TimedOutError, match="left alone") as caught:
+        YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert f"yarn application -kill {ID}" in caught.value.next_step
+    assert set(door.questions()) == {"submit", "report"}
+
+
+def test_an_end_that_fails_is_said(context) -> None:
+    """The verdict comes first; then, that the application may still run."""
+    door = FakeDoor(*[QUEUED] * 40, submit=SUBMITTED, kill=NO_ANSWER)
+    with pytest.raises(LaunchError, match="did not come up within 60 s after its sub") as caught:
+        YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert "ending it failed, too" in caught.value.found
+    assert f"`yarn application -kill {ID}`" in caught.value.next_step
+    assert caught.value.code == "TARN-3141"
+
+
+def test_a_master_that_has_its_container_and_is_silent_has_a_log(context) -> None:
+    """Another queue would not help it."""
+    silent = attrs.evolve(QUEUED, attempts=(Attempt(1, "LAUNCHED"),))
+    door = FakeDoor(*[silent] * 60, attrs.evolve(QUEUED, state="KILLED"), submit=SUBMITTED)
+    with pytest.raises(LaunchError, match="within 60 s after it got its container") as caught:
+        YarnDeployer(Settings(), context, door).submit(SPEC, STAGED, FILES)
+    assert "yarn logs" in caught.value.next_step
 
 
 def test_a_refusal_ends_nothing(context) -> None:
