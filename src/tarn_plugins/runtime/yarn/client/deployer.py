@@ -75,6 +75,8 @@ class YarnDeployer:
         self._master = list(master) or plan.master_command(self._python)
         self._door = door or _door(settings, context)
         self._pause = threading.Event()
+        self._absent: set[tuple[str, str]] = set()
+        """(application id, file) that a cluster has not, such as a token: asked for once."""
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
@@ -104,13 +106,16 @@ class YarnDeployer:
         self._say("submitting the application to YARN")
         answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files))
         application_id = str(answer["application_id"])
+        # From here on the application may live although this process ends.
+        directory = self._context.paths.cluster(spec.name)
+        keep(directory, reports.ref_of(Report(application_id, "NEW"), spec.name), files)
         for note in answer["notes"]:
             self._say(f"note: {note}")
         outcome = self._running(spec.name, application_id)
         if isinstance(outcome, LaunchError):
             raise self._undone(spec.name, application_id, outcome)
         ref = reports.ref_of(outcome, spec.name)
-        keep(self._context.paths.cluster(spec.name), ref, files)
+        keep(directory, ref, {})
         return ref
 
     def find(self, name: str) -> ClusterRef | None:
@@ -122,13 +127,15 @@ class YarnDeployer:
         if told is None:
             return None
         ref = reports.ref_of(_converter.structure(told, Report), name)
-        missing = [
-            file
-            for file in _FETCHED
-            if ref.application_id != application_id or not (directory / file).exists()
-        ]
-        if ref.url is not None and (ref != kept or missing):
-            keep(directory, ref, self._fetched(name, missing))
+        if kept is None or kept.application_id != ref.application_id:
+            if kept is not None:  # files of a cluster that is over
+                forget(directory, str(kept.application_id))
+            kept = None
+        fetched = self._fetched(name, str(ref.application_id), directory)
+        # between two attempts there is no url: the last one is more than none
+        last = kept if kept is not None and ref.url is None else ref
+        if fetched or last != kept:
+            keep(directory, last, fetched)
         return ref
 
     def ended(self, name: str) -> Ending | None:
@@ -261,16 +268,20 @@ class YarnDeployer:
             return _not_ended(application_id, verdict, error)
         return verdict
 
-    def _fetched(self, name: str, files: Sequence[str]) -> dict[str, bytes]:
-        """Return what the owner's other machines find in the staging directory."""
+    def _fetched(self, name: str, application_id: str, directory: Path) -> dict[str, bytes]:
+        """Return what is missing here, and was put into the staging directory before all else."""
         found = {}
-        for file in files:
+        for file in _FETCHED:
+            if (directory / file).exists() or (application_id, file) in self._absent:
+                continue
             try:
                 told = self._door.ask("read", LOOK_S, name=name, file=file)
             except TarnError as error:  # the cluster is found nevertheless
                 self._say(f"note: {error}")
                 continue
-            if told is not None:
+            if told is None:
+                self._absent.add((application_id, file))
+            else:
                 found[file] = base64.b64decode(told)
         return found
 

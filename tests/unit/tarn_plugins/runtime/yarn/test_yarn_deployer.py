@@ -8,20 +8,21 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn.domain import ClusterSpec
+from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError, TarnError, TimedOutError
-from tarn.interfaces import ClientContext, Paths, Progress, Staged
+from tarn.interfaces import ClientContext, ClusterRef, Paths, Progress, Staged
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.ref import read_ref
+from tarn_plugins.runtime.yarn.client.ref import keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 
 ID = "application_1_0001"
 RUNNING = Report(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
 QUEUED = Report(ID, "ACCEPTED", queue="root.q", diagnostics="AM resource limit exceeded")
 FILES = {"spec.yaml": b"s", "staged.json": b"{}", "api_token": b"t0ken"}
+OLD = ClusterRef("llama", "yarn", Epoch(1, 1), "http://n:1", application_id="application_1_0000")
 STAGED = Staged("/models", "in_place")
 
 
@@ -198,6 +199,57 @@ def test_a_master_that_moved_is_written_down(context) -> None:
     assert moved is not None
     assert moved.url == "http://nm2:80"
     assert read_ref(context.paths.cluster("llama")) == moved
+
+
+def test_an_interrupted_start_is_known_and_lives(context) -> None:
+    """Ctrl-C: `down`, `status` and a second `up` find the application, its token and its spec."""
+    door = FakeDoor(QUEUED, KeyboardInterrupt(), submit=SUBMITTED, find=attrs.asdict(QUEUED))
+    deployer = YarnDeployer(Settings(), context, door)
+    with pytest.raises(KeyboardInterrupt):
+        deployer.submit(SPEC, STAGED, FILES)
+    assert "kill" not in door.questions()
+    directory = context.paths.cluster("llama")
+    kept = read_ref(directory)
+    assert kept is not None
+    assert (kept.application_id, kept.url) == (ID, None)
+    assert (directory / "spec.yaml").read_bytes() == FILES["spec.yaml"]
+    assert (directory / "api_token").read_bytes() == FILES["api_token"]
+    assert deployer.find("llama") is not None
+    assert door.asked[-1] == ("find", {"name": "llama", "application_id": ID})
+
+
+def test_one_that_does_not_listen_yet_is_found_with_its_files(context) -> None:
+    """A second `up` on another machine compares the spec; nothing is fetched twice."""
+    door = FakeDoor(
+        find=attrs.asdict(QUEUED), read=lambda name, file: base64.b64encode(file.encode()).decode()
+    )
+    deployer = YarnDeployer(Settings(), context, door)
+    for _ in range(3):
+        ref = deployer.find("llama")
+        assert ref is not None
+        assert ref.url is None
+    assert (context.paths.cluster("llama") / "spec.yaml").read_bytes() == b"spec.yaml"
+    assert door.questions() == ["find", "read", "read", "find", "find"]
+
+
+def test_a_cluster_without_a_token_is_asked_for_it_once(context) -> None:
+    """And nothing is written again and again."""
+    door = FakeDoor(find=attrs.asdict(RUNNING), read=None)
+    deployer = YarnDeployer(Settings(), context, door)
+    deployer.find("llama")
+    path = context.paths.cluster("llama") / "ref.json"
+    written = path.stat().st_ino
+    deployer.find("llama")
+    assert path.stat().st_ino == written
+    assert door.questions() == ["find", "read", "read", "find"]
+
+
+def test_a_token_of_an_earlier_cluster_is_not_kept_for_the_next(context) -> None:
+    """Whatever becomes of the fetching."""
+    keep(context.paths.cluster("llama"), OLD, {"api_token": b"old"})
+    door = FakeDoor(find=attrs.asdict(RUNNING), read=TimedOutError("HDFS is slow"))
+    YarnDeployer(Settings(), context, door).find("llama")
+    assert not (context.paths.cluster("llama") / "api_token").exists()
 
 
 def test_a_file_that_cannot_be_fetched_is_a_note(context, said) -> None:
