@@ -1,6 +1,7 @@
 """What the child process answers: each question is a method here."""
 
 import base64
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -191,9 +192,13 @@ class Questions:
                     hadoop.client, context, whole, _places(entries), collected, public=public
                 )
             except jvm.throwable() as error:
+                # It may live all the same: the RM took it and the answer was lost.
+                with contextlib.suppress(Exception):
+                    self.kill(application_id, "its submission failed")
                 raise hadoop.refused(application_id, error) from None
         except BaseException:
-            staging.remove(application_id)
+            with contextlib.suppress(Exception):  # the first error says more than one of this
+                staging.remove(application_id)
             raise
         ends_at = submitted.tokens_end_at
         notes = [] if ends_at is None else [tokens.note(ends_at)]

@@ -1,0 +1,114 @@
+"""The question `submit`, over a Hadoop of which only the answers matter."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from files_in_memory import FilesInMemory
+
+from tarn.errors import LaunchError, ProviderError
+from tarn_plugins.runtime.yarn.client import questions as module
+from tarn_plugins.runtime.yarn.client.questions import Questions
+from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.hadoop import web
+
+ID = "application_1_0001"
+STAGING = "hdfs://nn/tarn"
+ORDER = {
+    "name": "llama",
+    "queue": "q",
+    "priority": 0,
+    "memory_mib": 1024,
+    "vcores": 1,
+    "max_attempts": 2,
+    "node_label": "",
+}
+
+
+class JavaError(Exception):
+    """What Java threw."""
+
+
+class FakeHadoop:
+    """Just enough of `cluster.Hadoop`; *deaf*: it answers nothing once something was submitted."""
+
+    user, federated, conf, staging = "me", False, None, STAGING
+    web = SimpleNamespace(proves=lambda _url: True)
+
+    def __init__(self, *proxies: str, deaf: bool = False) -> None:
+        context = SimpleNamespace(getApplicationId=lambda: ID)
+        created = SimpleNamespace(getApplicationSubmissionContext=lambda: context)
+        self.client = SimpleNamespace(createApplication=lambda: created)
+        self.files, self.deaf = FilesInMemory(lambda: 0.0), deaf
+        self.killed: list[str] = []
+        self._proxies = proxies
+
+    def proxies(self) -> tuple[str, ...]:
+        return self._proxies
+
+    def report(self, application_id: str, *, attempts: bool = False) -> Report:
+        if self.deaf:
+            raise ProviderError("yarn", "the RM does not answer")
+        return Report(application_id, "ACCEPTED")
+
+    def kill(self, application_id: str, why: str) -> None:
+        assert why
+        self.killed.append(application_id)
+
+    def refused(self, application_id: str, error: Exception) -> LaunchError:
+        return LaunchError("yarn", f"refused: {error}", where=application_id)
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.jvm, "throwable", lambda: JavaError)
+    monkeypatch.setattr(module.credentials, "collect", lambda *_: SimpleNamespace(addAll=print))
+    monkeypatch.setattr(module.credentials, "ends_at", lambda _: None)
+    monkeypatch.setattr(web, "placement", lambda *_, **__: web.Placement("scheduling"))
+
+
+def asking(hadoop: FakeHadoop) -> Questions:
+    questions = Questions()
+    questions._hadoop = hadoop  # type: ignore[assignment]
+    return questions
+
+
+def submit(hadoop: FakeHadoop) -> Any:
+    return asking(hadoop).submit(
+        order=ORDER, python="python3", argv=["m"], environ={}, files={}, file_systems=[]
+    )
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_submission_that_failed_is_killed_and_leaves_no_files(
+    monkeypatch: pytest.MonkeyPatch, *, deaf: bool
+) -> None:
+    """The RM may have taken it before its answer was lost; the first error is the one raised."""
+    hadoop = FakeHadoop(deaf=deaf)
+
+    def lost(*_: Any, **__: Any) -> None:
+        raise JavaError("connection reset")
+
+    monkeypatch.setattr(module.submission, "submit", lost)
+    with pytest.raises(LaunchError, match="refused: connection reset"):
+        submit(hadoop)
+    assert hadoop.killed == ([] if deaf else [ID])
+    assert not hadoop.files.content
+
+
+def test_the_first_error_counts_where_the_files_cannot_be_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name node that went away, too."""
+    hadoop = FakeHadoop()
+
+    def gone(*_: str) -> None:
+        raise ProviderError("yarn", "the name node does not answer")
+
+    def lost(*_: Any, **__: Any) -> None:
+        hadoop.files.before = gone
+        raise JavaError("connection reset")
+
+    monkeypatch.setattr(module.submission, "submit", lost)
+    with pytest.raises(LaunchError, match="refused: connection reset"):
+        submit(hadoop)
