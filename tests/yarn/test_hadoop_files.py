@@ -57,6 +57,15 @@ def test_a_file_and_its_directories_are_private_unless_asked(files: HadoopFiles,
     assert mode(files, root) == 0o700
 
 
+def test_a_directory_is_made_as_open_as_asked(files: HadoopFiles, root: str) -> None:
+    """With what lacks above it; what a private file adds below is private, and changes nothing."""
+    files.directory(f"{root}/shelf", 0o755)
+    files.directory(f"{root}/shelf", 0o700)
+    files.write(f"{root}/shelf/models/secret", b"s")
+    assert mode(files, root) == mode(files, f"{root}/shelf") == 0o755
+    assert mode(files, f"{root}/shelf/models") == 0o700
+
+
 def test_public_needs_every_directory_above(files: HadoopFiles, root: str) -> None:
     """One private parent is enough to keep everybody out."""
     files.write(f"{root}/code", b"c", mode=0o644)

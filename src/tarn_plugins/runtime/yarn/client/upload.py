@@ -20,6 +20,8 @@ __all__ = ["SHELF", "Uploads", "upload"]
 
 SHELF = ".models"
 """The directory's name in the user's staging directory, beside the clusters'."""
+_PASSABLE = 0o755
+"""Of the staging directory: the clusters' public files are public only through passable ones."""
 
 
 class Uploads(Protocol):
@@ -27,6 +29,10 @@ class Uploads(Protocol):
 
     def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:
         """Return the files below a directory; ``NotFoundError`` without one."""
+        ...
+
+    def directory(self, uri: str, mode: int) -> None:
+        """Make a directory and those above it that are missing; what exists keeps its mode."""
         ...
 
     def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
@@ -53,6 +59,7 @@ def upload(staged: Staged, staging: str, files: Uploads) -> Staged:
         sizes = {p: (local / p).stat().st_size for p in listing(local) if not p.endswith("/")}
     except OSError as error:
         raise _failed(staged, f"cannot be read ({error.strerror})") from error
+    files.directory(staging, _PASSABLE)  # the first upload would make it as private as its files
     for path, size in sizes.items():
         if there.get(path) != size:
             files.upload(local / path, f"{target}/{path}", mode=0o600)

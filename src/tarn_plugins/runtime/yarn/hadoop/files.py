@@ -65,6 +65,14 @@ class HadoopFiles:
         except throwable() as error:
             raise _failed("write", uri, describe(error)) from None
 
+    def directory(self, uri: str, mode: int) -> None:
+        """Make a directory and those above it that are missing; what exists keeps its mode."""
+        path = self._path(uri)
+        try:
+            _make_directories(path.getFileSystem(self.conf), path, mode)
+        except throwable() as error:
+            raise _failed("make", uri, describe(error)) from None
+
     def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
         """Copy a local file to *uri* as `write` does; its bytes never enter Python."""
         try:

@@ -15,6 +15,8 @@ class MemoryFiles:
     found: dict[str, tuple[bytes, int, int]] = attrs.field(factory=dict)
     listed: list[str] = attrs.field(factory=list)
     uploaded: list[str] = attrs.field(factory=list)
+    directories: dict[str, int] = attrs.field(factory=dict)
+    """Mode of each, also of those that the first file in them made."""
     time_ms: int = 1_000
     down: bool = False
 
@@ -27,6 +29,7 @@ class MemoryFiles:
             raise RefusedError("exists", where=uri)
         self.time_ms += 1
         self.found[uri] = (data, self.time_ms, mode)
+        self.directory(uri.rpartition("/")[0], 0o755 if mode & 0o004 else 0o700)
 
     def listing(self, uri: str, *, deep: bool = False) -> tuple[FileEntry, ...]:
         self._ask()
@@ -41,6 +44,12 @@ class MemoryFiles:
             for data, time_ms, mode in [self.found[whole]]
             if deep or "/" not in path
         )
+
+    def directory(self, uri: str, mode: int) -> None:
+        self._ask()
+        while "//" in uri and not uri.endswith("/"):
+            self.directories.setdefault(uri, mode)
+            uri = uri.rpartition("/")[0]
 
     def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
         self.uploaded.append(uri)

@@ -37,6 +37,16 @@ def test_every_file_lies_where_the_nodes_bring_it_from(copy):
     assert brought.directories == ("models/pipe/1",)
 
 
+def test_the_first_upload_leaves_the_staging_directory_passable(copy):
+    """Else no cluster's own files would be public; what was copied is private nevertheless."""
+    files = MemoryFiles()
+    upload(copy, STAGING, files)
+    assert files.directories[STAGING] == 0o755
+    below = {uri: mode for uri, mode in files.directories.items() if uri.startswith(f"{STAGING}/")}
+    assert set(below.values()) == {0o700}
+    assert f"{STAGING}/.models" in below
+
+
 def test_the_same_content_is_put_there_once(copy):
     """By the next cluster too: nothing that a container may be using changes its time."""
     files = MemoryFiles()
