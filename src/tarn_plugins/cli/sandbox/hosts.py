@@ -1,8 +1,10 @@
 """The sandbox's host names in ``/etc/hosts``."""
 
+import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import IO
 
 from tarn.errors import ProviderError
 
@@ -40,13 +42,21 @@ def ensure(
         return
     lines = "".join(f"{address} {name} {_MARK}\n" for name, address in absent.items())
     try:
-        with file.open("a", encoding="utf-8") as out:
-            out.write(lines)
+        with file.open("ab+") as out:  # appended, whatever was read before
+            out.write(f"{_unended(out)}{lines}".encode())
     except OSError as error:
         raise _not_there(absent, file, error.strerror or "cannot be written") from error
     still = missing(absent, found)
     if still:
         raise _not_there(still, file, "an earlier line, or another source of names, wins")
+
+
+def _unended(file: IO[bytes]) -> str:
+    """Return what ends the last line of *file*: nothing, where it ends with a newline already."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return ""
+    file.seek(-1, os.SEEK_END)
+    return "" if file.read(1) == b"\n" else "\n"
 
 
 def _not_there(absent: Mapping[str, str], file: Path, why: str) -> ProviderError:

@@ -134,6 +134,17 @@ def test_lines_that_lack_are_added_once(tmp_path: Path) -> None:
     assert "127.0.77.11 nm1.tarn.test # tarn sandbox" in lines
 
 
+@pytest.mark.parametrize("before", ["", "127.0.0.1 localhost\n", "127.0.0.1 localhost"])
+def test_no_line_is_glued_to_the_one_before(tmp_path: Path, before: str) -> None:
+    """A file whose last line has no newline gets one first."""
+    file = tmp_path / "hosts"
+    file.write_text(before)
+    answers = iter([None, "127.0.77.3"])
+    hosts.ensure({"rm.tarn.test": "127.0.77.3"}, file, lambda _name: next(answers))
+    lines = before.splitlines()
+    assert file.read_text() == "\n".join([*lines, "127.0.77.3 rm.tarn.test # tarn sandbox\n"])
+
+
 def test_a_file_that_may_not_be_written_is_an_error_with_the_lines(tmp_path: Path) -> None:
     """They can be pasted."""
     with pytest.raises(ProviderError) as caught:
