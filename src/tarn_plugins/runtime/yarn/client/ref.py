@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,8 +51,9 @@ def forget(directory: Path, application_id: str) -> None:
 
 def _replace(path: Path, data: bytes) -> None:
     """Make *path* hold *data*, mode 0600: either the old or the new, whenever the power goes."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    # two threads may write it at once: each has a file of its own, which mkstemp makes 0600
+    descriptor, made = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    beside = Path(made)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
             file.write(data)

@@ -1,6 +1,7 @@
 """Errors on their way, logs in what Hadoop prints, and what a client keeps."""
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hypothesis import given
@@ -64,6 +65,20 @@ def test_what_is_kept_is_private_and_comes_back(tmp_path: Path) -> None:
     assert {p.name for p in directory.iterdir()} == {"api_token", "spec.yaml", "ref.json"}
     assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+def test_threads_that_keep_at_once_leave_one_whole_content(tmp_path: Path) -> None:
+    """Neither a mixture, nor an error, nor anything beside it."""
+    contents = [bytes([65 + i]) * 50_000 for i in range(4)]
+
+    def write(data: bytes) -> None:
+        for _ in range(10):
+            keep(tmp_path, REF, {"spec.yaml": data})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, contents))
+    assert (tmp_path / "spec.yaml").read_bytes() in contents
+    assert {p.name for p in tmp_path.iterdir()} == {"spec.yaml", "ref.json"}
 
 
 def test_only_the_cluster_that_ended_is_forgotten(tmp_path: Path) -> None:
