@@ -29,6 +29,7 @@ from tarn_plugins.runtime.yarn.wire import (
     Shape,
 )
 
+APPLICATION_ID = "application_1700000000000_0001"
 STAGING = "hdfs://fake/tarn/fleet"
 PRIVATE = f"{STAGING}/private"
 LAUNCHES = f"{PRIVATE}/launches"
@@ -143,6 +144,7 @@ class FakeYarn:
             self.files,
             FakeLauncher(self.files),
             spec_hash,
+            APPLICATION_ID,
         )
 
     def running(self) -> dict[str, str]:

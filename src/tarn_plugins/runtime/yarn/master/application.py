@@ -14,7 +14,7 @@ from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, start
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
+from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, application_id, heap_mib
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
@@ -78,6 +78,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         files=files,
         launcher=launcher,
         spec_hash=context.spec_hash,
+        application_id=application_id(context.environ),
     )
     return YarnRuntime(context, settings, submitted, doors)
 

@@ -12,6 +12,7 @@ from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, MasterContext
 from tarn_plugins.runtime.yarn import Settings, tokens
+from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
@@ -48,6 +49,8 @@ class Doors:
     launcher: Launcher
     spec_hash: str = ""
     """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
+    application_id: str = ""
+    """Whose master this is; '' : not known, and then the staging directory is never removed."""
 
 
 class YarnRuntime:
@@ -60,6 +63,7 @@ class YarnRuntime:
         self._submitted = submitted
         self._doors = doors
         self._layout = Layout(submitted.staging)
+        self._staging = Staging(doors.files, self._layout, _over, context.clock.at)
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
             doors.rm,
@@ -105,16 +109,15 @@ class YarnRuntime:
         return tuple(line for line in lines if line)
 
     def finish(self) -> None:
-        """End the application, and remove the cluster's directory.
+        """End the application, and remove the cluster's directory, if it is still this one's.
 
-        What the file system refuses (its token may have ended) stays, and is told in the log: the
-        application is over all the same.
+        Once the application is over, another `up` may take the name and the directory. What the
+        file system refuses (a token may have ended) stays, and is told in the log: the application
+        is over all the same.
         """
         self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
         try:
-            self._doors.files.remove(self._layout.root)
-            if self._layout.shelf:
-                self._doors.files.prune(self._layout.shelf)
+            self._staging.remove(self._doors.application_id)
         except ProviderError as error:
             log.warning("the cluster's directory was not removed: %s", error)
 
@@ -151,6 +154,11 @@ class YarnRuntime:
         log.warning("the launch files could not be listed: %s", failure)
         note = f"the launch files could not be listed ({failure}); instances are known by number"
         return Memory.lost(spec, self._doors.spec_hash), (note,)
+
+
+def _over(_application_id: str) -> bool:
+    """Stand in for YARN: a master takes over from nobody."""
+    return False
 
 
 def _silent(silent_s: float) -> str:

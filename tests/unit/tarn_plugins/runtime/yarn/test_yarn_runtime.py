@@ -13,6 +13,7 @@ from tarn.errors import LaunchError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
@@ -22,6 +23,7 @@ from tarn_plugins.runtime.yarn.wire import Grant, Submitted
 
 A, B = "fleet-0001", "fleet-0002"
 GOOD = "aaaaaaaaaaaa"
+OWNER = Layout(fake_yarn.STAGING).owner
 SUBMITTED = Submitted(fake_yarn.STAGING, "python3")
 
 
@@ -195,6 +197,7 @@ def test_a_bug_in_the_door_does_not_end_the_heartbeat(make, yarn, monkeypatch):
 
 def test_finish_unregisters_and_removes_the_staging_directory(make, yarn):
     """Nothing of the cluster stays."""
+    yarn.files.write(OWNER, fake_yarn.APPLICATION_ID.encode())
     runtime = make()
     runtime.start("http://h:1")
     runtime.apply(wish(A))
@@ -202,6 +205,16 @@ def test_finish_unregisters_and_removes_the_staging_directory(make, yarn):
     runtime.finish()
     assert yarn.finished
     assert yarn.files.content == {}
+
+
+def test_finish_leaves_the_directory_of_the_next_one(make, yarn):
+    """Another `up` took the name over between our last word and now."""
+    runtime = make()
+    runtime.start("http://h:1")
+    yarn.files.write(OWNER, b"application_1700000000000_0002")
+    runtime.finish()
+    assert yarn.finished
+    assert yarn.files.content == {OWNER: b"application_1700000000000_0002"}
 
 
 def test_finish_is_done_although_the_tokens_ended(make, yarn):
