@@ -22,14 +22,16 @@ def hadoop_classpath(environ: Mapping[str, str], hadoop_home: str | None = None)
 
     Asked in this order: *hadoop_home*, ``HADOOP_HOME``, ``HADOOP_COMMON_HOME``, ``hadoop`` on
     ``PATH``; then ``CLASSPATH``, with ``dir/*`` replaced by its jars, since only the `java`
-    command itself understands the star. ``HADOOP_CONF_DIR`` comes first where it is set.
+    command itself understands the star. ``HADOOP_CONF_DIR`` comes first where it is set. With
+    *hadoop_home* the script sees no other installation's variables.
 
     Raises:
-        LaunchError: No Hadoop (TARN-3120), or one that is too old (TARN-3121).
+        LaunchError: No Hadoop (TARN-3120), *hadoop_home* or ``HADOOP_HOME`` without bin/hadoop
+            among it; or one that is too old (TARN-3121).
     """
     script = _script(environ, hadoop_home)
     if script is not None:
-        entries = _asked(script, environ)
+        entries = _asked(script, _of_home(environ, hadoop_home) if hadoop_home else environ)
     elif environ.get("CLASSPATH"):
         entries = _expanded(environ["CLASSPATH"])
     else:
@@ -81,9 +83,20 @@ def _script(environ: Mapping[str, str], hadoop_home: str | None) -> str | None:
         script = Path(home) / "bin" / "hadoop"
         if script.is_file():
             return str(script)
-        if name.startswith("runtime"):
+        # The script on PATH would read the files of this home, and end with a riddle. A common
+        # home may hold jars only.
+        if name != "HADOOP_COMMON_HOME":
             raise _no_hadoop(f"{name} = '{home}' has no bin/hadoop")
     return shutil.which("hadoop", path=environ.get("PATH"))
+
+
+def _of_home(environ: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return *environ* for the script of *home*, which believes these variables more than itself.
+
+    Its own place would be overridden by HADOOP_HOME, and the code it sources by the other two.
+    """
+    others = ("HADOOP_LIBEXEC_DIR", "HADOOP_COMMON_HOME")
+    return {**{k: v for k, v in environ.items() if k not in others}, "HADOOP_HOME": home}
 
 
 def _asked(script: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ def jars(directory: Path, *names: str) -> str:
 
 @pytest.mark.parametrize("name", ["setting", "HADOOP_HOME", "HADOOP_COMMON_HOME", "PATH"])
 def test_each_place_is_asked(tmp_path: Path, name: str) -> None:
-    """`hadoop classpath --glob` of the named home, with the caller's environment."""
+    """`hadoop classpath --glob` of the named home."""
     home = install(tmp_path / "h", f'echo "/seen/$2:/x/{NEW}:$HADOOP_CONF_DIR"')
     environ = {"HADOOP_CONF_DIR": "/etc/hadoop", "PATH": "/usr/bin:/bin"}
     if name == "PATH":
@@ -47,6 +47,22 @@ def test_the_setting_comes_first(tmp_path: Path) -> None:
     mine = install(tmp_path / "mine", f"echo /mine/{NEW}")
     theirs = install(tmp_path / "theirs", f"echo /theirs/{NEW}")
     assert hadoop_classpath({"HADOOP_HOME": theirs}, mine) == (f"/mine/{NEW}",)
+
+
+def test_the_settings_script_sees_no_other_installation(tmp_path: Path) -> None:
+    """Hadoop's script believes these variables more than its own place; the rest passes."""
+    told = "$HADOOP_HOME:$HADOOP_LIBEXEC_DIR:$HADOOP_COMMON_HOME:$JAVA_HOME"
+    mine = install(tmp_path / "mine", f'echo "{told}:/x/{NEW}"')
+    names = ("HADOOP_HOME", "HADOOP_LIBEXEC_DIR", "HADOOP_COMMON_HOME")
+    environ = {"JAVA_HOME": "/java", "PATH": "/bin", **dict.fromkeys(names, "/theirs")}
+    assert hadoop_classpath(environ, mine) == (mine, "/java", f"/x/{NEW}")
+
+
+def test_a_variable_is_passed_on_as_it_is(tmp_path: Path) -> None:
+    """Without the setting the environment is one whole, which somebody made to fit."""
+    home = install(tmp_path / "h", f'echo "$HADOOP_LIBEXEC_DIR:/x/{NEW}"')
+    environ = {"HADOOP_HOME": home, "HADOOP_LIBEXEC_DIR": "/libexec"}
+    assert hadoop_classpath(environ) == ("/libexec", f"/x/{NEW}")
 
 
 def test_warnings_before_the_list_are_no_jars(tmp_path: Path) -> None:
@@ -88,9 +104,16 @@ def test_a_script_that_fails_is_quoted(tmp_path: Path, script: str, words: str) 
 
 
 def test_a_home_without_the_script_is_refused_by_name(tmp_path: Path) -> None:
-    """A wrong setting is not passed over in silence."""
+    """A wrong setting or variable is not passed over in silence."""
     with pytest.raises(LaunchError, match=r"hadoop_home = '.*' has no bin/hadoop"):
         hadoop_classpath({"CLASSPATH": f"/{NEW}"}, str(tmp_path))
+    good = install(tmp_path / "h", f"echo /x/{NEW}")
+    environ = {"HADOOP_HOME": "/nowhere", "PATH": f"{good}/bin"}
+    with pytest.raises(LaunchError, match="HADOOP_HOME = '/nowhere' has no bin/hadoop"):
+        hadoop_classpath(environ)
+    assert hadoop_classpath(environ, good) == (f"/x/{NEW}",)
+    jars_only = {"HADOOP_COMMON_HOME": "/nowhere", "PATH": f"{good}/bin:/bin"}
+    assert hadoop_classpath(jars_only) == (f"/x/{NEW}",)
 
 
 def test_an_old_hadoop_is_refused(tmp_path: Path) -> None:
