@@ -7,6 +7,7 @@ Secrets travel through the pipe only, never in arguments or the environment.
 
 import contextlib
 import json
+import math
 import os
 import select
 import subprocess
@@ -43,6 +44,9 @@ class Door(Protocol):
 class ChildDoor:
     """One child, started when first asked, and again when it left. Any thread; one at a time.
 
+    A process that was forked from the one that asked has a child of its own: two that read from one
+    pipe would take each other's answers.
+
     Args:
         command: The child's argument list.
         environ: Its whole environment.
@@ -58,9 +62,11 @@ class ChildDoor:
         self._command, self._environ, self._begin = list(command), dict(environ), dict(begin)
         self._lock = threading.Lock()
         self._child: _Child | None = None
+        self._pid = os.getpid()
 
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
         """Return the answer; see `Door`."""
+        self._be_own()
         with self._lock:
             deadline_s = time.monotonic() + within_s
             message = {"question": question, "parts": parts}
@@ -89,6 +95,7 @@ class ChildDoor:
 
     def close(self) -> None:
         """End the child. Idempotent."""
+        self._be_own()
         with self._lock:
             self._drop()
 
@@ -109,6 +116,14 @@ class ChildDoor:
         if "error" in answer:
             raise unpack(answer["error"])
         return answer["answer"]
+
+    def _be_own(self) -> None:
+        """After a fork, leave lock and child to the parent: it may use both at this moment."""
+        if self._pid != os.getpid():
+            inherited, self._child = self._child, None
+            self._lock, self._pid = threading.Lock(), os.getpid()
+            if inherited is not None:
+                inherited.close()
 
     def _drop(self) -> None:
         if self._child is not None:
@@ -140,7 +155,7 @@ class _Child:
         )
         self._heard = b""
         # A client that ends without a word closes the pipe, and thereby ends the child.
-        self._end = weakref.finalize(self, _end, self._process, self._log)
+        self._end = weakref.finalize(self, _end, self._process, self._log, os.getpid())
 
     def exchange(self, message: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:
         """Send one line and return the next; ``TimeoutError`` at *deadline_s* (monotonic)."""
@@ -180,16 +195,12 @@ class _Child:
         os.set_blocking(descriptor, False)
         view = memoryview(data)
         while view:
-            _, ready, _ = select.select([], [descriptor], [], _left(deadline_s))
-            if not ready:
-                raise TimeoutError
+            _await(descriptor, select.POLLOUT, deadline_s)
             view = view[os.write(descriptor, view) :]
 
     def _hear(self, deadline_s: float) -> None:
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _left(deadline_s))
-        if not ready:
-            raise TimeoutError
+        _await(self._process.stdout.fileno(), select.POLLIN, deadline_s)
         data = os.read(self._process.stdout.fileno(), _CHUNK)
         if not data:
             raise self._left()
@@ -201,21 +212,35 @@ class _Child:
         return _Left(self._process.poll(), self.last_words())
 
 
+def _await(descriptor: int, event: int, deadline_s: float) -> None:
+    """Wait until *descriptor* is ready, or its other end is closed; of any number, unlike select.
+
+    Raises:
+        TimeoutError: At *deadline_s* (monotonic).
+    """
+    poll = select.poll()
+    poll.register(descriptor, event)
+    if not poll.poll(math.ceil(_left(deadline_s) * 1000)):
+        raise TimeoutError
+
+
 def _left(deadline_s: float) -> float:
     return max(0.0, deadline_s - time.monotonic())
 
 
-def _end(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
+def _end(process: "subprocess.Popen[bytes]", log: IO[bytes], owner: int) -> None:
+    """Let go of a child; only its *owner*, the process that started it, sees to its end."""
+    for pipe in (process.stdin, process.stdout, log):
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+    if owner != os.getpid():
+        return
     try:
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    log.close()
 
 
 def _lost(left: _Left) -> ProviderError:

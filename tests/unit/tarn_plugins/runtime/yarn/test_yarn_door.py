@@ -1,6 +1,7 @@
 """The child process: questions, answers, hangs and ends."""
 
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -100,6 +101,45 @@ def test_a_question_that_ended_the_child_is_not_asked_again(
     with pytest.raises(ProviderError, match="code 7"):
         door.ask("crash", 20)
     assert (tmp_path / "begun").read_text() == "begun\n"
+
+
+def test_descriptors_may_have_any_number(door: ChildDoor) -> None:
+    """A notebook with many connections passes 1023, where `select` ends."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1100:
+        pytest.skip(f"only {hard} descriptors are allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1100), hard))
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    try:
+        while taken[-1] < 1024:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+        assert door.ask("echo", 20, a="x" * 200_000) == {"a": "x" * 200_000}
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_forked_process_has_a_child_of_its_own(door: ChildDoor) -> None:
+    """Though the lock was held, and the parent's child goes on."""
+    first = door.ask("pid", 20)
+    ours, theirs = os.pipe()
+    with door._lock:
+        forked = os.fork()
+        if not forked:
+            answer = "failed"
+            try:
+                answer = str(door.ask("pid", 20))
+                door.close()
+            finally:
+                os.write(theirs, answer.encode())
+                os._exit(0)
+    os.waitpid(forked, 0)
+    second = int(os.read(ours, 100))
+    os.close(ours)
+    os.close(theirs)
+    assert second != first
+    assert door.ask("pid", 20) == first
 
 
 def test_closing_ends_it_and_twice_is_once(door: ChildDoor) -> None:
