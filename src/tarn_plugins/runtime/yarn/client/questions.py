@@ -209,14 +209,18 @@ class Questions:
         hadoop = self._at()
         placement = web.placement(hadoop.web, federated=hadoop.federated)
         proxies = hadoop.proxies()
+        found = web.addresses(proxies)
+        # From a loopback address speaks every process of whichever node the master runs on, so
+        # nothing is proven by it: not even where one proxy of several has such an address.
+        apart = bool(found) and not any(map(web.loopback, found))
         return Submitted(
             staging=staging.layout.root,
             python=python,
             placement=placement.mode,
             placement_reason=placement.reason,
             tokens_end_at=tokens_end_at,
-            proxies=web.addresses(proxies),
-            proxy_proves=bool(proxies) and all(hadoop.web.proves(url) for url in proxies),
+            proxies=found,
+            proxy_proves=apart and all(hadoop.web.proves(url) for url in proxies),
         )
 
     def _tagged(self, name: str) -> tuple[Report, ...]:

@@ -1,5 +1,6 @@
 """Small questions to YARN's web servers, from the process that holds the JVM."""
 
+import ipaddress
 import json
 import socket
 import urllib.error
@@ -13,7 +14,16 @@ import attrs
 from tarn.errors import ProviderError
 from tarn.java import describe, jvm
 
-__all__ = ["Placement", "Web", "addresses", "bases", "placement", "placement_now", "scheme"]
+__all__ = [
+    "Placement",
+    "Web",
+    "addresses",
+    "bases",
+    "loopback",
+    "placement",
+    "placement_now",
+    "scheme",
+]
 
 _WITHIN_S = 5.0
 _HANDLER = "yarn.resourcemanager.placement-constraints.handler"
@@ -141,6 +151,13 @@ def placement_now(web: Web, before: Placement) -> Placement:
 def addresses(urls: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses of the hosts in *urls*, each once; one without a name is left out."""
     return tuple(dict.fromkeys(address for url in urls for address in _resolved(url)))
+
+
+def loopback(address: str) -> bool:
+    """Say whether an IP *address* leads to the machine that it is used on. Pure."""
+    found = ipaddress.ip_address(address)
+    mapped = getattr(found, "ipv4_mapped", None)  # ::ffff:127.0.0.1 is said to be none by itself
+    return (mapped or found).is_loopback
 
 
 def _property(conf: Any, name: str) -> str:

@@ -73,6 +73,24 @@ def asking(hadoop: FakeHadoop) -> Questions:
     return questions
 
 
+@pytest.mark.parametrize(
+    ("proxies", "proves"),
+    [
+        (["http://10.0.0.1:8088"], True),
+        (["http://10.0.0.1:8088", "http://[2001:db8::1]:8088"], True),
+        (["http://127.0.1.1:8088"], False),
+        (["http://10.0.0.1:8088", "http://127.0.0.1:8088"], False),
+        (["http://[::1]:8088"], False),
+        (["http://[::ffff:127.0.0.1]:8088"], False),
+        ([], False),
+    ],
+)
+def test_a_loopback_address_proves_nothing(proxies: list[str], *, proves: bool) -> None:
+    """Every process of the master's own node would be believed."""
+    questions = asking(FakeHadoop(*proxies))
+    assert questions._submitted(questions._staging("a"), "python3", None).proxy_proves is proves
+
+
 def submit(hadoop: FakeHadoop) -> Any:
     return asking(hadoop).submit(
         order=ORDER, python="python3", argv=["m"], environ={}, files={}, file_systems=[]
