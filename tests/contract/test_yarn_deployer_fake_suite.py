@@ -21,8 +21,8 @@ from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client.checks import Land
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
-from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.staging import Staging
 
 DIED = "AM Container for x exited with  exitCode: 1\nLast 4096 bytes of master.stderr :\nwhy\n"
 

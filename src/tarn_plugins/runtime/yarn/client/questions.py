@@ -22,11 +22,11 @@ from tarn_plugins.runtime.yarn.client.reports import (
     cluster_tag,
     newest,
 )
-from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.client.upload import upload
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
 
 __all__ = ["Questions"]

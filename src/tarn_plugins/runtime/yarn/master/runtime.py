@@ -12,13 +12,13 @@ from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, MasterContext
 from tarn_plugins.runtime.yarn import Settings, tokens
-from tarn_plugins.runtime.yarn.client.staging import Staging
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
 from tarn_plugins.runtime.yarn.master.waiting import Closing, silence
+from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import (
     Files,
     Launcher,
