@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tarn.cluster.entries import kept_ref
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
@@ -25,7 +26,7 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
     """
     ref = link.find()
     if ref is None:
-        return f"cluster '{link.name}' is not running"
+        return _clear(link, surroundings)
     clock = surroundings.clock
     until_s = clock.now_s() + timeout_s
     heard_s = clock.now_s()
@@ -50,6 +51,20 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
         last_ref, ref = ref, link.find()
     link.deployer.end(last_ref)  # it has ended; what this machine keeps of it goes too
     return f"cluster '{link.name}' ended"
+
+
+def _clear(link: Link, surroundings: Surroundings) -> str:
+    """Remove what a cluster left that ended without us: its secrets are kept for nobody."""
+    ending = link.deployer.ended(link.name)
+    kept = kept_ref(surroundings.paths.cluster(link.name))
+    left = [] if ending is None else [ending.ref]
+    if kept is not None and (ending is None or kept.application_id != ending.ref.application_id):
+        left.append(kept)
+    if not left:
+        return f"cluster '{link.name}' is not running"
+    for ref in left:
+        link.deployer.end(ref)
+    return f"cluster '{link.name}' had ended already; what was left is removed"
 
 
 def _by_force(link: Link, ref: ClusterRef) -> str:

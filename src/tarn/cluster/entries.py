@@ -8,9 +8,11 @@ import attrs
 
 from tarn import config
 from tarn.cluster.surroundings import Surroundings
+from tarn.domain import Epoch
 from tarn.errors import ConfigError, NotFoundError, TarnError
+from tarn.interfaces import ClusterRef
 
-__all__ = ["Entry", "choose", "entries", "reference"]
+__all__ = ["Entry", "choose", "entries", "kept_ref", "reference"]
 
 
 @attrs.frozen
@@ -26,15 +28,8 @@ class Entry:
 
 def reference(directory: Path) -> Entry | None:
     """Return what ``ref.json`` in *directory* says; None when there is none, or it is half."""
-    try:
-        plain: Any = json.loads((directory / "ref.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    except OSError as error:
-        raise TarnError(
-            f"cannot be read ({error.strerror})", where=str(directory / "ref.json")
-        ) from error
-    if not isinstance(plain, dict):
+    plain = _plain(directory)
+    if plain is None:
         return None
     return Entry(
         directory.name,
@@ -43,6 +38,40 @@ def reference(directory: Path) -> Entry | None:
         plain.get("url"),
         float(plain.get("started_at") or 0.0),
     )
+
+
+def kept_ref(directory: Path) -> ClusterRef | None:
+    """Return the reference in *directory* as far as `Deployer.end` needs it; None as `reference`.
+
+    A part that cannot be read is left out: what it named cannot be meant any more.
+    """
+    plain = _plain(directory)
+    if plain is None:
+        return None
+    try:
+        epoch = Epoch.parse(str(plain.get("epoch")))
+    except ValueError:
+        epoch = Epoch(0, 0)
+    return ClusterRef(
+        directory.name,
+        str(plain.get("runtime") or ""),
+        epoch,
+        application_id=plain.get("application_id"),
+        pid=plain.get("pid"),
+        pid_started=plain.get("pid_started"),
+    )
+
+
+def _plain(directory: Path) -> dict[str, Any] | None:
+    try:
+        plain: Any = json.loads((directory / "ref.json").read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        raise TarnError(
+            f"cannot be read ({error.strerror})", where=str(directory / "ref.json")
+        ) from error
+    return plain if isinstance(plain, dict) else None
 
 
 def entries(surroundings: Surroundings) -> tuple[Entry, ...]:

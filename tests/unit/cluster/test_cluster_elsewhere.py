@@ -219,13 +219,27 @@ def test_one_that_runs_again_is_not_over(over: FakeFleet) -> None:
     assert found(over).source.ended() is None
 
 
-def test_down_of_what_is_over_is_nothing(over: FakeFleet) -> None:
-    """And `up` starts it anew."""
-    assert found(over).down() == "cluster 'demo' is not running"
+def test_down_of_what_is_over_removes_what_is_left(over: FakeFleet) -> None:
+    """Its secrets are kept for nobody; and `up` starts it anew."""
+    assert found(over).down() == "cluster 'demo' had ended already; what was left is removed"
+    assert ("end", "demo") in over.asked
     over.answers = {URL: None}
     again = Cluster(SPEC, surroundings=over.surroundings).up()
     assert again.started_here
     assert again.status()["state"] == "ready"
+
+
+@pytest.mark.parametrize("epoch", ['"1000-2"', "null"])
+def test_what_only_this_home_remembers_is_removed_too(over: FakeFleet, epoch: str) -> None:
+    """A runtime need not remember; then the reference is all there is, and the last of it."""
+    over.ending = None
+    (over.directory / "ref.json").write_text(
+        f'{{"runtime": "fake", "epoch": {epoch}, "application_id": "application_1_0001"}}'
+    )
+    cluster = found(over)
+    assert cluster.down() == "cluster 'demo' had ended already; what was left is removed"
+    assert cluster.down() == "cluster 'demo' is not running"
+    assert over.asked == [("end", "demo")]
 
 
 def test_only_the_end_is_told_of_what_is_over() -> None:
