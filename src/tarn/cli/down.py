@@ -4,7 +4,7 @@ import click
 
 from tarn.cli.options import cluster_option, pass_around
 from tarn.cli.talk import Talk
-from tarn.cluster import Cluster, Surroundings, choose
+from tarn.cluster import Surroundings, choose, connect
 from tarn.errors import NotFoundError
 
 
@@ -22,8 +22,12 @@ def command(around: Surroundings, *, name: str | None, timeout: str) -> None:
     except NotFoundError:
         click.echo("no cluster is running")
         return
+    try:
+        cluster = connect(meant, surroundings=around)
+    except NotFoundError:
+        click.echo(f"cluster '{meant}' is not running")
+        return
     talk = Talk()
-    cluster = Cluster.named(meant, around)
     try:
         done = cluster.down(timeout, talk)
     finally:

@@ -18,6 +18,11 @@ class Talk:
         self._phase = ""
         self._said = ""
 
+    @property
+    def phase(self) -> str:
+        """The phase that was last heard of; empty before the first."""
+        return self._phase
+
     def __call__(self, progress: Progress) -> None:
         """Hear of *progress*; what was said before is not said again."""
         text = f"{progress.phase}: {progress.message}"

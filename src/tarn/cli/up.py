@@ -13,6 +13,9 @@ from tarn.cli.talk import Talk
 from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.explain import first_words
 
+_NOTHING_YET = ("", "preflight", "staging")
+"""Phases of `up` in which nothing was submitted."""
+
 
 @click.command("up")
 @pass_around
@@ -51,7 +54,9 @@ def command(  # noqa: PLR0913 (one for each option)
         if wait:
             cluster.wait(timeout=timeout, progress=talk)
     except KeyboardInterrupt:
-        click.echo(f"\nit goes on: `tarn down -c {cluster.name}` ends it", err=True)
+        begun = cluster.url is not None or talk.phase not in _NOTHING_YET
+        goes_on = f"it goes on: `tarn down -c {cluster.name}` ends it"
+        click.echo(f"\n{goes_on if begun else 'nothing was started'}", err=True)
         raise
     finally:
         talk.done()

@@ -8,7 +8,7 @@ from tarn import config
 from tarn.cluster.entries import reference
 from tarn.cluster.handle import Cluster
 from tarn.cluster.surroundings import Surroundings, here
-from tarn.errors import NotFoundError, TarnError
+from tarn.errors import NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Deployer
 
@@ -26,21 +26,27 @@ def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
 
     Raises:
         NotFoundError: This user has no cluster of that name.
+        UnreachableError: A runtime that might know it could not be asked.
     """
     around = surroundings or here()
     cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
     kept, spec = reference(directory) is not None, (directory / "spec.yaml").is_file()
-    if spec and (kept or cluster.source.ended()):
+    if spec and (kept or _knows(cluster.source.deployer, name)):
         return cluster
     deployer, silent = (None, "") if spec else _who_knows(name, around)
     if deployer is not None:
         return Cluster.named(name, around, deployer)
     if kept:
         return cluster
+    if silent:
+        raise UnreachableError(f"whether cluster '{name}' runs is not known: {silent}")
     raise NotFoundError(
-        f"cluster '{name}' does not run" + (f"; {silent}" if silent else ""),
-        next_step="`tarn status` lists what does.",
+        f"cluster '{name}' does not run", next_step="`tarn status` lists what does."
     )
+
+
+def _knows(deployer: Deployer, name: str) -> bool:
+    return deployer.find(name) is not None or deployer.ended(name) is not None
 
 
 def _who_knows(name: str, around: Surroundings) -> tuple[Deployer | None, str]:
@@ -54,7 +60,7 @@ def _who_knows(name: str, around: Surroundings) -> tuple[Deployer | None, str]:
     for use, options in _runtimes(name, around):
         try:
             deployer = _deployer(use, options, around)
-            known = deployer.find(name) is not None or deployer.ended(name) is not None
+            known = _knows(deployer, name)
         except TarnError as error:
             if error.code not in _NOT_HERE:
                 silent.append(f"{use} could not be asked: {error}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tarn import client as clients
 from tarn import config
 from tarn.cluster.ending import bring_down
+from tarn.cluster.entries import reference
 from tarn.cluster.following import follow_events, follow_lines
 from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
@@ -218,10 +219,19 @@ class Cluster(Looking):
 
         Raises:
             TimedOutError: It still drains after *timeout*; it goes on ending by itself.
+            UnreachableError: Something is kept of it here, but not how its runtime is asked.
         """
-        if self._spec is None and not (self._directory / "spec.yaml").is_file():
-            return f"cluster '{self._name}' is not running"
         limit_s = seconds(timeout)
+        try:
+            _ = self._link.deployer
+        except NotFoundError as error:
+            if reference(self._directory) is None:
+                return f"cluster '{self._name}' is not running"
+            raise UnreachableError(
+                "its runtime cannot be asked: its spec.yaml is not kept here",
+                where=self._name,
+                next_step="End it where its tarn.yaml is, or from the home that started it.",
+            ) from error
         done = bring_down(self._link, self._surroundings, limit_s, progress or _unheard)
         self._started = False
         self._link.close()

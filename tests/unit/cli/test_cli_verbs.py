@@ -13,7 +13,7 @@ from tarn.cli.show import columns
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
 from tarn.cli.verbs import VERBS, root
-from tarn.domain import CODES
+from tarn.domain import CODES, Epoch
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
@@ -28,7 +28,7 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow import Message
-from tarn.interfaces import Progress
+from tarn.interfaces import ClusterRef, Progress, RuntimeCapabilities
 from tarn.testing.fake_triton import FakeTriton
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
@@ -453,6 +453,38 @@ def test_an_interrupt_exits_with_130_and_ends_nothing(tarn, fleet):
     around = attrs.evolve(fleet.surroundings, rest=interrupt)
     assert run(["up"], around) == 130
     assert set(fleet.verbs()) == {"check", "submit", "logs"}
+
+
+def test_an_interrupt_before_anything_was_submitted_says_so(fleet, capsys, monkeypatch):
+    """There is nothing that could go on."""
+    Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
+
+    def interrupt(_self, _spec):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(fleet), "check", interrupt)
+    assert run(["up"], fleet.surroundings) == 130
+    said = capsys.readouterr().err
+    assert "nothing was started" in said
+    assert "goes on" not in said
+
+
+def test_down_ends_what_runs_elsewhere_and_knows_what_it_does_not_know(tarn, fleet, monkeypatch):
+    """Found as `status` finds it; a runtime that cannot be asked is no end."""
+    Path("tarn.yaml").unlink(missing_ok=True)
+    fleet.capabilities = RuntimeCapabilities(remote=True)
+    fleet.ref = ClusterRef("demo", "fake", Epoch(1000, 1), url=URL)
+    fleet.gone_after = 5
+    assert tarn("down", "-c", "demo")[:2] == (0, "cluster 'demo' ended\n")
+    assert tarn("down", "-c", "demo")[:2] == (0, "cluster 'demo' is not running\n")
+
+    def find(_self, _name):
+        raise LaunchError("fake", "no answer", code="TARN-3130")
+
+    monkeypatch.setattr(type(fleet), "find", find)
+    code, out, err = tarn("down", "-c", "demo")
+    assert (code, out) == (3, "")
+    assert "fake could not be asked" in err
 
 
 def test_a_bug_keeps_its_traceback(fleet, running):

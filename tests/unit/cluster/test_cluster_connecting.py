@@ -9,7 +9,13 @@ from fake_fleet import API_TOKEN, URL, FakeFleet
 
 from tarn.cluster import Cluster, connect
 from tarn.domain import Epoch
-from tarn.errors import LaunchError, NotAuthorizedError, NotFoundError, UnreachableError
+from tarn.errors import (
+    LaunchError,
+    NotAuthorizedError,
+    NotFoundError,
+    TarnError,
+    UnreachableError,
+)
 from tarn.interfaces import ClusterRef, Ending, RuntimeCapabilities
 
 PROXY = "http://rm:8088/proxy/application_1_0001"
@@ -33,6 +39,30 @@ def test_one_of_which_nothing_is_kept_is_found_by_asking(elsewhere: FakeFleet) -
     assert elsewhere.asked == [("scale", 1)]
 
 
+def test_it_is_ended_from_where_nothing_of_it_is_kept(elsewhere: FakeFleet) -> None:
+    """Whoever can look at it can end it."""
+    elsewhere.gone_after = 5
+    cluster = connect("demo", surroundings=elsewhere.surroundings)
+    assert cluster.down() == "cluster 'demo' ended"
+    assert elsewhere.verbs() == ["down", "end"]
+
+
+def test_what_is_kept_without_its_spec_is_not_said_to_be_over(fleet: FakeFleet) -> None:
+    """Nothing says how its runtime is asked."""
+    fleet.run({})
+    cluster = connect("demo", surroundings=fleet.surroundings)
+    with pytest.raises(UnreachableError, match="not kept here"):
+        cluster.down()
+
+
+def test_one_that_is_being_started_is_found_by_its_spec(fleet: FakeFleet) -> None:
+    """Its reference comes last."""
+    Cluster({"name": "demo", "models": "models", "runtime": {"use": "fake"}},
+            surroundings=fleet.surroundings).up()  # fmt: skip
+    (fleet.directory / "ref.json").unlink()
+    assert connect("demo", surroundings=fleet.surroundings).status()["ready"] == 2
+
+
 def test_its_end_is_known_too(elsewhere: FakeFleet) -> None:
     """As long as its runtime remembers."""
     elsewhere.ref = None
@@ -49,10 +79,18 @@ def test_a_runtime_of_this_machine_is_not_asked(elsewhere: FakeFleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "words"), [("TARN-3120", ""), ("TARN-3130", "fake could not be asked")]
+    ("code", "kind", "words"),
+    [
+        ("TARN-3120", NotFoundError, "does not run"),
+        ("TARN-3130", UnreachableError, "is not known: fake could not be asked"),
+    ],
 )
 def test_who_does_not_answer_is_told_and_what_is_not_here_is_not(
-    elsewhere: FakeFleet, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+    elsewhere: FakeFleet,
+    monkeypatch: pytest.MonkeyPatch,
+    code: str,
+    kind: type[TarnError],
+    words: str,
 ) -> None:
     """Without Hadoop nobody means YARN; a ResourceManager that is down is news."""
 
@@ -60,10 +98,9 @@ def test_who_does_not_answer_is_told_and_what_is_not_here_is_not(
         raise LaunchError("fake", "no answer", code=code)
 
     monkeypatch.setattr(FakeFleet, "find", find)
-    with pytest.raises(NotFoundError) as caught:
+    with pytest.raises(kind) as caught:
         connect("demo", surroundings=elsewhere.surroundings)
     assert words in caught.value.found
-    assert ("fake" in caught.value.found) is bool(words)
 
 
 @pytest.mark.parametrize("name", ["demo", "other"])
