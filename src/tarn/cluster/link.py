@@ -136,7 +136,7 @@ class Link:
                 return question(self._open(noted))
             except (UnreachableError, TimedOutError) as again:
                 error = again
-        ref = self._find_again()
+        ref = self._find_again(error)
         if ref is not None and ref.url and ref.url not in tried:
             try:
                 return question(self._open(ref.url))
@@ -191,13 +191,24 @@ class Link:
             return error
         return NotAuthorizedError(error.principal, error.action, error.model, next_step=step)
 
-    def _find_again(self) -> ClusterRef | None:
-        """Ask the runtime, unless that was done just now."""
+    def _find_again(self, error: TarnError) -> ClusterRef | None:
+        """Ask the runtime, unless that was done just now; *error* is what the master said.
+
+        Raises:
+            UnreachableError: The runtime cannot be asked either.
+        """
         now_s = self._surroundings.clock.now_s()
         if now_s - self._found_s < FIND_EVERY_S:
             return None
         self._found_s = now_s
-        return self.find()
+        try:
+            return self.find()
+        except TarnError as silent:
+            raise UnreachableError(
+                f"{error.found}; its runtime could not be asked: {silent.found}",
+                where=error.where,
+                next_step=silent.next_step,
+            ) from silent
 
     def _open(self, url: str, *, proxied: bool = False) -> Api:
         self.close()

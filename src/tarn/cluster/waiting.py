@@ -7,18 +7,17 @@ import attrs
 
 from tarn.cluster.ended import over
 from tarn.cluster.explain import explain, first_words
+from tarn.cluster.far import Far
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
 from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress
 from tarn.plain import did_you_mean
-from tarn.triton.loading import loading
 
 __all__ = ["Goal", "wait_until"]
 
 LOOK_EVERY_S = 0.25
-READ_LOG_EVERY_S = 1.0
 ASK_END_EVERY_S = 1.0
 GONE_AFTER_S = 5.0
 """A cluster that cannot be found for so long is gone, not restarting."""
@@ -116,8 +115,8 @@ class _Watch:
     ) -> None:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
-        self._read_again_s = self._ask_end_again_s = float("-inf")
-        self._loaded = 0, 0
+        self._ask_end_again_s = float("-inf")
+        self._far = Far(link, clock)
         self.why: tuple[str, ...] = ()
 
     def look(self) -> Mapping[str, Any] | None:
@@ -154,35 +153,20 @@ class _Watch:
         if now_s < self._ask_end_again_s:
             return None
         self._ask_end_again_s = now_s + ASK_END_EVERY_S
-        ending = self._link.ended()
+        try:
+            ending = self._link.ended()
+        except TarnError:  # its runtime cannot be asked at the moment
+            return None
         return None if ending is None else over(ending)
 
     def _progress(self, status: Mapping[str, Any]) -> Progress:
         """Tell of the first instance that is not ready: its log says how far its models are."""
         starting = (i["id"] for i in status["instances"] if i["state"] == "starting")
-        settled, begun = self._loading(next(starting, ""))
+        settled, begun = self._far.look(next(starting, ""))
         if settled == begun:
             return Progress("launching", _count(status))
         said = f"loading model {settled + 1} of {begun} ({_count(status)})"
         return Progress("loading", said, settled, begun)
-
-    def _loading(self, instance: str) -> tuple[int, int]:
-        """Read how far *instance* is; its whole log, so not at every look once it has begun."""
-        now_s = self._clock.now_s()
-        if instance and now_s >= self._read_again_s:
-            self._loaded = self._read_log(instance)
-            begun = self._loaded[1] > 0
-            self._read_again_s = now_s + (READ_LOG_EVERY_S if begun else 0.0)
-        return self._loaded if instance else (0, 0)
-
-    def _read_log(self, instance: str) -> tuple[int, int]:
-        ref = self._link.find()
-        if ref is None:
-            return 0, 0
-        try:
-            return loading(self._link.deployer.logs(ref, instance, None))
-        except NotFoundError:
-            return 0, 0  # it has written nothing yet
 
 
 def _found(status: Mapping[str, Any]) -> tuple[str, ...]:
@@ -190,7 +174,10 @@ def _found(status: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _silent(link: Link, error: TarnError) -> UnreachableError:
-    ref = link.find()
+    try:
+        ref = link.find()
+    except TarnError:  # the silence is what counts
+        ref = None
     who = f"the master (process {ref.pid})" if ref is not None and ref.pid else "the master"
     return UnreachableError(
         f"{who} has not answered for {SILENT_AFTER_S:g} s: {error.found}",
