@@ -6,7 +6,7 @@ from typing import Any
 from tarn.cluster.entries import kept_ref
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
-from tarn.errors import NotFoundError, TimedOutError, UnreachableError
+from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import ClusterRef, Progress
 
 __all__ = ["bring_down"]
@@ -21,36 +21,74 @@ Hear = Callable[[Progress], None]
 def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: Hear) -> str:
     """End the cluster, and return in words what was done; idempotent.
 
+    A later cluster of the same name is left alone.
+
     Raises:
         TimedOutError: It still drains after *timeout_s* seconds; it goes on ending by itself.
+        LaunchError: Its runtime cannot be asked whether there is one.
     """
     ref = link.find()
     if ref is None:
         return _clear(link, surroundings)
-    clock = surroundings.clock
-    until_s = clock.now_s() + timeout_s
-    heard_s = clock.now_s()
-    asked = False
-    last: Mapping[str, Any] = {}
-    last_ref = ref
-    while ref is not None:
+    return _Fall(link, surroundings, ref, hear).watch(timeout_s)
+
+
+class _Fall:
+    """One cluster that ends, and what was last heard of it."""
+
+    def __init__(
+        self, link: Link, surroundings: Surroundings, ours: ClusterRef, hear: Hear
+    ) -> None:
+        self._link, self._surroundings, self._ours, self._hear = link, surroundings, ours, hear
+        self._heard_s = surroundings.clock.now_s()
+        self._asked = False
+        self._last: Mapping[str, Any] = {}
+
+    def watch(self, timeout_s: float) -> str:
+        """Return in words how it ended; see `bring_down`."""
+        link, clock = self._link, self._surroundings.clock
+        until_s = clock.now_s() + timeout_s
+        there: bool | None = True
+        while there is not False:
+            self._ask()
+            # What cannot be seen at the moment cannot be ended by force either.
+            if there and clock.now_s() - self._heard_s >= SILENT_AFTER_S:
+                return _by_force(link, self._ours)
+            if clock.now_s() >= until_s:
+                raise _too_late(link.name, timeout_s, self._last)
+            self._surroundings.rest(LOOK_EVERY_S)
+            there = self._there()
+        link.deployer.end(self._ours)  # it has ended; what this machine keeps of it goes too
+        return f"cluster '{link.name}' ended"
+
+    def _ask(self) -> None:
         try:
-            if not asked:
-                link.ask(lambda api: api.down())
-                asked = True
-            last = link.ask(lambda api: api.status())
-            heard_s = clock.now_s()
-            hear(Progress("draining", f"{len(last.get('instances', ()))} instances left"))
-        except (NotFoundError, UnreachableError, TimedOutError):
-            hear(Progress("draining", "waiting for the master to end"))
-            if clock.now_s() - heard_s >= SILENT_AFTER_S:
-                return _by_force(link, ref)
-        if clock.now_s() >= until_s:
-            raise _too_late(link.name, timeout_s, last)
-        surroundings.rest(LOOK_EVERY_S)
-        last_ref, ref = ref, link.find()
-    link.deployer.end(last_ref)  # it has ended; what this machine keeps of it goes too
-    return f"cluster '{link.name}' ended"
+            if not self._asked:
+                self._link.ask(lambda api: api.down())
+                self._asked = True
+            self._last = self._link.ask(lambda api: api.status())
+        except (LaunchError, NotFoundError, UnreachableError, TimedOutError):
+            self._hear(Progress("draining", "waiting for the master to end"))
+            return
+        self._heard_s = self._surroundings.clock.now_s()
+        left = len(self._last.get("instances", ()))
+        self._hear(Progress("draining", f"{left} instances left"))
+
+    def _there(self) -> bool | None:
+        """Say whether the runtime still knows it; None: it cannot be asked at the moment."""
+        try:
+            ref = self._link.find()
+        except TarnError:
+            return None
+        return ref is not None and not _another(ref, self._ours)
+
+
+def _another(ref: ClusterRef, ours: ClusterRef) -> bool:
+    """Say whether *ref* is a later cluster of the same name; a restarted master is none."""
+    if ref.application_id and ours.application_id:
+        return ref.application_id != ours.application_id
+    one, other = ref.epoch.incarnation, ours.epoch.incarnation
+    return bool(one and other and one != other)  # 0: its reference could not be read
 
 
 def _clear(link: Link, surroundings: Surroundings) -> str:
