@@ -130,6 +130,10 @@ class FakeApi:
             return self.fleet.statuses.pop(0)
         return copy.deepcopy(self.fleet.statuses[0])
 
+    def cluster(self) -> str:
+        self._ask()
+        return self.fleet.names.get(self.url, "demo")
+
     def events(self) -> list[dict[str, Any]]:
         self._ask()
         return self.fleet.events
@@ -186,6 +190,8 @@ class FakeFleet:
     stream: list[Message] = attrs.field(factory=list)
     answers: dict[str, TarnError | None] = attrs.field(factory=lambda: {URL: None})
     """URL to what it raises; None: it answers."""
+    names: dict[str, str] = attrs.field(factory=dict)
+    """URL to the cluster whose master answers there; else it is ``demo``."""
     ref: ClusterRef | None = None
     refusal: TarnError | None = None
     asked: list[tuple[object, ...]] = attrs.field(factory=list)

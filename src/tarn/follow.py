@@ -25,9 +25,8 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.interfaces import ClusterRef
 
-__all__ = ["Api", "Message", "reach"]
+__all__ = ["Api", "Message"]
 
 Json = dict[str, Any]
 
@@ -83,6 +82,10 @@ class Api:
     def status(self) -> Json:
         """Return what the master knows, in the shape of ``GET /api/v1/status``."""
         return self.get("/api/v1/status")
+
+    def cluster(self) -> str:
+        """Return the name of the cluster whose master answers."""
+        return str(self.status().get("name"))
 
     def instances(self) -> Json:
         """Return every instance that is alive, ``in_view`` marked."""
@@ -223,37 +226,6 @@ class _ApiToken(httpx.Auth):
         if self._api_token:
             request.headers["X-TARN-Token"] = self._api_token
         yield request
-
-
-def reach(ref: ClusterRef, api_token: str | None, *, timeout_s: float = 5.0) -> Api:
-    """Return the API of the master of *ref*: directly, else through its proxy URL.
-
-    A master is the right one when it answers with the cluster's name: a port may have been given
-    to somebody else meanwhile.
-
-    Raises:
-        UnreachableError: Nothing answers; the error names what was tried.
-        NotAuthorizedError: A master answers, and the api token is not its own.
-    """
-    refused: NotAuthorizedError | None = None
-    tried = []
-    for url in dict.fromkeys(u for u in (ref.url, ref.proxy_url) if u):
-        api = Api(url, api_token, timeout_s=timeout_s)
-        try:
-            name = api.status().get("name")
-        except NotAuthorizedError as error:
-            refused = error
-        except TarnError as error:
-            tried.append(str(error))
-        else:
-            if name == ref.name:
-                return api
-            tried.append(f"{url}: answers for cluster '{name}'")
-        api.close()
-    if refused is not None:
-        raise refused
-    found = "; ".join(tried) or "its master has no address yet"
-    raise UnreachableError(found, where=ref.name, next_step="`tarn up` starts a master again")
 
 
 @contextlib.contextmanager

@@ -20,10 +20,9 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api, Message, reach
+from tarn.follow import Api, Message
 from tarn.http.gate import DirectGate
 from tarn.http.server import Server
-from tarn.interfaces import ClusterRef
 
 
 @pytest.fixture
@@ -235,34 +234,10 @@ def test_a_stream_gives_up_when_nobody_comes_back(nobody: str) -> None:
         list(api.stream(give_up_s=0.2))
 
 
-def test_reach_takes_the_first_address_where_the_cluster_answers(
-    master: FakeMaster, nobody: str
-) -> None:
-    """Directly, else through the proxy URL."""
-    for url, proxy in ((master.url, None), (nobody, master.url), (None, master.url)):
-        with reach(_ref(url, proxy), TOKEN.decode()) as api:
-            assert api.url == master.url
-
-
-def test_reach_refuses_another_cluster_on_the_same_port(master: FakeMaster) -> None:
-    """A reused port is not a cluster; the error names what answered."""
-    ref = attrs.evolve(_ref(master.url, None), name="whisper")
-    with pytest.raises(UnreachableError, match="answers for cluster 'llama'"):
-        reach(ref, TOKEN.decode())
-
-
-def test_reach_names_everything_it_tried(nobody: str) -> None:
-    """One error for all addresses; none at all is said too."""
-    with pytest.raises(UnreachableError, match=nobody):
-        reach(_ref(nobody, f"{nobody}/proxy"), None)
-    with pytest.raises(UnreachableError, match="no address yet"):
-        reach(_ref(None, None), None)
-
-
-def test_reach_tells_a_wrong_token_from_a_master_that_is_away(master: FakeMaster) -> None:
-    """Somebody else's cluster is not an unreachable one."""
-    with pytest.raises(NotAuthorizedError):
-        reach(_ref(master.url, None), "wrong")
+def test_a_master_says_whose_it_is(master: FakeMaster) -> None:
+    """A port may have been given to somebody else meanwhile."""
+    with Api(master.url, TOKEN.decode()) as api:
+        assert api.cluster() == "llama"
 
 
 def test_every_error_of_the_client_is_one_of_ours(nobody: str) -> None:
@@ -271,10 +246,6 @@ def test_every_error_of_the_client_is_one_of_ours(nobody: str) -> None:
         for call in (api.status, api.events, api.down, lambda: api.get("/x")):
             with pytest.raises(TarnError):
                 call()
-
-
-def _ref(url: str | None, proxy_url: str | None) -> ClusterRef:
-    return ClusterRef("llama", "local", EPOCH, url=url, proxy_url=proxy_url)
 
 
 def _id(master: FakeMaster, number: int) -> str:

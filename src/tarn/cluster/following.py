@@ -55,8 +55,9 @@ def _news(link: Link, last: str | None, said: set[str], stop: threading.Event) -
     def begin(api: Api) -> Iterator[Message]:
         return api.stream("events", last, stop, give_up_s=LOOK_EVERY_S)
 
-    if not link.proxied:
-        yield from link.ask(begin)
+    stream = None if link.proxied else link.ask(begin)
+    if stream is not None and not link.proxied:  # it may have been found through its proxy
+        yield from stream
         return
     for event in link.ask(lambda api: api.events()):
         if _words(event) not in said:

@@ -32,7 +32,8 @@ class Link:
     A master that was restarted listens elsewhere: when one does not answer, the reference is read
     again, then the runtime is asked, and a question goes once more to each new address. A master
     that cannot be reached is asked through its proxy, where there is one. Every question may be
-    asked twice: what is written is absolute.
+    asked twice: what is written is absolute. Before the first question of a connection whoever
+    answers must say that it is this cluster's master: its port may be another's by now.
 
     Args:
         name: The cluster's name.
@@ -49,6 +50,8 @@ class Link:
         self._deployer: Deployer | None = None
         self._api: Api | None = None
         self._url: str | None = None
+        self._proven = False
+        self._found: ClusterRef | None = None
         self._found_s = float("-inf")
         self._told = False
         self.proxied = False
@@ -85,14 +88,13 @@ class Link:
             NotFoundError: There is no such cluster.
             UnreachableError: There is one, and its master does not answer.
             TimedOutError: Its master took the question, and does not answer it.
-        NotAuthorizedError: Its master does not let us in; the error says why it may be so.
+            NotAuthorizedError: Its master does not let us in; the error says why it may be so.
         """
-        api = self._api or self._open(self._address())
+        if self._api is None:
+            self._open(self._address())
         try:
-            return question(api)
-        except NotAuthorizedError as error:
-            raise self._refused(error) from error
-        except (UnreachableError, TimedOutError) as error:
+            return self._put(question)
+        except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
     def open(self) -> Api:
@@ -104,14 +106,14 @@ class Link:
             TimedOutError: Its master does not answer.
         """
         way = Link(self.name, self._surroundings, self._make_deployer)  # nothing here changes
-        way._deployer, way._found_s = self._deployer, self._found_s
+        way._deployer, way._found, way._found_s = self._deployer, self._found, self._found_s
         try:
-            way.ask(lambda api: api.status())
+            way.ask(lambda _api: None)  # a connection's first words prove the master
         except BaseException:
             way.close()
             raise
         finally:
-            self._found_s = way._found_s
+            self._found, self._found_s = way._found, way._found_s
         return way._given_away()
 
     def _given_away(self) -> Api:
@@ -124,34 +126,65 @@ class Link:
         if self._api is not None:
             self._api.close()
         self._api = self._url = None
-        self.proxied = False
+        self.proxied = self._proven = False
+
+    def _put(self, question: Callable[[Api], T]) -> T:
+        """Put *question* to whoever listens, once it has said that it is this cluster's master."""
+        assert self._api is not None
+        if not self._proven:
+            name = self._api.cluster()
+            if name != self.name:
+                raise UnreachableError(f"answers for cluster '{name}'", where=self._url or "")
+            self._proven = True
+        try:
+            return question(self._api)
+        except UnreachableError:
+            self._proven = False  # who listens there next may be another
+            raise
 
     def _ask_elsewhere(self, question: Callable[[Api], T], error: TarnError) -> T:
-        """Ask at each address that was not tried; raise the last error where there is none."""
-        tried = {self._url}
-        noted = self._noted()
-        if noted and noted not in tried:
-            tried.add(noted)
-            try:
-                return question(self._open(noted))
-            except (UnreachableError, TimedOutError) as again:
-                error = again
-        ref = self._find_again(error)
-        if ref is not None and ref.url and ref.url not in tried:
-            try:
-                return question(self._open(ref.url))
-            except (UnreachableError, TimedOutError) as again:
-                error = again
-        through = ref.proxy_url if ref is not None and ref.url else None
-        if through and through not in tried and isinstance(error, UnreachableError):
+        """Ask at each address that was not tried; raise the last error where there is none.
+
+        Who lets nobody in has not said whose master it is, so others are tried then, too.
+        """
+        errors: dict[str | None, TarnError] = {self._url: error}
+        for far in (False, True):
+            if isinstance(error, NotAuthorizedError) and (self._proven or self.proxied):
+                raise self._refused(error) from error
+            url = self._find_again(error) if far else self._noted()
+            if url and url not in errors:
+                self._open(url)
+                try:
+                    return self._put(question)
+                except (NotAuthorizedError, UnreachableError, TimedOutError) as again:
+                    errors[url] = error = again
+        return self._ask_last(question, errors)
+
+    def _ask_last(self, question: Callable[[Api], T], errors: dict[str | None, TarnError]) -> T:
+        """Ask through the proxy, or raise what counts of *errors*, by address, the last one last.
+
+        That is what was heard where the runtime knows the master, whatever a stranger says
+        elsewhere.
+        """
+        ref = self._found if self._found is not None and self._found.url else None
+        url = ref.url if ref is not None and ref.url in errors else next(reversed(errors))
+        error = errors[url]
+        if isinstance(error, NotAuthorizedError):
+            if self._proven or (ref is not None and ref.url == url):
+                raise self._refused(error) from error
+            self.close()
+            found = "another's master answers, and does not let us in"
+            raise UnreachableError(found, where=url or "") from error
+        through = ref.proxy_url if ref is not None else None
+        if through and through not in errors and isinstance(error, UnreachableError):
             return self._ask_through(through, question, error)
         raise error
 
     def _ask_through(self, url: str, question: Callable[[Api], T], error: TarnError) -> T:
         """Ask through the proxy at *url*, to which no api token can travel."""
-        api = self._open(url, proxied=True)
+        self._open(url, proxied=True)
         try:
-            answer = question(api)
+            answer = self._put(question)
         except UnreachableError as again:
             self.close()
             raise UnreachableError(
@@ -191,30 +224,32 @@ class Link:
             return error
         return NotAuthorizedError(error.principal, error.action, error.model, next_step=step)
 
-    def _find_again(self, error: TarnError) -> ClusterRef | None:
-        """Ask the runtime, unless that was done just now; *error* is what the master said.
+    def _find_again(self, error: TarnError) -> str | None:
+        """Ask the runtime for the address, unless that was done just now.
+
+        Args:
+            error: What was heard at the other addresses.
 
         Raises:
             UnreachableError: The runtime cannot be asked either.
         """
         now_s = self._surroundings.clock.now_s()
-        if now_s - self._found_s < FIND_EVERY_S:
-            return None
-        self._found_s = now_s
-        try:
-            return self.find()
-        except TarnError as silent:
-            raise UnreachableError(
-                f"{error.found}; its runtime could not be asked: {silent.found}",
-                where=error.where,
-                next_step=silent.next_step,
-            ) from silent
+        if now_s - self._found_s >= FIND_EVERY_S:
+            self._found_s, self._found = now_s, None
+            try:
+                self._found = self.find()
+            except TarnError as silent:
+                raise UnreachableError(
+                    f"{error.found}; its runtime could not be asked: {silent.found}",
+                    where=error.where,
+                    next_step=silent.next_step,
+                ) from silent
+        return None if self._found is None else self._found.url
 
-    def _open(self, url: str, *, proxied: bool = False) -> Api:
+    def _open(self, url: str, *, proxied: bool = False) -> None:
         self.close()
         self._api = self._surroundings.api(url, None if proxied else self._api_token())
         self._url, self.proxied = url, proxied
-        return self._api
 
     def _noted(self) -> str | None:
         noted = reference(self._surroundings.paths.cluster(self.name))
