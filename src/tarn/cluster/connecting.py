@@ -59,7 +59,7 @@ def _who_knows(name: str, around: Surroundings) -> tuple[Deployer | None, str]:
     silent = []
     for use, options in _runtimes(name, around):
         try:
-            deployer = _deployer(use, options, around)
+            deployer = around.deployer(use, options)
             known = _knows(deployer, name)
         except TarnError as error:
             if error.code not in _NOT_HERE:
@@ -86,11 +86,3 @@ def _runtimes(name: str, around: Surroundings) -> Iterator[tuple[str, Mapping[st
             offered.pop(spec.runtime.use)
             yield spec.runtime.use, spec.runtime.options
     yield from offered.items()
-
-
-def _deployer(use: str, options: Mapping[str, object], around: Surroundings) -> Deployer:
-    plugins = around.plugins()
-    factory = plugins.choose("runtime", use, "runtime.use")
-    settings = plugins.settings(factory, options, "runtime.options")
-    made: Deployer = factory.deployer(settings, around.context())
-    return made

@@ -152,12 +152,8 @@ class Cluster(Looking):
         return self._surroundings.paths.cluster(self._name)
 
     def _deployer(self) -> Deployer:
-        offered = self._surroundings.plugins()
         runtime = self.spec.runtime
-        factory = offered.choose("runtime", runtime.use, "runtime.use")
-        settings = offered.settings(factory, runtime.options, "runtime.options")
-        made: Deployer = factory.deployer(settings, self._surroundings.context(self._hear))
-        return made
+        return self._surroundings.deployer(runtime.use, runtime.options, self._hear)
 
     # --- life ---
 

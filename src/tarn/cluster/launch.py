@@ -10,11 +10,19 @@ import yaml
 
 from tarn import config
 from tarn.cluster.difference import difference
+from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token
 from tarn.domain import ClusterSpec
-from tarn.errors import ConfigError, ConfigErrors, LaunchError, RefusedError, TarnError
+from tarn.errors import (
+    ConfigError,
+    ConfigErrors,
+    LaunchError,
+    RefusedError,
+    TarnError,
+    UnreachableError,
+)
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
 
 __all__ = ["Outcome", "bring_up"]
@@ -50,7 +58,9 @@ def bring_up(
         ConfigErrors: What was written cannot run: every finding at once.
         LaunchError: The surroundings lack something, or the master did not come up.
         TarnError: A cluster of this name runs with another spec (code TARN-2102).
+        UnreachableError: One was started under another runtime, which cannot be asked for it.
     """
+    _nowhere_else(spec, surroundings)
     running = deployer.find(spec.name)
     if running is not None:
         _compare(spec, surroundings)
@@ -70,6 +80,27 @@ def bring_up(
         winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
         return Outcome(winner, started=False)
+
+
+def _nowhere_else(spec: ClusterSpec, surroundings: Surroundings) -> None:
+    """Refuse a name under which a cluster runs in another runtime: it would be lost from here."""
+    directory = surroundings.paths.cluster(spec.name)
+    kept = reference(directory)
+    path = directory / "spec.yaml"
+    if kept is None or kept.runtime in ("", spec.runtime.use) or not path.is_file():
+        return
+    try:
+        runtime = config.load(path, environ={}).spec.runtime
+        running = surroundings.deployer(runtime.use, runtime.options).find(spec.name)
+    except TarnError as error:
+        raise UnreachableError(
+            f"one of this name was started in the runtime '{kept.runtime}', "
+            f"which cannot be asked whether it runs: {error.found}",
+            where=spec.name,
+            next_step=error.next_step or "Take another name, or end it first with `tarn down`.",
+        ) from error
+    if running is not None:
+        _compare(spec, surroundings)
 
 
 def _winner(

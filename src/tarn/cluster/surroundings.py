@@ -9,7 +9,7 @@ import attrs
 from tarn import config
 from tarn.clock import SystemClock
 from tarn.follow import Api
-from tarn.interfaces import ClientContext, Clock, Paths, Progress
+from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
 
 __all__ = ["Surroundings", "here"]
@@ -40,6 +40,24 @@ class Surroundings:
     def context(self, progress: Callable[[Progress], None] | None = None) -> ClientContext:
         """Return what providers get."""
         return ClientContext(self.clock, self.environ, self.paths, progress or _unheard)
+
+    def deployer(
+        self,
+        use: str,
+        options: Mapping[str, object],
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Deployer:
+        """Return the client side of the runtime *use* with its options.
+
+        Raises:
+            ConfigErrors: There is no such runtime, or it has no such options.
+            TarnError: It lacks something on this machine.
+        """
+        offered = self.plugins()
+        factory = offered.choose("runtime", use, "runtime.use")
+        settings = offered.settings(factory, options, "runtime.options")
+        made: Deployer = factory.deployer(settings, self.context(progress))
+        return made
 
 
 def _unheard(_progress: Progress) -> None:
