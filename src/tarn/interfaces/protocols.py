@@ -69,7 +69,13 @@ class Runtime(Protocol):
         ...
 
     def heard_s(self) -> float:
-        """Return the monotonic second of the last good word from whoever grants containers."""
+        """Return the monotonic second of the last good word from whoever grants containers.
+
+        Never blocks. Asked in every tick of the control thread, also while nothing is applied.
+
+        Raises:
+            Superseded: Whoever grants containers said that a newer master is at work.
+        """
         ...
 
     def warnings(self) -> tuple[str, ...]:

@@ -489,6 +489,18 @@ def test_a_newer_master_told_of_by_the_facts_ends_this_one() -> None:
         assert desk.control.outcome is Outcome.SUPERSEDED
 
 
+def test_a_fenced_master_hears_of_a_newer_one() -> None:
+    """It posts no wish any more, so it asks the runtime itself."""
+    runtime = FakeRuntime(clock=FakeClock())
+    with Desk(runtime=runtime) as desk:
+        desk.reach(2)
+        runtime.world.fall_silent(runtime.clock.now_s() - 1_000.0)
+        runtime.world.claim()
+        assert until(lambda: desk._woken() or desk.over.is_set())
+        assert desk.control.wait(5.0)
+        assert desk.control.outcome is Outcome.SUPERSEDED
+
+
 # Leaving.
 
 

@@ -223,6 +223,15 @@ class RuntimeContract:
             )
             assert session.runtime.heard_s() <= clock.now_s()
 
+    def test_a_superseded_master_hears_of_it(self, tmp_path: Path) -> None:
+        """From the last good word, or from the next wish; never another error than that."""
+        with self._session(tmp_path) as old:
+            old.want(_A)
+            old.running(_A)
+            with self._session(tmp_path, within=old) as new:
+                new.running(_A)
+                until(old.hears_of_its_successor, self.within_s, "word of the newer master")
+
     def test_warns_in_lines(self, tmp_path: Path) -> None:
         """Warnings are for people: one line each, none of them empty."""
         with self._session(tmp_path) as session:
@@ -362,6 +371,15 @@ class _Session:
         """Repeat a wish that names nothing; say whether the id is forgotten."""
         self.want()
         return self.fact(instance_id) is None
+
+    def hears_of_its_successor(self) -> bool:
+        """Ask for the last good word, and repeat a wish; say whether either was superseded."""
+        try:
+            self.runtime.heard_s()
+            self.want(_A)
+        except Superseded:
+            return True
+        return False
 
     def heard_after(self, moment_s: float) -> bool:
         """Repeat the last wish, and say whether a later word was heard."""

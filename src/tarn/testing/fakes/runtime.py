@@ -49,6 +49,7 @@ class FakeRuntime:
 
     def heard_s(self) -> float:
         """Return now, or the second since which the world is silent."""
+        self.world.check_epoch(self.epoch)
         since_s = self.world.silent_since_s
         return self.clock.now_s() if since_s is None else since_s
 

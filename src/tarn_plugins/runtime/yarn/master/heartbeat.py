@@ -95,7 +95,12 @@ class Heartbeat:
 
     @property
     def heard_s(self) -> float:
-        """The monotonic second of the last good word."""
+        """The monotonic second of the last good word.
+
+        Raises:
+            Superseded: A newer attempt is at work: there will be no other word.
+        """
+        self._check()
         return self._heard_s
 
     def facts(self) -> tuple[Fact, ...]:

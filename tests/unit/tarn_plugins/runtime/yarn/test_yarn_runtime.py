@@ -350,6 +350,22 @@ def test_an_old_masters_late_write_is_never_read(yarn):
     assert store.load() == (SavedState(9), ())
 
 
+def test_a_superseded_master_hears_of_it_without_a_wish(make, yarn):
+    """A fenced master posts none, and must end all the same."""
+    old = make()
+    old.start("http://h:1")
+    make(attempt=2).start("http://h:2")
+
+    def superseded():
+        try:
+            old.heard_s()
+        except Superseded:
+            return True
+        return False
+
+    until(superseded, 5, "word of the newer master")
+
+
 def test_time_is_the_systems(make):
     """The last good word is never in the future."""
     runtime = make()
