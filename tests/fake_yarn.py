@@ -7,7 +7,7 @@ never happen is noted in `FakeYarn.violations` when it happens.
 import random
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -142,7 +142,7 @@ class FakeYarn:
             FakeRM(self, attempt),
             FakeNMs(self, attempt),
             self.files,
-            FakeLauncher(self.files),
+            FakeLauncher(self.files, self.play),
             spec_hash,
             APPLICATION_ID,
         )
@@ -442,6 +442,7 @@ class FakeLauncher:
     """`Launcher`: one file whose name is the record."""
 
     files: "FakeFiles"
+    play: Callable[[str], bool] = lambda _: False
     hopeless: set[str] = attrs.field(factory=set)
     """Spec hashes that can never be launched."""
 
@@ -450,6 +451,8 @@ class FakeLauncher:
             raise LaunchError("yarn", "model repository is gone")
         name = file_name(record)
         self.files.write(f"{LAUNCHES}/{name}", b"secret")
+        if self.play("unprepared"):
+            raise LaunchError("yarn", "the NameNode is in safe mode", retry_after_s=1.0)
         return ContainerLaunch("sh .tarn/run", {"RECORD": name})
 
     def heard(self, diagnostics: str) -> None:

@@ -12,7 +12,7 @@ from tarn.errors import ProviderError, TarnError
 from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.wire import Completed
 
-__all__ = ["cancelled", "explain", "not_started"]
+__all__ = ["cancelled", "explain", "not_started", "passing"]
 
 _LOCALIZATION = -1000
 _YARN = {
@@ -110,9 +110,14 @@ def not_started(error: Exception, *, at_node: bool) -> ExitStatus:
         at_node: Its NodeManager refused or did not answer.
     """
     if isinstance(error, TarnError):
-        permanent = isinstance(error, ProviderError) and error.retry_after_s is None
+        permanent = isinstance(error, ProviderError) and not passing(error)
         return ExitStatus(str(error), node_fault=at_node and not permanent, permanent=permanent)
     return ExitStatus(f"could not be started: {type(error).__name__}: {error}", node_fault=at_node)
+
+
+def passing(error: Exception) -> bool:
+    """Say whether the same may work later: whoever raised *error* said after how long."""
+    return isinstance(error, ProviderError) and error.retry_after_s is not None
 
 
 def cancelled() -> ExitStatus:

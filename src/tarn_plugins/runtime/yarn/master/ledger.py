@@ -14,20 +14,29 @@ It holds these laws, whatever YARN does:
 - an end is told until no wish names the id.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
 from tarn.domain import Endpoint, ExitStatus, Fact, Launch, RuntimeWish
 from tarn.domain.spec import PlacementSpec
+from tarn_plugins.runtime.yarn.master import waiting
 from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
-from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started
+from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started, passing
 from tarn_plugins.runtime.yarn.master.foreign_ports import ForeignPorts
 from tarn_plugins.runtime.yarn.master.outbox import Outbox
 from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
 from tarn_plugins.runtime.yarn.master.shapes import number_of, shape_of, too_large
-from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Phase, Slot, Start, Stop, fact
-from tarn_plugins.runtime.yarn.master.waiting import Closing, Outlook, waits_for
+from tarn_plugins.runtime.yarn.master.slots import (
+    Forget,
+    Job,
+    Phase,
+    Slot,
+    Slots,
+    Start,
+    Stop,
+    fact,
+)
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
 
 __all__ = ["Ledger"]
@@ -51,17 +60,17 @@ class Ledger:
     placement: PlacementSpec
     plain: bool = False
     """YARN takes no constraints: hosts that hold an instance are blacklisted instead."""
-    closing: Closing = attrs.field(factory=Closing)
+    closing: waiting.Closing = attrs.field(factory=waiting.Closing)
     maximum: Mapping[str, int] = attrs.field(factory=dict)
     """The largest container, as told at registration."""
-    _slots: dict[str, Slot] = attrs.field(factory=dict)
+    _slots: Slots = attrs.field(factory=Slots)
     _places: dict[str, Slot] = attrs.field(factory=dict)
     """By container id, as long as the slot exists."""
     _outbox: Outbox = attrs.field(factory=Outbox)
     _bad: BadNodes = attrs.field(init=False)
     _ports: ForeignPorts = attrs.field(factory=ForeignPorts)
     _jobs: list[Job] = attrs.field(factory=list)
-    _outlook: Outlook = attrs.field(factory=Outlook)
+    _outlook: waiting.Outlook = attrs.field(factory=waiting.Outlook)
     _memory: Memory = attrs.field(factory=Memory)
     _stale: dict[str, Record] = attrs.field(factory=dict)
     _stale_until_s: float = 0.0
@@ -124,16 +133,22 @@ class Ledger:
         slot = self._places.get(container_id)
         if slot is not None and slot.phase is Phase.STARTING:
             slot.phase, slot.running_s = Phase.RUNNING, now_s
+            slot.refusals, slot.again = 0, ""
 
     def start_failed(
         self, container_id: str, error: Exception, now_s: float, *, at_node: bool
     ) -> None:
         """Take in that a process was not started; *at_node*: its NodeManager would not."""
         slot = self._places.get(container_id)
-        if slot is not None and slot.phase is Phase.STARTING:
-            self._outbox.release(container_id)
-            asked = slot.stop_asked
-            self._end(slot, cancelled() if asked else not_started(error, at_node=at_node), now_s)
+        if slot is None or slot.phase is not Phase.STARTING:
+            return
+        self._outbox.release(container_id)
+        if slot.stop_asked:
+            self._end(slot, cancelled(), now_s)
+        elif not at_node and passing(error):
+            self._give_back(slot, waiting.unprepared(error), now_s)
+        else:
+            self._end(slot, not_started(error, at_node=at_node), now_s)
 
     def stop_failed(self, container_id: str) -> None:
         """Take in that a node does not take a stop: YARN takes the container back."""
@@ -171,7 +186,7 @@ class Ledger:
 
     def facts(self, now_s: float) -> tuple[Fact, ...]:
         """Return one fact for each instance, by id."""
-        hosts = self._hosts()
+        hosts = self._slots.hosts()
         avoided = self._bad.avoided(self._outlook.nodes) - hosts
         outlook = attrs.evolve(self._outlook, holding=len(hosts), avoided=len(avoided))
         return tuple(
@@ -198,17 +213,17 @@ class Ledger:
 
     def _difference(self, now_s: float) -> Exchange:
         closed = self.closing.why(now_s)
-        asks = {s.number: s.ask for s in self._asked() if not closed and s.retry_s <= now_s}
+        asks = {s.number: s.ask for s in self._slots.asked() if not closed and s.retry_s <= now_s}
         avoid = self._bad.avoided(self._outlook.nodes)
         if self.plain and self._spread:
-            avoid |= self._hosts()
+            avoid |= self._slots.hosts()
         return self._outbox.difference(asks, avoid)
 
     def _granted(self, grant: Grant, now_s: float, at: float, *, over: bool) -> None:
         known = self._places.get(grant.container_id)
-        if known is not None and known.holds:
+        if (known is not None and known.holds) or self._outbox.releasing(grant.container_id):
             return  # told twice
-        slot = next((s for s in self._asked() if s.number == grant.number), None)
+        slot = next((s for s in self._slots.asked() if s.number == grant.number), None)
         if slot is None:
             self._outbox.release(grant.container_id)
             return
@@ -223,7 +238,7 @@ class Ledger:
     def _endpoint(self, slot: Slot, grant: Grant) -> Endpoint | None:
         """Return where it would listen; None where its node has no place for it."""
         assert slot.launch is not None
-        held = [s.record.endpoint for s in self._on(grant.node) if s.record is not None]
+        held = [s.record.endpoint for s in self._slots.on(grant.node) if s.record is not None]
         if held and self._spread:
             return None
         return self._ports.choose(grant.node, slot.number, slot.launch.triton, held)
@@ -241,22 +256,27 @@ class Ledger:
             at,
         )
         slot.phase, slot.granted_s = Phase.STARTING, now_s
-        slot.refusals, slot.rejected = 0, ""
         self._places[grant.container_id] = slot
         self._jobs.append(Start(grant, slot.record, slot.launch))
 
     def _rejected(self, rejected: Rejected, now_s: float) -> None:
-        slot = next((s for s in self._asked() if s.number == rejected.number), None)
+        slot = next((s for s in self._slots.asked() if s.number == rejected.number), None)
         self._outbox.dropped(rejected.number)
         if slot is not None:
-            slot.rejected = rejected.reason
-            slot.ask_again(now_s)
+            slot.ask_again(now_s, waiting.rejection(rejected.reason))
 
-    def _waits_for(self, slot: Slot, outlook: Outlook, now_s: float) -> str:
+    def _give_back(self, slot: Slot, why: str, now_s: float) -> None:
+        """Ask again: it is no fault of the instance that this container was of no use."""
+        grant, record = slot.let_go()
+        self._jobs.append(Forget(record))
+        del self._places[grant.container_id]
+        slot.ask_again(now_s, why)
+
+    def _waits_for(self, slot: Slot, outlook: waiting.Outlook, now_s: float) -> str:
         if slot.phase is not Phase.ASKED or slot.shape is None:
             return ""
         why = self.closing.why(now_s)
-        return why or waits_for(slot.shape, outlook, now_s - slot.asked_s, slot.rejected)
+        return why or waiting.waits_for(slot.shape, outlook, now_s - slot.asked_s, slot.again)
 
     # -- ending ------------------------------------------------------------------------------
 
@@ -341,11 +361,11 @@ class Ledger:
 
     def _starving(self, now_s: float) -> bool:
         """Say whether an ask can be met by an avoided node only, as far as is known."""
-        asked_s = [s.asked_s for s in self._asked()]
+        asked_s = [s.asked_s for s in self._slots.asked()]
         avoided = self._bad.avoided(self._outlook.nodes)
         if not asked_s or not avoided:
             return False
-        if self._spread and len(self._hosts() | avoided) >= self._outlook.nodes:
+        if self._spread and len(self._slots.hosts() | avoided) >= self._outlook.nodes:
             return True
         return now_s - max(min(asked_s), self._forgave_s) >= STARVED_S
 
@@ -375,15 +395,3 @@ class Ledger:
     @property
     def _spread(self) -> bool:
         return self.placement.spread == "node"
-
-    def _asked(self) -> Iterable[Slot]:
-        return (s for s in self._slots.values() if s.phase is Phase.ASKED)
-
-    def _on(self, node: str) -> Iterable[Slot]:
-        held = (s for s in self._slots.values() if s.holds)
-        return (s for s in held if s.grant is not None and s.grant.node == node)
-
-    def _hosts(self) -> frozenset[str]:
-        """Return the nodes that hold an instance."""
-        held = (s for s in self._slots.values() if s.holds)
-        return frozenset(s.grant.node for s in held if s.grant is not None)

@@ -59,6 +59,10 @@ class Outbox:
         """Let a container go back with the next exchange."""
         self._releases.add(container_id)
 
+    def releasing(self, container_id: str) -> bool:
+        """Say whether a container is to go back with the next exchange."""
+        return container_id in self._releases
+
     def over(self, container_id: str) -> None:
         """Note that a container is over: nothing is left to give back."""
         self._releases.discard(container_id)

@@ -1,6 +1,7 @@
 """What the ledger holds for one instance, what is to be done about it, and the fact it makes."""
 
 import enum
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -8,7 +9,7 @@ import attrs
 from tarn.domain import Asked, Ended, ExitStatus, Fact, Launch, Running
 from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
 
-__all__ = ["Forget", "Job", "Phase", "Slot", "Start", "Stop", "fact"]
+__all__ = ["Forget", "Job", "Phase", "Slot", "Slots", "Start", "Stop", "fact"]
 
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
@@ -82,8 +83,8 @@ class Slot:
 
     # While it is asked for.
     refusals: int = 0
-    rejected: str = ""
-    """Why YARN dropped the ask last."""
+    again: str = ""
+    """Why it is asked for once more, in words."""
     retry_s: float = 0.0
     """Not asked for again before."""
 
@@ -97,11 +98,20 @@ class Slot:
     released_s: float | None = None
     """YARN answered the heartbeat that said so."""
 
-    def ask_again(self, now_s: float) -> None:
-        """Let the next ask wait, longer with each refusal."""
+    def ask_again(self, now_s: float, why: str = "") -> None:
+        """Let the next ask wait, longer with each refusal; *why* is told meanwhile."""
+        self.again = why or self.again
         pause_s = _RETRY_FIRST_S * 2 ** min(self.refusals, _RETRY_DOUBLINGS)
         self.refusals += 1
         self.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
+
+    def let_go(self) -> tuple[Grant, Record]:
+        """Return the container, and be asked for once more."""
+        grant, record = self.grant, self.record
+        assert grant is not None
+        assert record is not None
+        self.phase, self.grant, self.record, self.leaving = Phase.ASKED, None, None, ""
+        return grant, record
 
     @property
     def holds(self) -> bool:
@@ -113,6 +123,24 @@ class Slot:
         """What is asked of YARN for it."""
         assert self.shape is not None
         return Ask(self.number, self.shape)
+
+
+class Slots(dict[str, Slot]):
+    """The slots by instance id."""
+
+    def asked(self) -> Iterable[Slot]:
+        """Yield those that wait for a container."""
+        return (slot for slot in self.values() if slot.phase is Phase.ASKED)
+
+    def on(self, node: str) -> Iterable[Slot]:
+        """Yield those that hold a container on *node*."""
+        held = (slot for slot in self.values() if slot.holds)
+        return (slot for slot in held if slot.grant is not None and slot.grant.node == node)
+
+    def hosts(self) -> frozenset[str]:
+        """Return the nodes that hold an instance."""
+        held = (slot for slot in self.values() if slot.holds)
+        return frozenset(slot.grant.node for slot in held if slot.grant is not None)
 
 
 def fact(slot: Slot, waits_for: str) -> Fact:

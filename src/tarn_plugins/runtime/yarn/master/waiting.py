@@ -10,7 +10,7 @@ import attrs
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
 from tarn_plugins.runtime.yarn.wire import Shape
 
-__all__ = ["Closing", "Outlook", "silence", "waits_for"]
+__all__ = ["Closing", "Outlook", "rejection", "silence", "unprepared", "waits_for"]
 
 USUAL_S = 5.0
 """Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
@@ -55,17 +55,27 @@ class Closing:
         return self.words if now_s >= self.at_s else ""
 
 
-def waits_for(shape: Shape, outlook: Outlook, waited_s: float, rejected: str) -> str:
+def rejection(reason: str) -> str:
+    """Return that YARN dropped the ask, for *reason*."""
+    return f"the ResourceManager rejected the ask ({reason}); it is asked again and again"
+
+
+def unprepared(error: Exception) -> str:
+    """Return that a container was granted, and what it needs could not be made ready."""
+    return f"its start could not be prepared ({error}); it is tried again and again"
+
+
+def waits_for(shape: Shape, outlook: Outlook, waited_s: float, again: str) -> str:
     """Return what an ask waits for; '' while nothing is unusual.
 
     Args:
         shape: What was asked.
         outlook: What YARN last told.
         waited_s: Seconds since it was first asked for.
-        rejected: Why YARN dropped the ask last; '' when it did not.
+        again: Why it is asked for once more, in words; '' when nothing went wrong.
     """
-    if rejected:
-        return f"the ResourceManager rejected the ask ({rejected}); it is asked again and again"
+    if again:
+        return again
     if waited_s < USUAL_S or not outlook.heard:
         return ""
     if not outlook.nodes:

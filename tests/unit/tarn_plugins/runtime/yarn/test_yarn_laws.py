@@ -34,6 +34,7 @@ ODDS = {
     "start failed": 0.1,
     "start unheard": 0.1,
     "unreachable": 0.1,
+    "unprepared": 0.1,
 }
 FAULTS: Counter[str] = Counter()
 STEPS = 150

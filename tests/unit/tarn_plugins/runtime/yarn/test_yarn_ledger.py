@@ -121,6 +121,29 @@ def test_a_rejected_ask_is_asked_again_in_growing_pauses(master, yarn, clock):
     assert isinstance(master.fact(A), Running)
 
 
+def test_a_start_that_could_not_be_prepared_is_no_failure(master, yarn, clock):
+    """The container goes back, the instance is asked for again, and the reason is told."""
+    yarn.odds = {"unprepared": 1.0}
+    master.want(A)
+    asked_s = []
+    for _ in range(40):
+        master.step(1.0)
+        if yarn.exchanges[-1].asks:
+            asked_s.append(clock.now_s())
+    gaps = [b - a for a, b in itertools.pairwise(asked_s)]
+    assert gaps == sorted(gaps)
+    assert 1.0 <= gaps[0] < gaps[-1]
+    fact = master.fact(A)
+    assert isinstance(fact, Asked)
+    assert fact.waits_for.startswith("its start could not be prepared (yarn: the NameNode")
+    assert yarn.surplus() == []
+    assert not names(yarn.files)
+    yarn.odds = {}
+    master.steps(60)
+    assert isinstance(master.fact(A), Running)
+    assert yarn.avoided == set()
+
+
 def test_an_ask_larger_than_the_maximum_is_never_sent(master, yarn):
     """YARN would answer it with an error for every later heartbeat."""
     master.want(A, launch=with_gpus(master, 2))
