@@ -218,8 +218,7 @@ class FakeYarn:
         if attempt < self.registered:
             raise Superseded(f"1-{attempt}", f"1-{self.registered}")
         self.registered, self.finished = attempt, False
-        self.asks.clear()
-        self.avoided.clear()
+        self.asks.clear()  # but not what it avoids: YARN keeps that over attempts
         self._granted.clear()
         self._rejected.clear()
         self._late.clear()

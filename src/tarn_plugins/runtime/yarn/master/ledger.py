@@ -83,6 +83,7 @@ class Ledger:
 
     def adopt(self, recovery: Recovery, memory: Memory, now_s: float) -> None:
         """Take over what earlier masters left running; called once, before everything else."""
+        self._outbox.may_avoid(recovery.hosts)
         for grant, record in recovery.running:
             self._adopt(grant, record, now_s)
         for grant in recovery.lost:

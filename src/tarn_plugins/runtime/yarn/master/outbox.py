@@ -23,6 +23,10 @@ class Outbox:
     _avoid_tried: frozenset[str] = frozenset()
     _avoid_said: frozenset[str] = frozenset()
 
+    def may_avoid(self, hosts: frozenset[str]) -> None:
+        """Note that YARN may still avoid *hosts* for an earlier attempt: it keeps the list."""
+        self._avoid_tried |= hosts
+
     def difference(self, asks: Mapping[int, Ask], avoid: frozenset[str]) -> Exchange:
         """Return what must be said for YARN to know *asks* and *avoid*, and nothing else."""
         return Exchange(

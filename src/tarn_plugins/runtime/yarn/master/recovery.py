@@ -64,6 +64,12 @@ class Recovery:
     """Their containers were not handed over; a late NodeManager may still bring one."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The nodes of all of these: earlier attempts may have avoided each of them."""
+        grants = (*(grant for grant, _ in self.running), *self.lost)
+        return frozenset((*(g.node for g in grants), *(r.node for r in self.stale)))
+
 
 def recover(grants: Iterable[Grant], memory: Memory) -> Recovery:
     """Match the containers that YARN handed over with what earlier masters left.

@@ -359,6 +359,21 @@ def test_plain_mode_avoids_the_hosts_that_hold_an_instance(clock):
     assert yarn.running().keys() == {B, C, D}
 
 
+def test_a_new_master_welcomes_what_earlier_ones_avoided(clock):
+    """YARN keeps an application's list over attempts, and would never grant there again."""
+    yarn = FakeYarn(3, plain=True)
+    master = Master(yarn, clock)
+    master.want(A, B, C)
+    master.steps(10)
+    assert len(yarn.avoided) == 3
+    yarn.end(yarn.running()[A])
+    master = Master(yarn, clock)
+    master.want(B, C, D)
+    master.steps(5)
+    assert yarn.running().keys() == {B, C, D}
+    assert yarn.violations == []
+
+
 def test_a_fourth_on_three_nodes_says_what_it_waits_for(master, yarn):
     """And the words stay the same."""
     master.want(A, B, C)
