@@ -76,3 +76,19 @@ def test_a_completed_container_may_say_nothing() -> None:
     )
     over = answers.completed(status)
     assert (over.container_id, over.exit_code, over.diagnostics) == ("container_1", -100, "")
+
+
+def test_what_yarn_says_is_masked() -> None:
+    """Diagnostics go on into facts, logs and the API."""
+    said = "GET http://nn:9870/webhdfs/v1/x?delegation=HAAEd2 and hdfs://me:pw@nn/x failed"
+    status = SimpleNamespace(
+        getContainerId=lambda: "c1", getExitStatus=lambda: 1, getDiagnostics=lambda: said
+    )
+    assert answers.completed(status).diagnostics == (
+        "GET http://nn:9870/webhdfs/v1/x?delegation=*** and hdfs://***@nn/x failed"
+    )
+    each = SimpleNamespace(
+        getRequest=lambda: SimpleNamespace(getAllocationRequestId=lambda: 3),
+        getReason=lambda: "password=secret",
+    )
+    assert answers.rejected(each).reason == "password=***"

@@ -1,8 +1,13 @@
-"""What the RM said, as plain values. Each function takes Java's record."""
+"""What the RM said, as plain values. Each function takes Java's record.
+
+Text of YARN's is masked here: it may repeat a command's or a URL's secrets, and goes on into
+facts, logs and the API.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
+from tarn.java import mask
 from tarn_plugins.runtime.yarn.wire import Completed, Grant, Rejected
 
 __all__ = ["completed", "grant", "leaving_nodes", "maximum", "preempted", "rejected"]
@@ -26,13 +31,13 @@ def completed(status: Any) -> Completed:
     return Completed(
         container_id=str(status.getContainerId()),
         exit_code=int(status.getExitStatus()),
-        diagnostics="" if said is None else str(said).strip(),
+        diagnostics="" if said is None else mask(str(said).strip()),
     )
 
 
 def rejected(each: Any) -> Rejected:
     """Return one ``RejectedSchedulingRequest``."""
-    return Rejected(int(each.getRequest().getAllocationRequestId()), str(each.getReason()))
+    return Rejected(int(each.getRequest().getAllocationRequestId()), mask(str(each.getReason())))
 
 
 def maximum(resource: Any) -> dict[str, int]:
