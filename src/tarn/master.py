@@ -4,8 +4,8 @@
 ``spec.yaml``, ``staged.json`` and, unless nobody is asked for one, ``api_token``. With ``--runtime
 NAME`` that runtime brings them there first.
 
-Exit status: 0 when it left (SIGTERM) or ended the cluster, 3 when a newer master superseded it,
-another class's `exit_code` when it could not start.
+Exit status: 0 when it left (SIGTERM) or ended the cluster, 3 when a newer master superseded it, 1
+when its runtime ended by an error, another class's `exit_code` when it could not start.
 """
 
 import argparse
@@ -52,6 +52,8 @@ Memory = tuple[SavedState | None, tuple[str, ...]]
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
+_STATUS = {Outcome.SUPERSEDED: SUPERSEDED, Outcome.FAILED: TarnError.exit_code}
+"""Every other outcome is 0."""
 SWITCH_S = 0.0005
 """The interpreter's switch interval: with the default a busy control thread costs the HTTP thread
 a p99 of 130 ms, with this one 23 ms."""
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.error("[%s] %s", error.code, error)  # noqa: TRY400 (made for people: no traceback)
         return error.exit_code
     log.info("outcome: %s", outcome)
-    return SUPERSEDED if outcome is Outcome.SUPERSEDED else 0
+    return _STATUS.get(outcome, 0)
 
 
 def run(

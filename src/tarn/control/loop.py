@@ -34,7 +34,7 @@ from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
-from tarn.errors import RefusedError, Superseded, TarnError
+from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
 
 __all__ = ["Control", "Neighbours", "Outcome"]
@@ -60,6 +60,8 @@ class Outcome(enum.StrEnum):
     """The cluster was ended, and nothing of it runs."""
     SUPERSEDED = "superseded"
     """A newer master is at work: nothing was touched."""
+    FAILED = "failed"
+    """The runtime's own work ended by an error: the fleet stays, for the next master."""
 
 
 @attrs.frozen
@@ -164,18 +166,22 @@ class Control:
         self._errors += 1
         log.error("a tick raised", exc_info=error)
         found = f"{type(error).__name__}: {error}"
-        at = self._near.clock.at()
-        self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
+        self._fleet = self._fleet.note(self._near.clock.at(), "TARN-1013", self._fleet.name, found)
 
     def _step(self) -> Outcome | None:
         near = self._near
         if any(worker.superseded for worker in (*self._workers(), near.saver.worker)):
             return Outcome.SUPERSEDED
+        try:
+            heard_s = near.runtime.heard_s()
+        except PluginError as error:
+            self._survive(error)
+            return Outcome.FAILED
         now_s, at = near.clock.now_s(), near.clock.at()
         asking = now_s >= self._due_s
         if asking:
             self._due_s = now_s + self._rules.spec.scaling.interval_s
-        fenced = now_s - near.runtime.heard_s() > self._rules.spec.master.fence_after_s
+        fenced = now_s - heard_s > self._rules.spec.master.fence_after_s
         readings = near.scraper.readings()
         answers = self._obey(near.inbox.drain(), now_s, at, fenced=fenced)
         try:
@@ -186,9 +192,7 @@ class Control:
         finally:
             for request, answer in answers:
                 _reply(request, answer)
-        if self._fleet.ending and not self._fleet.instances:
-            return Outcome.ENDED
-        return None
+        return Outcome.ENDED if self._fleet.ending and not self._fleet.instances else None
 
     def _obey(
         self, requests: tuple[Request, ...], now_s: float, at: float, *, fenced: bool
@@ -359,7 +363,8 @@ class Control:
     def _close(self) -> None:
         """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""
         near = self._near
-        left, ended = self.outcome is Outcome.LEFT, self.outcome is Outcome.ENDED
+        left = self.outcome in {Outcome.LEFT, Outcome.FAILED}
+        ended = self.outcome is Outcome.ENDED
         if left:
             entry = ("TARN-1003", self._fleet.name, "the fleet stays")
             self._fleet = self._fleet.notes(near.clock.at(), [entry])

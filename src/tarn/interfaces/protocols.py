@@ -75,6 +75,8 @@ class Runtime(Protocol):
 
         Raises:
             Superseded: Whoever grants containers said that a newer master is at work.
+            PluginError: An error of the runtime's own ended its work. The master ends, the fleet
+                stays, and another master follows.
         """
         ...
 

@@ -31,7 +31,7 @@ from tarn.domain import (
     Wish,
 )
 from tarn.domain.spec import MasterSpec
-from tarn.errors import ConflictError, RefusedError, Superseded
+from tarn.errors import ConflictError, PluginError, RefusedError, Superseded
 from tarn.testing.fakes import (
     FakeClock,
     FakeDiscovery,
@@ -499,6 +499,22 @@ def test_a_fenced_master_hears_of_a_newer_one() -> None:
         assert until(lambda: desk._woken() or desk.over.is_set())
         assert desk.control.wait(5.0)
         assert desk.control.outcome is Outcome.SUPERSEDED
+
+
+def test_a_runtime_that_failed_ends_the_master_and_the_fleet_stays() -> None:
+    """The next master begins with what was saved."""
+    runtime = FakeRuntime(clock=FakeClock())
+    with Desk(runtime=runtime) as desk:
+        desk.reach(2)
+
+        def heard_s() -> float:
+            raise PluginError("fake", "its thread ended")
+
+        runtime.heard_s = heard_s  # type: ignore[method-assign]
+        assert until(lambda: desk._woken() or desk.over.is_set())
+        assert desk.control.wait(5.0)
+        assert desk.control.outcome is Outcome.FAILED
+        assert runtime.world.stopped == []
 
 
 # Leaving.

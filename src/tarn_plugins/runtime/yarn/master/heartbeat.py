@@ -8,7 +8,7 @@ from typing import Protocol
 import attrs
 
 from tarn.domain import Asked, Fact, RuntimeWish
-from tarn.errors import ProviderError, Superseded, TimedOutError
+from tarn.errors import PluginError, ProviderError, Superseded, TimedOutError
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Failed
@@ -85,6 +85,8 @@ class Heartbeat:
         self._failed = False
         self._begun = self._done = 0
         self._superseded: Superseded | None = None
+        self._broken = ""
+        """The error of ours that ended the thread, in words."""
         self._registered: Registered | Exception | None = None
         self._beating = self._closing = False
         self._farewell: str | None = None
@@ -99,6 +101,7 @@ class Heartbeat:
 
         Raises:
             Superseded: A newer attempt is at work: there will be no other word.
+            PluginError: Nor after an error of ours.
         """
         self._check()
         return self._heard_s
@@ -123,8 +126,11 @@ class Heartbeat:
         """
 
         def run() -> None:
-            self._register(host, port, tracking_url)
-            self._run()
+            try:
+                self._register(host, port, tracking_url)
+                self._run()
+            except Exception as error:  # noqa: BLE001 (logged and kept: the master ends by it)
+                self._break(error)
 
         self._thread = threading.Thread(target=run, name="rm-heartbeat", daemon=True)
         self._thread.start()
@@ -154,6 +160,7 @@ class Heartbeat:
 
         Raises:
             Superseded: A newer attempt is at work; the wish was not and will not be obeyed.
+            PluginError: Nor after an error of ours.
         """
         with self._changed:
             since = self._begun
@@ -177,6 +184,12 @@ class Heartbeat:
 
     def told(self, job: Job, failed: Failed | None) -> None:
         """Take in how a job ended."""
+        try:
+            self._told(job, failed)
+        except Exception as error:  # noqa: BLE001 (as on the thread of the heartbeat)
+            self._break(error)
+
+    def _told(self, job: Job, failed: Failed | None) -> None:
         with self._changed:
             now_s = self._clock.now_s()
             match job:
@@ -199,6 +212,7 @@ class Heartbeat:
 
         Raises:
             Superseded: A newer attempt is at work.
+            PluginError: An error of ours ended the thread.
             ProviderError: YARN refused.
             TimedOutError: No answer in *within_s*.
         """
@@ -206,8 +220,10 @@ class Heartbeat:
             self._check()
             self._farewell = diagnostics
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._over is not False, within_s)
+            self._changed.wait_for(lambda: self._over is not False or self._ended(), within_s)
             over = self._over
+            if over is False:
+                self._check()
         if isinstance(over, Exception):
             raise over
         if not over:
@@ -238,9 +254,6 @@ class Heartbeat:
             # Once for each outage: it may last for minutes, at a word a second.
             level = logging.DEBUG if self._failed else logging.WARNING
             log.log(level, "no word from the ResourceManager: %s", error)
-            return self._spoke(None, said)
-        except Exception:
-            log.exception("a heartbeat raised")
             return self._spoke(None, said)
         return self._spoke(answer, said)
 
@@ -310,6 +323,14 @@ class Heartbeat:
             self._changed.notify_all()
         self._wake()
 
+    def _break(self, error: Exception) -> None:
+        """Nothing can be said of what is known now: the master ends, and the next one looks."""
+        log.error("the word with YARN ended by an error of TARN's", exc_info=error)
+        with self._changed:
+            self._broken = self._broken or f"{type(error).__name__}: {error}"
+            self._changed.notify_all()
+        self._wake()
+
     def _unregister(self, diagnostics: str) -> None:
         over: Exception | bool = True
         try:
@@ -323,7 +344,7 @@ class Heartbeat:
     # -- under the lock ----------------------------------------------------------------------
 
     def _ended(self) -> bool:
-        return self._closing or self._superseded is not None
+        return self._closing or self._superseded is not None or bool(self._broken)
 
     def _is_proven(self, since: int) -> bool:
         """Say whether an exchange that began after number *since* was answered."""
@@ -335,6 +356,9 @@ class Heartbeat:
     def _check(self) -> None:
         if self._superseded is not None:
             raise Superseded(self._superseded.mine, self._superseded.theirs)
+        if self._broken:
+            found = f"the runtime ended by an error of its own: {self._broken}"
+            raise PluginError("yarn", found)
 
     def _work(self) -> None:
         jobs = self._ledger.jobs()

@@ -1,5 +1,6 @@
 """The runtime with its threads: what waits, what does not, and how it leaves."""
 
+import contextlib
 import threading
 
 import attrs
@@ -9,12 +10,13 @@ from fake_yarn import FakeYarn
 
 from tarn.clock import SystemClock
 from tarn.domain import Asked, Ended, Epoch, Running, RuntimeWish, SavedState
-from tarn.errors import LaunchError, ProviderError, Superseded, TimedOutError
+from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
+from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
@@ -176,22 +178,6 @@ def test_one_failed_heartbeat_is_an_outage_and_no_more(make, yarn):
     yarn.odds = {"exchange lost": 1.0}
     runtime.apply(wish(A))
     yarn.odds = {}
-    running(runtime, A)
-
-
-def test_a_bug_in_the_door_does_not_end_the_heartbeat(make, yarn, monkeypatch):
-    """It is logged, and the next word is tried."""
-    runtime = make()
-    runtime.start("http://h:1")
-    real, failures = yarn.exchange, iter([KeyError("odd")])
-
-    def odd(said):
-        for failure in failures:
-            raise failure
-        return real(said)
-
-    monkeypatch.setattr(yarn, "exchange", odd)
-    runtime.apply(wish(A))
     running(runtime, A)
 
 
@@ -364,6 +350,48 @@ def test_a_superseded_master_hears_of_it_without_a_wish(make, yarn):
         return False
 
     until(superseded, 5, "word of the newer master")
+
+
+def test_an_error_of_ours_ends_the_master_and_is_told_once(make, yarn, caplog):
+    """The control thread is woken, and hears of it at once; wishes are refused."""
+    woken = threading.Event()
+    runtime = make(wake=woken.set)
+    runtime.start("http://h:1")
+    woken.clear()
+
+    def wrong(said):
+        raise KeyError("nm-1")
+
+    runtime._doors.rm.exchange = wrong
+    assert woken.wait(5.0)
+    for ask in (runtime.heard_s, lambda: runtime.apply(wish(A))):
+        with pytest.raises(PluginError, match="KeyError: 'nm-1'"):
+            ask()
+    with pytest.raises(PluginError):
+        within(1.0, runtime.finish, "finish")
+    assert len([r for r in caplog.records if r.exc_info]) == 1
+
+
+def test_an_error_of_ours_in_a_result_is_not_lost(make, monkeypatch):
+    """It is raised on a thread of the pool, where nobody would see it."""
+    runtime = make()
+    runtime.start("http://h:1")
+
+    def wrong(ledger, container_id, now_s):
+        raise ValueError(container_id)
+
+    monkeypatch.setattr(Ledger, "started", wrong)
+    with contextlib.suppress(PluginError):
+        runtime.apply(wish(A))
+
+    def broken():
+        try:
+            runtime.heard_s()
+        except PluginError:
+            return True
+        return False
+
+    until(broken, 5, "the error")
 
 
 def test_time_is_the_systems(make):
