@@ -37,13 +37,13 @@ from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.domain.spec import DiscoverySpec
-from tarn.errors import ConfigError, Superseded, TarnError
+from tarn.errors import ConfigError, ProviderError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.server import Server
 from tarn.http.sources import Sources
-from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
+from tarn.interfaces import Authorizer, Clock, Discovery, MasterContext, Runtime, StateStore
 
 __all__ = ["main", "run"]
 
@@ -58,6 +58,8 @@ SWITCH_S = 0.0005
 """The interpreter's switch interval: with the default a busy control thread costs the HTTP thread
 a p99 of 130 ms, with this one 23 ms."""
 SCRAPE_TIMEOUT_S = 2.0
+PATIENCE_S = 240.0
+"""For a state store that does not answer: an attempt of a runtime is worth more than the time."""
 LEAVE_WITHIN_S = 10.0
 """Leaving takes 150 ms; a cluster that ended may have to withdraw from its discoveries first."""
 
@@ -187,7 +189,8 @@ class _Master:
             )
         )
         store = factory.state_store(settings, context)
-        memory = _load(store)  # one that cannot be read ends this master before it is announced
+        # one that cannot be read ends this master before it is announced
+        memory = _load(store, context.clock, self._stop)
         recovered = runtime.start(server.start(app))
         fleet = self._begin(store, memory, recovered, rules)
         control = self._control(fleet, rules, launch, runtime, inbox, board)
@@ -268,11 +271,22 @@ class _Master:
         return gate
 
 
-def _load(store: StateStore) -> Memory:
-    state, alerts = store.load()
-    for alert in alerts:
-        log.warning("%s", alert)
-    return state, alerts
+def _load(store: StateStore, clock: Clock, stop: threading.Event) -> Memory:
+    """Read the saved state; a store that is away is waited for, until *stop* is set."""
+    give_up_s = clock.now_s() + PATIENCE_S
+    while True:
+        try:
+            memory = store.load()
+        except ProviderError as error:
+            if error.retry_after_s is None or clock.now_s() >= give_up_s:
+                raise
+            log.warning("the saved state is waited for: %s", error)
+            if stop.wait(error.retry_after_s):
+                raise
+        else:
+            for alert in memory[1]:
+                log.warning("%s", alert)
+            return memory
 
 
 def _launch(spec: ClusterSpec, directory: Path) -> Launch:

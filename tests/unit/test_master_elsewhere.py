@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from tarn import config, master, plugins
+from tarn.clock import SystemClock
 from tarn.control.loop import Outcome
-from tarn.domain import Epoch, ProxyRule
-from tarn.errors import ConfigError, LaunchError
+from tarn.domain import Epoch, ProxyRule, SavedState
+from tarn.errors import ConfigError, LaunchError, ProviderError
 from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.http.server import Server
 from tarn.interfaces import RuntimeCapabilities
@@ -151,3 +152,33 @@ def test_a_name_that_is_not_this_machine_says_so(host: str) -> None:
     """Not the port is to blame."""
     with pytest.raises(LaunchError, match="must lead to an IPv4 address of this machine"):
         Server(host)
+
+
+class Away:
+    """A state store that answers at the third time."""
+
+    def __init__(self, retry_after_s: float | None = 0.01) -> None:
+        self.retry_after_s = retry_after_s
+        self.asked = 0
+
+    def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
+        self.asked += 1
+        if self.asked < 3:
+            raise ProviderError("fake", "away", retry_after_s=self.retry_after_s)
+        return SavedState(2), ()
+
+    def save(self, state: SavedState, epoch: Epoch) -> None:
+        """Nothing is kept."""
+
+
+def test_a_state_store_that_is_away_is_waited_for() -> None:
+    """Unless it says that it is no use, or the master is to leave."""
+    stop, store = threading.Event(), Away()
+    assert master._load(store, SystemClock(), stop) == (SavedState(2), ())
+    with pytest.raises(ProviderError):
+        master._load(Away(None), SystemClock(), stop)
+    stop.set()
+    store = Away()
+    with pytest.raises(ProviderError):
+        master._load(store, SystemClock(), stop)
+    assert store.asked == 1
