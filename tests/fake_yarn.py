@@ -465,6 +465,7 @@ class FakeFiles:
         self.content: dict[str, bytes] = {}
         self.refuses = ""
         """Why every call fails; empty: none does."""
+        self.code = ""
 
     def read(self, uri: str) -> bytes:
         self._check(uri)
@@ -508,7 +509,7 @@ class FakeFiles:
 
     def _check(self, uri: str) -> None:
         if self.refuses:
-            raise ProviderError("yarn", self.refuses, retry_after_s=1.0, where=uri)
+            raise ProviderError("yarn", self.refuses, retry_after_s=1.0, where=uri, code=self.code)
 
 
 def names(files: FakeFiles) -> Mapping[str, bytes]:

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 CLOSE_WITHIN_S = 0.3
 """For the thread of the heartbeat, and again for the doors: a second is all there is."""
 FINISH_WITHIN_S = 30.0
-_LOOKS = 3
-"""At the launch files, before instances that they alone can name are given up."""
+PATIENCE_S = 240.0
+"""For a file system that does not answer; YARN gives a silent master up after ten minutes."""
 _LOOK_AGAIN_S = 1.0
 
 
@@ -77,7 +77,12 @@ class YarnRuntime:
         self._leaving = threading.Event()
 
     def start(self, api_url: str) -> Recovered:
-        """Register the application, and adopt the containers that earlier masters left running."""
+        """Register the application, and adopt the containers that earlier masters left running.
+
+        Raises:
+            ProviderError: The launch files could not be listed, for `PATIENCE_S` or at all: what
+                runs stays, and the next attempt looks again.
+        """
         url = urlsplit(api_url)
         registered = self._beat.register(url.hostname or "", url.port or 0, api_url)
         memory, notes = self._remember()
@@ -136,24 +141,33 @@ class YarnRuntime:
                 close()
 
     def _remember(self) -> tuple[Memory, tuple[str, ...]]:
-        """Read what earlier masters left; look again where that fails, before it is given up."""
-        spec, failure = self._context.spec, ""
-        for look in range(_LOOKS):
-            if look and self._leaving.wait(_LOOK_AGAIN_S):
-                break
+        """Read what earlier masters left; without the tokens for it, guess what is exact."""
+        spec = self._context.spec
+        try:
+            return Memory.read(spec, self._launch_files())
+        except ProviderError as error:
+            if error.code != tokens.TOKENS_ENDED:
+                raise
+            words = f"the launch files could not be listed ({error})"
+        log.warning("%s", words)
+        note = f"{words}; instances are known by number"
+        return Memory.lost(spec, self._doors.spec_hash), (note,)
+
+    def _launch_files(self) -> tuple[str, ...]:
+        """Return the names of the launch files; a file system that is away is waited for."""
+        clock = self._context.clock
+        give_up_s = clock.now_s() + PATIENCE_S
+        while True:
             try:
                 entries = self._doors.files.listing(self._layout.launches)
             except NotFoundError:
-                return Memory.read(spec, ())
+                return ()
             except ProviderError as error:
-                failure = str(error)
-                if error.code == tokens.TOKENS_ENDED:
-                    break
+                ended = error.code == tokens.TOKENS_ENDED or error.retry_after_s is None
+                if ended or clock.now_s() >= give_up_s or self._leaving.wait(_LOOK_AGAIN_S):
+                    raise
                 continue
-            return Memory.read(spec, (entry.path for entry in entries))
-        log.warning("the launch files could not be listed: %s", failure)
-        note = f"the launch files could not be listed ({failure}); instances are known by number"
-        return Memory.lost(spec, self._doors.spec_hash), (note,)
+            return tuple(entry.path for entry in entries)
 
 
 def _over(_application_id: str) -> bool:

@@ -105,6 +105,8 @@ class _Reader:
         try:
             return self.files.read(self.uri)
         except (NotFoundError, ProviderError) as error:
+            if isinstance(error, ProviderError) and error.retry_after_s is not None:
+                raise  # it is not damaged: an older one must not be taken instead
             raise OSError(str(error)) from error
 
 

@@ -21,6 +21,7 @@ from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import Grant, Submitted
 
 A, B = "fleet-0001", "fleet-0002"
@@ -212,20 +213,55 @@ def test_finish_is_done_although_the_tokens_ended(make, yarn):
     assert yarn.finished
 
 
-def test_instances_are_known_without_their_records(make, yarn, monkeypatch):
+def test_instances_are_known_without_their_records(make, yarn):
     """Where the tokens ended: by number, with the ports of the spec."""
+    old = make(1)
+    old.start("http://h:1")
+    old.apply(wish(A))
+    before = running(old, A)
+    old.close()
+    yarn.files.refuses, yarn.files.code = "token is expired", TOKENS_ENDED
+    found = make(2).start("http://h:2")
+    (after,) = found.running
+    assert (after.endpoint, after.container_id) == (before.endpoint, before.container_id)
+    assert (after.spec_hash, after.adopted) == (GOOD, True)
+    assert "token is expired" in found.notes[0]
+
+
+def test_launch_files_that_cannot_be_listed_are_waited_for(make, yarn, monkeypatch):
+    """Nothing is guessed and given back; at last the attempt ends, and the next one looks."""
     monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
     old = make(1)
     old.start("http://h:1")
     old.apply(wish(A))
     before = running(old, A)
     old.close()
-    yarn.files.refuses = "token is expired"
-    found = make(2).start("http://h:2")
-    (after,) = found.running
-    assert (after.endpoint, after.container_id) == (before.endpoint, before.container_id)
-    assert (after.spec_hash, after.adopted) == (GOOD, True)
-    assert "token is expired" in found.notes[0]
+    yarn.files.refuses = "the NameNode is in safe mode"
+    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+    with pytest.raises(ProviderError, match="safe mode"):
+        make(2).start("http://h:2")
+    monkeypatch.setattr(module, "PATIENCE_S", 60.0)
+    threading.Timer(0.1, lambda: setattr(yarn.files, "refuses", "")).start()
+    (after,) = make(3).start("http://h:3").running
+    assert after.container_id == before.container_id
+    assert yarn.released == []
+
+
+def test_a_state_that_cannot_be_read_now_is_not_passed_over(yarn):
+    """The older one would bring back what is over."""
+    store = HadoopStateStore(yarn.files, fake_yarn.PRIVATE)
+    store.save(SavedState(1), Epoch(7, 1))
+    store.save(SavedState(2), Epoch(7, 1))
+    real = yarn.files.read
+
+    def away(uri):
+        raise ProviderError("yarn", "no data node answers", retry_after_s=1.0)
+
+    yarn.files.read = away
+    with pytest.raises(ProviderError, match="data node"):
+        store.load()
+    yarn.files.read = real
+    assert store.load() == (SavedState(2), ())
 
 
 def test_warnings_name_their_codes(make):
