@@ -43,7 +43,7 @@ class HandPool:
             node = self.chance.choice([_node(job) for job in self.jobs])
             job = next(job for job in self.jobs if _node(job) == node)
             self.jobs.remove(job)
-            self.beat.told(job, self.hands.do(job))
+            self.beat.told(job, self.hands.do(job, self.beat.calling))
 
 
 def _node(job: Job) -> str:

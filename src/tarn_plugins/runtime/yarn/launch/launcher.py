@@ -80,6 +80,8 @@ class StagedLauncher:
         self._name_of = name_of
         self._address_of = address_of
         self._lock = threading.Lock()
+        self._listings: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
+        """Held while one repository is listed, which may take minutes; the others go on."""
         self._seen: dict[tuple[str, tuple[str, ...]], Localized] = {}
         self._script: LocalFile | None = None
 
@@ -111,24 +113,26 @@ class StagedLauncher:
     def heard(self, diagnostics: str) -> None:
         """Hear why a container ended; when a file had changed, everything is listed anew."""
         if any(mark in diagnostics for mark in _STALE):
-            with self._lock:
-                self._seen.clear()
-                self._script = None
+            self._seen = {}
+            self._script = None
 
     def _models(self, launch: Launch) -> Localized:
         if not localized(launch):
             return Localized(())
         key = (launch.repository, launch.models.serve)
-        with self._lock:  # a second container waits for the listing of the first
-            if key not in self._seen:
-                self._seen[key] = collect(self._files, *key)
-            return self._seen[key]
+        with self._lock:
+            listing = self._listings.setdefault(key, threading.Lock())
+        with listing:  # a second container waits for the listing of the first
+            seen = self._seen  # what is heard meanwhile replaces it: this listing is stale then
+            if key not in seen:
+                seen[key] = collect(self._files, *key)
+            return seen[key]
 
     def _run(self) -> LocalFile:
-        with self._lock:
-            if self._script is None:
-                self._script = self._local(self._layout.public, RUN_NAME, SCRIPT)
-            return self._script
+        script = self._script
+        if script is None:
+            script = self._script = self._local(self._layout.public, RUN_NAME, SCRIPT)
+        return script
 
     def _write(self, record: Record, content: bytes) -> LocalFile:
         name, folder = self._name_of(record), self._layout.launches

@@ -182,6 +182,12 @@ class Heartbeat:
             self._changed.notify_all()
             return self._ledger.urgent(now_s)
 
+    def calling(self, start: Start) -> bool:
+        """Take in that the node of *start* is about to be called; False: it must not be."""
+        with self._changed:
+            container_id = start.grant.container_id
+            return not self._ended() and self._ledger.calling(container_id, self._clock.now_s())
+
     def told(self, job: Job, failed: Failed | None) -> None:
         """Take in how a job ended."""
         try:
@@ -318,10 +324,11 @@ class Heartbeat:
         """A newer attempt is at work: what has not begun never does."""
         with self._changed:
             self._superseded = error
-            if self._pool is not None:
-                self._pool.close()
+            pool = self._pool
             self._changed.notify_all()
         self._wake()
+        if pool is not None:  # without the lock: its threads want it, to tell how a job ended
+            pool.close()
 
     def _break(self, error: Exception) -> None:
         """Nothing can be said of what is known now: the master ends, and the next one looks."""

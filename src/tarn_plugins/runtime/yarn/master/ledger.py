@@ -20,7 +20,7 @@ import attrs
 
 from tarn.domain import Endpoint, ExitStatus, Fact, Launch, RuntimeWish
 from tarn.domain.spec import PlacementSpec
-from tarn_plugins.runtime.yarn.master import waiting
+from tarn_plugins.runtime.yarn.master import deadlines, waiting
 from tarn_plugins.runtime.yarn.master.bad_nodes import BadNodes
 from tarn_plugins.runtime.yarn.master.exits import cancelled, explain, not_started, passing
 from tarn_plugins.runtime.yarn.master.foreign_ports import ForeignPorts
@@ -40,17 +40,6 @@ from tarn_plugins.runtime.yarn.master.slots import (
 from tarn_plugins.runtime.yarn.wire import Answer, Completed, Exchange, Grant, Record, Rejected
 
 __all__ = ["Ledger"]
-
-QUICK_S = 30.0
-"""An instance that ends sooner, unasked, says something about its node."""
-START_WITHIN_S = 120.0
-"""Beyond the deadlines of every call that a start is made of: the thread itself is stuck."""
-END_HEARD_S = 15.0
-"""A stopped container's end is known within a few heartbeats; later, its message was lost."""
-STARVED_S = 30.0
-"""An ask that waited so long may be met by a node that is avoided only."""
-STALE_AFTER_S = 180.0
-"""NodeManagers that a restarted ResourceManager has not heard yet come back within this."""
 
 
 @attrs.define(eq=False)
@@ -90,7 +79,7 @@ class Ledger:
             self._outbox.release(grant.container_id)
         self._memory = memory
         self._stale = {record.container_id: record for record in recovery.stale}
-        self._stale_until_s = now_s + STALE_AFTER_S
+        self._stale_until_s = now_s + deadlines.STALE_AFTER_S
 
     def wish(self, wish: RuntimeWish, now_s: float) -> None:
         """Take in what should run; a wish that was taken in before changes nothing."""
@@ -129,10 +118,17 @@ class Ledger:
         self._look(now_s)
         self._post_stops(now_s)
 
+    def calling(self, container_id: str, now_s: float) -> bool:
+        """Take in that a node is about to be called; False: its container was given up."""
+        slot = self._starting(container_id)
+        if slot is not None:
+            slot.called_s = now_s
+        return slot is not None
+
     def started(self, container_id: str, now_s: float) -> None:
         """Take in that a process exists."""
-        slot = self._places.get(container_id)
-        if slot is not None and slot.phase is Phase.STARTING:
+        slot = self._starting(container_id)
+        if slot is not None:
             slot.phase, slot.running_s = Phase.RUNNING, now_s
             slot.refusals, slot.again = 0, ""
 
@@ -140,8 +136,8 @@ class Ledger:
         self, container_id: str, error: Exception, now_s: float, *, at_node: bool
     ) -> None:
         """Take in that a process was not started; *at_node*: its NodeManager would not."""
-        slot = self._places.get(container_id)
-        if slot is None or slot.phase is not Phase.STARTING:
+        slot = self._starting(container_id)
+        if slot is None:
             return
         self._outbox.release(container_id)
         if slot.stop_asked:
@@ -256,7 +252,7 @@ class Ledger:
             endpoint,
             at,
         )
-        slot.phase, slot.granted_s = Phase.STARTING, now_s
+        slot.phase, slot.granted_s, slot.called_s = Phase.STARTING, now_s, None
         self._places[grant.container_id] = slot
         self._jobs.append(Start(grant, slot.record, slot.launch))
 
@@ -324,7 +320,7 @@ class Ledger:
             self._ports.ended(slot.record.endpoint, status.last_error)
         if slot.grant is None or status.expected or status.permanent:
             return
-        if status.node_fault or (ran and now_s - slot.running_s < QUICK_S):
+        if status.node_fault or (ran and now_s - slot.running_s < deadlines.QUICK_S):
             self._bad.failed(slot.grant.node, now_s)
 
     def _remove(self, slot: Slot) -> None:
@@ -348,15 +344,16 @@ class Ledger:
 
     def _look_at(self, slot: Slot, now_s: float) -> None:
         assert slot.grant is not None
-        if slot.phase is Phase.STARTING and now_s - slot.granted_s > START_WITHIN_S:
-            error = TimeoutError(f"its node did nothing for {START_WITHIN_S:g} s")
-            self.start_failed(slot.grant.container_id, error, now_s, at_node=True)
-        elif slot.released_s is not None and now_s - slot.released_s > END_HEARD_S:
+        if slot.phase is Phase.STARTING:
+            if late := slot.late(now_s):
+                called = slot.called_s is not None
+                self.start_failed(slot.grant.container_id, late, now_s, at_node=called)
+        elif slot.released_s is not None and now_s - slot.released_s > deadlines.END_HEARD_S:
             self._end(slot, ExitStatus("stopped; YARN never told of its end", expected=True), now_s)
-        elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > END_HEARD_S:
+        elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > deadlines.END_HEARD_S:
             self._release(slot)
         elif slot.phase is Phase.RUNNING and not slot.proven:
-            slot.proven = now_s - slot.running_s >= QUICK_S
+            slot.proven = now_s - slot.running_s >= deadlines.QUICK_S
             if slot.proven:
                 self._bad.succeeded(slot.grant.node)
 
@@ -368,7 +365,7 @@ class Ledger:
             return False
         if self._spread and len(self._slots.hosts() | avoided) >= self._outlook.nodes:
             return True
-        return now_s - max(min(asked_s), self._forgave_s) >= STARVED_S
+        return now_s - max(min(asked_s), self._forgave_s) >= deadlines.STARVED_S
 
     # -- recovery ----------------------------------------------------------------------------
 
@@ -392,6 +389,10 @@ class Ledger:
         self._places[grant.container_id] = slot
 
     # -- looking -----------------------------------------------------------------------------
+
+    def _starting(self, container_id: str) -> Slot | None:
+        slot = self._places.get(container_id)
+        return slot if slot is not None and slot.phase is Phase.STARTING else None
 
     @property
     def _spread(self) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import attrs
 
-from tarn.errors import TarnError
+from tarn.errors import LaunchError, TarnError
 from tarn_plugins.runtime.yarn.master.records import file_name
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Start, Stop
 from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
 
-__all__ = ["Failed", "Hands", "NodePool", "Result"]
+__all__ = ["Failed", "Hands", "MayCall", "NodePool", "Result"]
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,8 @@ class Failed:
 
 Result = Callable[[Job, Failed | None], None]
 """Told how each job ended, on the thread that did it."""
+MayCall = Callable[[Start], bool]
+"""Asked whether what was prepared may start, on the thread that would tell its node."""
 
 
 @attrs.frozen
@@ -44,13 +46,21 @@ class Hands:
     launches: str
     """URI of the directory with the launch files."""
 
-    def do(self, job: Job) -> Failed | None:
-        """Do one job; blocks. What goes wrong is returned, so that no job is ever lost."""
+    def do(self, job: Job, may_call: MayCall = lambda _: True) -> Failed | None:
+        """Do one job; blocks. What goes wrong is returned, so that no job is ever lost.
+
+        Args:
+            job: What is to be done.
+            may_call: Asked before a node is told to start something: to prepare it may have taken
+                minutes, and meanwhile it was given up, or the master leaves.
+        """
         at_node = False
         try:
             match job:
                 case Start(grant=grant, record=record, launch=launch):
                     prepared = self.launcher.prepare(record, launch)
+                    if not may_call(job):
+                        return Failed(_given_up(), at_node)
                     at_node = True
                     self.nodes.start(grant, prepared)
                 case Stop(grant=grant):
@@ -70,8 +80,16 @@ class Hands:
 class NodePool:
     """Does jobs; a node that does not answer delays only what is for it."""
 
-    def __init__(self, hands: Hands, told: Result, *, threads: int = THREADS) -> None:
+    def __init__(
+        self,
+        hands: Hands,
+        told: Result,
+        may_call: MayCall = lambda _: True,
+        *,
+        threads: int = THREADS,
+    ) -> None:
         self._hands = hands
+        self._may_call = may_call
         self._told = told
         self._most = threads
         self._changed = threading.Condition()
@@ -124,7 +142,7 @@ class NodePool:
                 node = self._ready.popleft()
                 job = self._queues[node].popleft()
                 self._idle -= 1
-            self._told(job, self._hands.do(job))
+            self._told(job, self._hands.do(job, self._may_call))
             with self._changed:
                 self._idle += 1
                 if self._queues[node]:
@@ -132,6 +150,10 @@ class NodePool:
                     self._changed.notify()
                 else:
                     del self._queues[node]
+
+
+def _given_up() -> LaunchError:
+    return LaunchError("yarn", "it was given up before its node was called", retry_after_s=1.0)
 
 
 def _node(job: Job) -> str:

@@ -73,7 +73,7 @@ class YarnRuntime:
             settings.heartbeat_s,
         )
         hands = Hands(doors.nodes, doors.files, doors.launcher, self._layout.launches)
-        self._pool = NodePool(hands, self._beat.told)
+        self._pool = NodePool(hands, self._beat.told, self._beat.calling)
         self._leaving = threading.Event()
 
     def start(self, api_url: str) -> Recovered:

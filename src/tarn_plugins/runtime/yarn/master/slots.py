@@ -7,10 +7,14 @@ from typing import Any
 import attrs
 
 from tarn.domain import Asked, Ended, ExitStatus, Fact, Launch, Running
+from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
 
 __all__ = ["Forget", "Job", "Phase", "Slot", "Slots", "Start", "Stop", "fact"]
 
+_START_WITHIN_S = 120.0
+"""To make files ready, and again for the node: beyond the deadlines of every call that each is made
+of, so the thread itself is stuck."""
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _RETRY_DOUBLINGS = 6
@@ -74,6 +78,8 @@ class Slot:
     record: Record | None = None
     phase: Phase = attrs.field(default=Phase.ASKED, on_setattr=_held)
     granted_s: float = 0.0
+    called_s: float | None = None
+    """Its node was called; before, its files were made ready."""
     running_s: float = 0.0
     proven: bool = False
     """It ran for long enough to speak for its node."""
@@ -112,6 +118,19 @@ class Slot:
         assert record is not None
         self.phase, self.grant, self.record, self.leaving = Phase.ASKED, None, None, ""
         return grant, record
+
+    def late(self, now_s: float) -> Exception | None:
+        """Return what took too long of its start; None: nothing did.
+
+        A file system that is slow is not the fault of the node.
+        """
+        since_s = self.granted_s if self.called_s is None else self.called_s
+        if now_s - since_s <= _START_WITHIN_S:
+            return None
+        if self.called_s is None:
+            found = f"its files were not ready in {_START_WITHIN_S:g} s"
+            return LaunchError("yarn", found, retry_after_s=1.0)
+        return TimeoutError(f"its node did nothing for {_START_WITHIN_S:g} s")
 
     @property
     def holds(self) -> bool:

@@ -221,6 +221,39 @@ def test_a_start_that_the_node_refuses_is_released_and_told(master, yarn):
     assert yarn.surplus() == []
 
 
+def test_a_slow_file_system_is_not_the_nodes_fault(master, yarn, clock):
+    """What is not ready in time is given back, and its late start comes to nothing."""
+    master.want(A)
+    master.step(jobs=0)
+    late = master.pool.jobs.popleft()
+    for _ in range(121):
+        master.step(1.0, jobs=0)
+    fact = master.fact(A)
+    assert isinstance(fact, Asked)
+    assert "its files were not ready in 120 s" in fact.waits_for
+    master.beating.told(late, master.pool.hands.do(late, master.beating.calling))
+    assert yarn.started == []
+    master.steps(10)
+    assert isinstance(master.fact(A), Running)
+    assert yarn.surplus() == []
+
+
+def test_a_node_that_never_answers_a_start_is_to_blame(master, yarn):
+    """From the moment on which it was called."""
+    master.want(A)
+    master.step(jobs=0)
+    start = master.pool.jobs.popleft()
+    for _ in range(100):
+        master.step(1.0, jobs=0)
+    assert master.beating.calling(start)
+    for _ in range(100):
+        master.step(1.0, jobs=0)
+    assert isinstance(master.fact(A), Asked)
+    for _ in range(30):
+        master.step(1.0, jobs=0)
+    assert master.fact(A).exit.node_fault
+
+
 def test_a_launch_that_never_works_is_permanent(master, yarn):
     """Nobody tries it on another node."""
     master.pool.hands.launcher.hopeless = {GOOD}

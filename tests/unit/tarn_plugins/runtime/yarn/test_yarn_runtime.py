@@ -308,6 +308,51 @@ class Gate:
         pass
 
 
+def test_a_start_that_was_prepared_for_long_does_not_outlive_its_master(make, yarn):
+    """It is no longer this master's when its files are ready at last."""
+    runtime = make()
+    runtime.start("http://h:1")
+    preparing, prepared = threading.Event(), threading.Event()
+    real = runtime._doors.files.write
+
+    def slow(*given, **named):
+        preparing.set()
+        assert prepared.wait(10.0)
+        real(*given, **named)
+
+    runtime._doors.files.write = slow
+    runtime.apply(wish(A))
+    assert preparing.wait(5.0)
+    runtime.close()
+    prepared.set()
+    for thread in runtime._pool._threads:
+        thread.join(5.0)
+    assert yarn.started == []
+
+
+def test_finish_ends_at_once_when_the_master_is_superseded(make, yarn):
+    """There will be no answer to wait for."""
+    old = make()
+    old.start("http://h:1")
+    yarn.answering.clear()
+    failures = []
+
+    def finish():
+        try:
+            old._beat.finish("over", 30.0)
+        except Superseded as error:
+            failures.append(error)
+
+    until(lambda: old._beat._begun > old._beat._done, 5, "an exchange under way")
+    thread = threading.Thread(target=finish)
+    thread.start()
+    until(lambda: old._beat._farewell, 5, "the farewell")
+    yarn.registered = 2
+    yarn.answering.set()
+    thread.join(5.0)
+    assert len(failures) == 1
+
+
 def test_a_dead_node_delays_nobody_else():
     """And its own calls stay in order."""
     gate, told = Gate(), []
