@@ -492,6 +492,9 @@ class FakeFiles:
             if deep or "/" not in path
         )
 
+    def entry(self, uri: str) -> FileEntry:
+        return FileEntry(uri.rpartition("/")[2], uri, len(self.read(uri)), 0, public=False)
+
     def rename(self, source: str, target: str) -> None:
         self._check(source)
         if source not in self.content:

@@ -43,6 +43,14 @@ class FilesInMemory:
             sorted((e for e in entries if deep or "/" not in e.path), key=lambda e: e.path)
         )
 
+    def entry(self, uri: str) -> FileEntry:
+        self.before("entry", uri)
+        folder, _, name = uri.rpartition("/")
+        found = [e for e in self.listing(folder) if e.path == name]
+        if not found:
+            raise NotFoundError("there is no such file", where=uri)
+        return found[0]
+
     def rename(self, source: str, target: str) -> None:
         self.before("rename", source)
         with self._lock:

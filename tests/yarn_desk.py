@@ -102,7 +102,7 @@ class Master:
     def take(self, wish: RuntimeWish) -> None:
         """Take a wish in, without waiting for YARN."""
         try:
-            self.beating.take(wish)
+            self.beating._take(wish)
         except Superseded:
             self.superseded = True
 
@@ -112,7 +112,7 @@ class Master:
         self.revision += 1
         want = frozenset((i, launch.spec_hash) for i in ids)
         wish = RuntimeWish(self.epoch, self.revision, want, frozenset(stop), (launch,))
-        self.beating.take(wish)
+        self.beating._take(wish)
 
     def step(self, by_s: float = 1.0, *, jobs: int = 1_000) -> None:
         """Let time pass, speak with YARN once, and do jobs."""

@@ -11,15 +11,14 @@ when its runtime ended by an error, another class's `exit_code` when it could no
 import argparse
 import json
 import logging
-import os
 import signal
 import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from tarn import config, plugins
@@ -44,6 +43,7 @@ from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 from tarn.interfaces import Authorizer, Clock, Discovery, MasterContext, Runtime, StateStore
+from tarn.java import leave
 
 __all__ = ["main", "run"]
 
@@ -348,22 +348,9 @@ def _warmup(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
     )
 
 
-def _exit(status: int) -> NoReturn:
-    """End the process now: everything was saved and closed.
-
-    A JVM in it would otherwise wait for threads of its own, for ever if one of them is no daemon,
-    and a thread that comes back from Java meanwhile finds no interpreter.
-    """
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(status)
-
-
 if __name__ == "__main__":
     try:
-        _exit(main())
+        leave(main())
     except Exception:
         log.exception("the master failed")
-        _exit(TarnError.exit_code)
+        leave(TarnError.exit_code)

@@ -255,6 +255,10 @@ class Files(Protocol):
         """Return the files in a directory (with *deep* in those below it too), by path."""
         ...
 
+    def entry(self, uri: str) -> FileEntry:
+        """Return what is known of one file; its *path* is its name."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Rename a file; an existing target is replaced in one step."""
         ...

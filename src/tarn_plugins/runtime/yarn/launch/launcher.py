@@ -151,14 +151,15 @@ class StagedLauncher:
 
     def _local(self, folder: str, name: str, target: str) -> LocalFile:
         """Return a file as YARN wants it named: with its size and its time."""
-        for entry in self._files.listing(folder):
-            if entry.path == name:
-                return LocalFile(target, entry.uri, entry.bytes, entry.modified_ms, entry.public)
-        raise NotFoundError(
-            "is gone: a container cannot be started without it",
-            where=f"{folder}/{name}",
-            next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
-        )
+        try:
+            entry = self._files.entry(f"{folder}/{name}")
+        except NotFoundError as error:
+            raise NotFoundError(
+                "is gone: a container cannot be started without it",
+                where=f"{folder}/{name}",
+                next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
+            ) from error
+        return LocalFile(target, entry.uri, entry.bytes, entry.modified_ms, entry.public)
 
 
 def _not_prepared(error: ProviderError | NotFoundError) -> LaunchError:

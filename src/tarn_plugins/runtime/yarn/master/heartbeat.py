@@ -164,11 +164,11 @@ class Heartbeat:
         """
         with self._changed:
             since = self._begun
-            if self.take(wish):
+            if self._take(wish):
                 self._changed.wait_for(lambda: self._is_proven(since), OBEY_WITHIN_S)
             self._check()
 
-    def take(self, wish: RuntimeWish) -> bool:
+    def _take(self, wish: RuntimeWish) -> bool:
         """Take *wish* in, and say whether YARN must be told; never waits for YARN.
 
         Raises:

@@ -43,6 +43,10 @@ class MortalFiles:
         """Return the files in a directory."""
         return self._try(uri, lambda: self.files.listing(uri, deep=deep))
 
+    def entry(self, uri: str) -> FileEntry:
+        """Return what is known of one file."""
+        return self._try(uri, lambda: self.files.entry(uri))
+
     def rename(self, source: str, target: str) -> None:
         """Rename a file."""
         self._try(source, lambda: self.files.rename(source, target))

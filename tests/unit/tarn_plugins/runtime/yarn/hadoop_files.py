@@ -51,6 +51,13 @@ class MemoryFiles:
             self.directories.setdefault(uri, mode)
             uri = uri.rpartition("/")[0]
 
+    def entry(self, uri: str) -> FileEntry:
+        self._ask()
+        if uri not in self.found:
+            raise NotFoundError("does not exist", where=uri)
+        data, time_ms, mode = self.found[uri]
+        return FileEntry(uri.rpartition("/")[2], uri, len(data), time_ms, bool(mode & 0o004))
+
     def upload(self, local: Path, uri: str, *, mode: int = 0o600) -> FileEntry:
         self.uploaded.append(uri)
         self.write(uri, local.read_bytes(), mode=mode, replace=True)
