@@ -304,7 +304,7 @@ class Heartbeat:
         pause_s = self._pace.until_next_s(
             failed=self._failed,
             urgent=self._ledger.urgent(now_s),
-            outstanding=self._ledger.outstanding,
+            outstanding=self._ledger.outstanding(now_s),
         )
         return self._spoke_s + pause_s - now_s
 

@@ -14,6 +14,7 @@ It holds these laws, whatever YARN does:
 - an end is told until no wish names the id.
 """
 
+import math
 from collections.abc import Mapping
 
 import attrs
@@ -168,13 +169,10 @@ class Ledger:
         stops = any(s.stop_asked and not s.stop_heard and s.holds for s in self._slots.values())
         return stops or self._difference(now_s) != Exchange()
 
-    @property
-    def outstanding(self) -> bool:
-        """Something is under way: asked, starting, or stopping."""
-        return any(
-            s.phase in (Phase.ASKED, Phase.STARTING) or (s.holds and s.stop_asked)
-            for s in self._slots.values()
-        )
+    def outstanding(self, now_s: float) -> bool:
+        """Say whether something may change soon: just asked, starting, or stopping."""
+        since_s = math.inf if self.closing.why(now_s) else now_s - deadlines.STARVED_S
+        return any(slot.moves(since_s) for slot in self._slots.values())
 
     def jobs(self) -> tuple[Job, ...]:
         """Return what is to be done at nodes and with files, each job once."""

@@ -137,6 +137,12 @@ class Slot:
         """It has a container."""
         return self.phase in (Phase.STARTING, Phase.RUNNING)
 
+    def moves(self, since_s: float) -> bool:
+        """Say whether it may change soon; an ask only when it was first said after *since_s*."""
+        if self.phase is Phase.ASKED:
+            return self.asked_s > since_s
+        return self.phase is Phase.STARTING or (self.holds and self.stop_asked)
+
     @property
     def ask(self) -> Ask:
         """What is asked of YARN for it."""

@@ -11,6 +11,7 @@ from tarn.domain import Asked, Ended, Endpoint, Running, RuntimeWish
 from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
+from tarn_plugins.runtime.yarn.master.waiting import Closing
 from tarn_plugins.runtime.yarn.wire import Completed, Grant, Shape
 
 A, B, C, D = (f"fleet-000{i}" for i in range(1, 5))
@@ -532,6 +533,28 @@ def test_a_container_that_comes_back_too_late_is_surplus(master, yarn, clock):
     successor.steps(3)
     assert yarn.released == [old]
     assert successor.fact(A).container_id == new
+
+
+def test_yarn_is_spoken_to_often_only_while_something_may_change_soon(master, yarn, clock):
+    """An ask that waits for a free node waits for hours, maybe."""
+    soon = master.ledger.outstanding
+    assert not soon(clock.now_s())
+    yarn.hold_grants = True
+    master.want(A)
+    assert soon(clock.now_s())
+    master.steps(31)
+    assert not soon(clock.now_s())
+    yarn.hold_grants = False
+    master.step(jobs=0)
+    assert soon(clock.now_s())
+    master.steps(2)
+    assert not soon(clock.now_s())
+    master.want(B)
+    assert soon(clock.now_s())
+    master.ledger.closing = Closing(0.0, "the tokens ended")
+    assert not soon(clock.now_s())
+    master.want(B, stop=(A,))
+    assert soon(clock.now_s())
 
 
 def test_a_release_is_said_once(master, yarn):
