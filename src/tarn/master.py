@@ -138,13 +138,25 @@ def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
 
 def _log(spec: ClusterSpec) -> None:
     text = "%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
-    as_json = (
-        '{"at": "%(asctime)s", "level": "%(levelname)s", "thread": "%(threadName)s", '
-        '"name": "%(name)s", "message": "%(message)s"}'
-    )
-    logging.basicConfig(
-        level=spec.log.level.upper(), format=as_json if spec.log.format == "json" else text
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json() if spec.log.format == "json" else logging.Formatter(text))
+    logging.basicConfig(level=spec.log.level.upper(), handlers=[handler])
+
+
+class _Json(logging.Formatter):
+    """One object a line, whatever a message holds; a traceback is a field of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "at": self.formatTime(record),
+            "level": record.levelname,
+            "thread": record.threadName,
+            "name": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
 
 
 class _Master:
