@@ -72,7 +72,10 @@ class HadoopResourceManager:
     """Every ask ever sent: a number with another content would poison this client for ever."""
     _pending: dict[int, Any] = attrs.field(factory=dict, init=False)
     """Number to the request that AMRMClient holds, asked and not granted."""
-    _cancelled: dict[int, Any] = attrs.field(factory=dict, init=False)
+    _cancelled: set[int] = attrs.field(factory=set, init=False)
+    _held: dict[int, Any] = attrs.field(factory=dict, init=False)
+    """Number to the first constrained request: AMRMClient keeps that one, and takes over no more
+    than the count of a later one."""
     _refused: list[Rejected] = attrs.field(factory=list, init=False)
     """Asks that were never sent; told with the next good answer."""
     _ours: dict[str, Grant] = attrs.field(factory=dict, init=False)
@@ -148,11 +151,12 @@ class HadoopResourceManager:
         if self._constrains:
             request = constrained(ask, 1)
             self._client.addSchedulingRequests([request])
+            self._held.setdefault(ask.number, request)
         else:
             request = plain(ask)
             self._client.addContainerRequest(request)
         self._pending[ask.number] = request
-        self._cancelled.pop(ask.number, None)
+        self._cancelled.discard(ask.number)
 
     def _cancel(self, ask: Ask) -> None:
         request = self._pending.pop(ask.number, None)
@@ -160,7 +164,7 @@ class HadoopResourceManager:
             return  # granted, rejected or cancelled before
         if self._constrains:
             self._client.addSchedulingRequests([constrained(self._shapes[ask.number], 0)])
-            self._cancelled[ask.number] = request
+            self._cancelled.add(ask.number)
         else:
             self._client.removeContainerRequest(request)
 
@@ -175,6 +179,8 @@ class HadoopResourceManager:
         dropped = [answers.rejected(r) for r in response.getRejectedSchedulingRequests() or ()]
         for rejected in dropped:
             self._pending.pop(rejected.number, None)
+            # AMRMClient would ask a restarted RM once more, also when nobody wants it any more
+            self._count_none(rejected.number)
         over = tuple(map(answers.completed, response.getCompletedContainersStatuses()))
         leaving = self._leaving(response)
         for done in over:
@@ -202,14 +208,18 @@ class HadoopResourceManager:
         """One container came under this number: nothing is outstanding any more."""
         request = self._pending.pop(number, None)
         if request is None:
-            crossed = self._cancelled.get(number)
-            if crossed is not None:
+            if number in self._cancelled:
                 # granted while the cancel was under way: AMRMClient counts 0 - 1, and would say
                 # -1 to a restarted RM
-                crossed.getResourceSizing().setNumAllocations(0)
+                self._count_none(number)
         elif not self._constrains:
             # the RM counts down by itself, AMRMClient does not: it would ask once more
             self._client.removeContainerRequest(request)
+
+    def _count_none(self, number: int) -> None:
+        held = self._held.get(number)
+        if held is not None:
+            held.getResourceSizing().setNumAllocations(0)
 
     def _leaving(self, response: Any) -> dict[str, str]:
         nodes = answers.leaving_nodes(response.getUpdatedNodes())
