@@ -17,8 +17,8 @@ from tarn.errors import LaunchError, ProviderMissingError
 
 __all__ = ["leave", "load", "start", "throwable"]
 
-_OLDEST = 9
-"""Class files of JPype 1.7 are Java 9's (major version 53); Java 8 refuses them."""
+_OLDEST = 11
+"""What Hadoop runs on beside Java 8, which refuses the class files of JPype 1.7 (Java 9's)."""
 _LOG4J = Path(__file__).with_name("log4j.properties")
 
 # Measured with an AMRMClient, an NMClient and HDFS in one process: 15 MiB of heap, 26 of metaspace
@@ -130,7 +130,8 @@ def throwable() -> type[Exception]:
 def leave(status: int) -> NoReturn:
     """End this process now, without the usual clearing up; standard streams are flushed.
 
-    For a process that has a daemon thread in a Java call when it ends. Should such a call come
+    For a process that has a daemon thread in a Java call when it ends, so for every master, too.
+    A JVM would otherwise wait for threads of its own that are no daemons. Should such a call come
     back while Python takes itself apart, Python (before 3.14) ends the thread in the middle of
     JPype's C++, and the process dies of SIGABRT (seen). One whose threads were joined needs no
     more than ``sys.exit``.

@@ -12,8 +12,8 @@ FORGIVE_AFTER_S = 600.0
 class BadNodes:
     """Counts failures in a row for each node, and says which to avoid.
 
-    At most half of the nodes are avoided, so that one is always left: when every node fails, the
-    nodes are not to blame.
+    At most half of the nodes are avoided at a time, those that failed first, so that one is always
+    left: when every node fails, the nodes are not to blame.
     """
 
     limit: int

@@ -161,12 +161,12 @@ class Ledger:
         exchange = self._difference(now_s)
         self._outbox.trying(exchange)
         for slot in self._slots.values():
-            slot.stop_heard = slot.stop_asked
+            slot.stop_said = slot.stop_asked
         return exchange
 
     def urgent(self, now_s: float) -> bool:
         """Say whether something is to be said that YARN does not know."""
-        stops = any(s.stop_asked and not s.stop_heard and s.holds for s in self._slots.values())
+        stops = any(s.stop_asked and not s.stop_said and s.holds for s in self._slots.values())
         return stops or self._difference(now_s) != Exchange()
 
     def outstanding(self, now_s: float) -> bool:
@@ -286,7 +286,7 @@ class Ledger:
 
     def _post_stops(self, now_s: float) -> None:
         for slot in self._slots.values():
-            if slot.holds and slot.stop_heard and slot.stop_posted_s is None:
+            if slot.holds and slot.stop_said and slot.stop_posted_s is None:
                 assert slot.grant is not None
                 slot.stop_posted_s = now_s
                 self._jobs.append(Stop(slot.grant))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from tarn.domain import Endpoint
 from tarn_plugins.runtime.yarn.wire import Record
 
-__all__ = ["file_name", "read_names", "record_of"]
+__all__ = ["file_name", "is_leftover", "read_names", "record_of"]
 
 _VERSION = "1"
 _PARTS = 11
@@ -53,6 +53,11 @@ def record_of(name: str) -> Record | None:
     except ValueError:
         return None
     return record if file_name(record) == name else None
+
+
+def is_leftover(name: str) -> bool:
+    """Say whether *name* is a file that a master was writing when it ended."""
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def read_names(names: Iterable[str]) -> tuple[tuple[Record, ...], tuple[str, ...]]:

@@ -16,6 +16,7 @@ from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.records import is_leftover
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
 from tarn_plugins.runtime.yarn.master.waiting import Closing, silence
 from tarn_plugins.runtime.yarn.staging import Staging
@@ -167,7 +168,11 @@ class YarnRuntime:
                 if ended or clock.now_s() >= give_up_s or self._leaving.wait(_LOOK_AGAIN_S):
                     raise
                 continue
-            return tuple(entry.path for entry in entries)
+            left = {entry.path: entry.uri for entry in entries if is_leftover(entry.path)}
+            with contextlib.suppress(ProviderError):  # the next master comes by, too
+                for uri in left.values():
+                    self._doors.files.remove(uri)
+            return tuple(entry.path for entry in entries if entry.path not in left)
 
 
 def _over(_application_id: str) -> bool:

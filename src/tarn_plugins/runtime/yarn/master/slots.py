@@ -96,7 +96,7 @@ class Slot:
 
     # While it is to end.
     stop_asked: bool = False
-    stop_heard: bool = False
+    stop_said: bool = False
     """An exchange that began after the stop was asked went well: we are still the master."""
     stop_posted_s: float | None = None
     releasing: bool = False

@@ -228,6 +228,17 @@ def test_instances_are_known_without_their_records(make, yarn):
     assert "token is expired" in found.notes[0]
 
 
+def test_what_a_master_was_writing_is_cleared_away(make, yarn):
+    """It is no launch file, and nothing to tell of."""
+    leftover = f"{fake_yarn.LAUNCHES}/.x.0123abcd.tmp"
+    yarn.files.write(leftover, b"secret")
+    yarn.files.write(f"{fake_yarn.LAUNCHES}/mine.txt", b"")
+    found = make().start("http://h:1")
+    assert leftover not in yarn.files.content
+    assert len(found.notes) == 1
+    assert "mine.txt" in found.notes[0]
+
+
 def test_launch_files_that_cannot_be_listed_are_waited_for(make, yarn, monkeypatch):
     """Nothing is guessed and given back; at last the attempt ends, and the next one looks."""
     monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
