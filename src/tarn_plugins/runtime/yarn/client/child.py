@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from tarn.errors import ProviderError, TarnError
+from tarn.java import leave
 from tarn_plugins.runtime.yarn.client.failures import pack
 
 __all__ = ["Answering", "main", "serve"]
@@ -69,15 +70,15 @@ def main() -> None:
 
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    code = 1
+    code = 0
     try:
         serve(sys.stdin.fileno(), writing, Questions())
-        code = 0
     except BrokenPipeError:
-        code = 0  # the client left: nobody wants the answer
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+        pass  # the client left: nobody wants the answer
+    except Exception:  # noqa: BLE001 (the process is left without Python's own word about it)
+        traceback.print_exc()
+        code = 1
+    leave(code)
 
 
 if __name__ == "__main__":
