@@ -1,7 +1,8 @@
 """Run every measurement, and write them into docs/reference/performance.md.
 
 A measurement is a public function of ``tests/bench/bench_*.py`` without parameters, annotated to
-return ``list[Row]``. What is compared is measured in interleaved rounds inside it.
+return ``list[Row]``. What is compared is measured in interleaved rounds inside it. Each file is a
+part of the page, with where and under which load it was measured; naming one measures it alone.
 """
 
 import argparse
@@ -10,29 +11,47 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.row import Row
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "performance.md"
-BEGIN, END = "<!-- measured: nox -s bench -->", "<!-- end of the measured part -->"
-
 Measure = Callable[[], list[Row]]
 
 
-def found(only: str = "") -> Iterator[tuple[str, Measure]]:
-    """Yield (name, function) of every measurement whose name contains *only*."""
+def parts() -> Iterator[tuple[str, dict[str, Measure]]]:
+    """Yield each part with its measurements by name: ``yarn``, ``yarn.fleet_rows``."""
     for path in sorted(HERE.glob("bench_*.py")):
-        module = importlib.import_module(f"bench.{path.stem}")
-        for name, measure in vars(module).items():
-            own = getattr(measure, "__module__", "") == module.__name__
-            returns = getattr(measure, "__annotations__", {})
-            if own and not name.startswith("_") and returns == {"return": list[Row]}:
-                full = f"{path.stem.removeprefix('bench_')}.{name}"
-                if only in full:
-                    yield full, measure
+        part = path.stem.removeprefix("bench_")
+        yield part, dict(_measurements(part, vars(importlib.import_module(f"bench.{path.stem}"))))
+
+
+def _measurements(part: str, names: Mapping[str, Any]) -> Iterator[tuple[str, Measure]]:
+    for name, measure in names.items():
+        own = getattr(measure, "__module__", "") == f"bench.bench_{part}"
+        returns = getattr(measure, "__annotations__", {})
+        if own and not name.startswith("_") and returns == {"return": list[Row]}:
+            yield f"{part}.{name}", measure
+
+
+def measured(measurements: Mapping[str, Measure]) -> list[Row]:
+    """Measure one after another, and tell of it."""
+    rows: list[Row] = []
+    for name, measure in measurements.items():
+        loads = ", ".join(f"{load:.1f}" for load in os.getloadavg())
+        sys.stdout.write(f"{name} (load average {loads})\n")
+        sys.stdout.flush()
+        began_s = time.monotonic()
+        made = measure()
+        rows += made
+        for row in made:
+            aim = "" if row.aim is None else f" (aim {row.aim:g}{', MISSED' * row.missed})"
+            sys.stdout.write(f"  {row.name}: {row.value:.3g} {row.unit}{aim}\n")
+        sys.stdout.write(f"  took {time.monotonic() - began_s:.1f} s\n")
+    return rows
 
 
 def table(rows: Iterable[Row], surroundings: str) -> str:
@@ -46,38 +65,32 @@ def table(rows: Iterable[Row], surroundings: str) -> str:
     return "\n".join(lines)
 
 
-def replaced(page: str, text: str) -> str:
-    """Return *page* with *text* between its markers."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+def replaced(page: str, part: str, text: str) -> str:
+    """Return *page* with *text* between the markers of *part*."""
+    begin, end = f"<!-- measured: {part} -->", f"<!-- end: {part} -->"
+    before, marked, rest = page.partition(begin)
+    if not marked:
+        raise SystemExit(f"{PAGE} has no place for the part '{part}': {begin} and {end}")
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def main() -> None:
-    """Measure what was asked for; write the page only when that was everything."""
+    """Measure what was asked for; write each part that was measured as a whole."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "only", nargs="?", default="", help="part of a name; the page is left alone"
+        "only", nargs="?", default="", help="a part, or a piece of a measurement's name"
     )
     only = parser.parse_args().only
-    rows: list[Row] = []
-    began_load = os.getloadavg()[0]
-    for name, measure in found(only):
-        loads = ", ".join(f"{load:.1f}" for load in os.getloadavg())
-        sys.stdout.write(f"{name} (load average {loads})\n")
-        sys.stdout.flush()
-        began_s = time.monotonic()
-        made = measure()
-        rows += made
-        for row in made:
-            aim = "" if row.aim is None else f" (aim {row.aim:g}{', MISSED' * row.missed})"
-            sys.stdout.write(f"  {row.name}: {row.value:.3g} {row.unit}{aim}\n")
-        sys.stdout.write(f"  took {time.monotonic() - began_s:.1f} s\n")
-    if rows and not only:
-        where = f"Python {platform.python_version()}, {os.cpu_count()} cores"
-        load = f"load average {began_load:.1f} before, {os.getloadavg()[0]:.1f} after"
-        text = table(rows, f"{where}; {load}.")
-        PAGE.write_text(replaced(PAGE.read_text("utf-8"), text), "utf-8")
+    for part, every in parts():
+        chosen = {name: each for name, each in every.items() if only in name}
+        began_load = os.getloadavg()[0]
+        rows = measured(chosen)
+        if rows and only in ("", part):
+            where = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+            load = f"load average {began_load:.1f} before, {os.getloadavg()[0]:.1f} after"
+            text = table(rows, f"{where}; {load}.")
+            PAGE.write_text(replaced(PAGE.read_text("utf-8"), part, text), "utf-8")
 
 
 if __name__ == "__main__":

@@ -186,24 +186,30 @@ class Questions:
             entries = staging.publish(content)
             staging.keep(secrets)
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
-            public = all(entry.public for entry in entries)
-            try:
-                submission.submit(
-                    hadoop.client, context, whole, _places(entries), collected, public=public
-                )
-            except jvm.throwable() as error:
-                # It may live all the same: the RM took it and the answer was lost.
-                with contextlib.suppress(Exception):
-                    self.kill(application_id, "its submission failed")
-                raise hadoop.refused(application_id, error) from None
+            self._hand_over(context, whole, entries, collected)
         except BaseException:
             with contextlib.suppress(Exception):  # the first error says more than one of this
                 staging.remove(application_id)
             raise
         ends_at = submitted.tokens_end_at
         notes = [] if ends_at is None else [tokens.note(ends_at)]
-        notes += [] if public else [_not_public(staging.layout, ends_at)]
+        notes += [] if _public(entries) else [_not_public(staging.layout, ends_at)]
         return {"application_id": application_id, "notes": notes}
+
+    def _hand_over(
+        self, context: Any, whole: submission.Order, entries: tuple[FileEntry, ...], collected: Any
+    ) -> None:
+        hadoop, places = self._at(), _places(entries)
+        try:
+            submission.submit(
+                hadoop.client, context, whole, places, collected, public=_public(entries)
+            )
+        except jvm.throwable() as error:
+            application_id = str(context.getApplicationId())
+            # It may live all the same: the RM took it and the answer was lost.
+            with contextlib.suppress(Exception):
+                self.kill(application_id, "its submission failed")
+            raise hadoop.refused(application_id, error) from None
 
     def _submitted(self, staging: Staging, python: str, tokens_end_at: float | None) -> Submitted:
         hadoop = self._at()
@@ -259,6 +265,11 @@ def _unusable(error: Exception) -> LaunchError:
         next_step="Check the files in HADOOP_CONF_DIR; with Kerberos, set KRB5_CONFIG to the "
         "krb5.conf of the realm.",
     )
+
+
+def _public(entries: tuple[FileEntry, ...]) -> bool:
+    """Say whether NodeManagers can fetch the master's own files as themselves."""
+    return all(entry.public for entry in entries)
 
 
 def _places(entries: tuple[FileEntry, ...]) -> dict[str, FileEntry]:
