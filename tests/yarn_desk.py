@@ -12,7 +12,7 @@ from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Hands
+from tarn_plugins.runtime.yarn.master.node_pool import Hands, node_of
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
 from tarn_plugins.runtime.yarn.master.slots import Job
 
@@ -40,14 +40,10 @@ class HandPool:
     def work(self, most: int = 1_000) -> None:
         assert self.beat is not None
         for _ in range(min(most, len(self.jobs))):
-            node = self.chance.choice([_node(job) for job in self.jobs])
-            job = next(job for job in self.jobs if _node(job) == node)
+            node = self.chance.choice([node_of(job) for job in self.jobs])
+            job = next(job for job in self.jobs if node_of(job) == node)
             self.jobs.remove(job)
             self.beat.told(job, self.hands.do(job, self.beat.calling))
-
-
-def _node(job: Job) -> str:
-    return job.grant.node if hasattr(job, "grant") else job.record.node
 
 
 class Master:

@@ -2,6 +2,9 @@
 
 import attrs
 
+from tarn_plugins.runtime.yarn.master.slots import Note
+from tarn_plugins.runtime.yarn.wire import Exchange
+
 __all__ = ["BadNodes"]
 
 FORGIVE_AFTER_S = 600.0
@@ -21,6 +24,7 @@ class BadNodes:
     _failures: dict[str, int] = attrs.field(factory=dict)
     _avoided: dict[str, float] = attrs.field(factory=dict)
     """Host name to the second since which it is avoided, oldest first."""
+    _noted: set[str] = attrs.field(factory=set)
 
     def failed(self, node: str, now_s: float) -> None:
         """Count a failure that may be the node's."""
@@ -44,6 +48,20 @@ class BadNodes:
         for node in over:
             del self._avoided[node]
             self._failures[node] = self.limit - 1
+
+    def remember(self, nodes: frozenset[str], now_s: float) -> None:
+        """Go on avoiding what an earlier master avoided, as if it had begun now."""
+        for node in sorted(nodes):
+            self._failures[node] = self.limit
+            self._avoided[node] = now_s
+            self._noted.add(node)
+
+    def notes(self, said: Exchange) -> tuple[Note, ...]:
+        """Return what is to be noted after *said* was heard: YARN keeps its list over masters."""
+        bad = [node for node in said.avoid if node in self._avoided and node not in self._noted]
+        good = [node for node in said.welcome if node in self._noted]
+        self._noted = (self._noted | set(bad)) - set(good)
+        return (*(Note(n, avoided=True) for n in bad), *(Note(n, avoided=False) for n in good))
 
     def avoided(self, nodes: int) -> frozenset[str]:
         """Return the host names to avoid now, of *nodes* NodeManagers in all."""

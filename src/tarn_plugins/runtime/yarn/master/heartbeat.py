@@ -209,7 +209,7 @@ class Heartbeat:
                     log.warning("%s takes no stop: %s", grant.node, failed.error)
                     self._ledger.stop_failed(grant.container_id)
                 case _ if failed is not None:
-                    log.warning("a launch file was not removed: %s", failed.error)
+                    log.warning("a file of the cluster was not changed: %s", failed.error)
             self._work()
             self._changed.notify_all()
 

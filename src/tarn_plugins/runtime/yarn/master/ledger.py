@@ -73,7 +73,8 @@ class Ledger:
 
     def adopt(self, recovery: Recovery, memory: Memory, now_s: float) -> None:
         """Take over what earlier masters left running; called once, before everything else."""
-        self._outbox.may_avoid(recovery.hosts)
+        self._outbox.may_avoid(recovery.hosts | memory.avoided)
+        self._bad.remember(memory.avoided, now_s)
         for grant, record in recovery.running:
             self._adopt(grant, record, now_s)
         for grant in recovery.lost:
@@ -98,6 +99,7 @@ class Ledger:
     def heard(self, said: Exchange, answer: Answer, now_s: float, at: float) -> None:
         """Take in the answer to *said*. *at* is wall time: the start of what was granted."""
         self._outbox.arrived(said)
+        self._jobs.extend(self._bad.notes(said))
         self._release_arrived(said, now_s)
         over = {completed.container_id for completed in answer.completed}
         for completed in answer.completed:

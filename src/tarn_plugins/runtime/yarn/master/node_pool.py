@@ -8,11 +8,11 @@ from collections.abc import Callable
 import attrs
 
 from tarn.errors import LaunchError, TarnError
-from tarn_plugins.runtime.yarn.master.records import file_name
-from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Start, Stop
+from tarn_plugins.runtime.yarn.master.records import avoided_name, file_name
+from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Note, Start, Stop
 from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
 
-__all__ = ["Failed", "Hands", "MayCall", "NodePool", "Result"]
+__all__ = ["Failed", "Hands", "MayCall", "NodePool", "Result", "node_of"]
 
 log = logging.getLogger(__name__)
 
@@ -69,12 +69,21 @@ class Hands:
                 case Forget(record=record, diagnostics=diagnostics):
                     self.launcher.heard(diagnostics)
                     self.files.remove(f"{self.launches}/{file_name(record)}")
+                case Note():
+                    self._note(job)
         except TarnError as error:
             return Failed(error, at_node)
         except Exception as error:
             log.exception("a job for a node raised")
             return Failed(error, at_node)
         return None
+
+    def _note(self, note: Note) -> None:
+        uri = f"{self.launches}/{avoided_name(note.node)}"
+        if note.avoided:
+            self.files.write(uri, b"", replace=True)
+        else:
+            self.files.remove(uri)
 
 
 class NodePool:
@@ -107,7 +116,7 @@ class NodePool:
             for job in jobs:
                 if self._closing:
                     return
-                node = _node(job)
+                node = node_of(job)
                 if node not in self._queues:
                     self._queues[node] = deque()
                     self._ready.append(node)
@@ -156,6 +165,12 @@ def _given_up() -> LaunchError:
     return LaunchError("yarn", "it was given up before its node was called", retry_after_s=1.0)
 
 
-def _node(job: Job) -> str:
+def node_of(job: Job) -> str:
     """Return the key of *job*: its node, also for files, so that a removal follows the writing."""
-    return job.record.node if isinstance(job, Start | Forget) else job.grant.node
+    match job:
+        case Start(record=record) | Forget(record=record):
+            return record.node
+        case Stop(grant=grant):
+            return grant.node
+        case Note(node=node):
+            return node

@@ -1,4 +1,4 @@
-"""What a master leaves for the next one: the name of each instance's launch file.
+"""What a master leaves for the next one: the name of each instance's launch file, and bad nodes.
 
 Reading all of them is one listing, and what a name says cannot be half written. A name holds only
 characters that every Hadoop file system, URI and glob takes literally: letters, digits, ``.``,
@@ -12,10 +12,18 @@ from collections.abc import Iterable
 from tarn.domain import Endpoint
 from tarn_plugins.runtime.yarn.wire import Record
 
-__all__ = ["file_name", "is_leftover", "read_names", "record_of"]
+__all__ = [
+    "avoided_host",
+    "avoided_name",
+    "file_name",
+    "is_leftover",
+    "read_names",
+    "record_of",
+]
 
 _VERSION = "1"
 _PARTS = 11
+_AVOIDED = "avoided@"
 _UNSAFE = re.compile(rb"[^A-Za-z0-9._-]")
 _ESCAPE = re.compile(r"=([0-9a-f]{2})")
 _TEXT = re.compile(r"(?:[A-Za-z0-9._-]|=[0-9a-f]{2})*")
@@ -55,6 +63,20 @@ def record_of(name: str) -> Record | None:
     return record if file_name(record) == name else None
 
 
+def avoided_name(host: str) -> str:
+    """Return the name of the empty file that tells of an avoided node."""
+    return f"{_AVOIDED}{_escape(host)}"
+
+
+def avoided_host(name: str) -> str | None:
+    """Return the node that *name* tells of; None for a name that `avoided_name` never made."""
+    try:
+        host = _unescape(name.removeprefix(_AVOIDED))
+    except ValueError:
+        return None
+    return host if avoided_name(host) == name else None
+
+
 def is_leftover(name: str) -> bool:
     """Say whether *name* is a file that a master was writing when it ended."""
     return name.startswith(".") and name.endswith(".tmp")
@@ -66,6 +88,8 @@ def read_names(names: Iterable[str]) -> tuple[tuple[Record, ...], tuple[str, ...
     notes: list[str] = []
     for name in sorted(names):
         record = record_of(name)
+        if record is None and avoided_host(name) is not None:
+            continue
         if record is None:
             notes.append(f"the launch file '{name}' is none of TARN's; it was left alone")
         else:

@@ -6,7 +6,7 @@ from typing import Self
 import attrs
 
 from tarn.domain import ClusterSpec
-from tarn_plugins.runtime.yarn.master.records import read_names
+from tarn_plugins.runtime.yarn.master.records import avoided_host, read_names
 from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
 from tarn_plugins.runtime.yarn.wire import Grant, Record
 
@@ -24,12 +24,17 @@ class Memory:
     guess: ClusterSpec | None = None
     """The present spec, where the records could not be read and its ports are exact."""
     spec_hash: str = ""
+    avoided: frozenset[str] = frozenset()
+    """Nodes that YARN was told to avoid, for what failed there."""
 
     @classmethod
     def read(cls, spec: ClusterSpec, names: Iterable[str]) -> tuple[Self, tuple[str, ...]]:
         """Return what the launch files *names* say, and notes on those that say nothing."""
+        names = tuple(names)
         records, notes = read_names(names)
-        return cls(spec.name, {r.container_id: r for r in records}), notes
+        avoided = frozenset(host for name in names if (host := avoided_host(name)) is not None)
+        by_container = {r.container_id: r for r in records}
+        return cls(spec.name, by_container, avoided=avoided), notes
 
     @classmethod
     def lost(cls, spec: ClusterSpec, spec_hash: str) -> Self:

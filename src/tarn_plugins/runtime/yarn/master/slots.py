@@ -10,7 +10,7 @@ from tarn.domain import Asked, Ended, ExitStatus, Fact, Launch, Running
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
 
-__all__ = ["Forget", "Job", "Phase", "Slot", "Slots", "Start", "Stop", "fact"]
+__all__ = ["Forget", "Job", "Note", "Phase", "Slot", "Slots", "Start", "Stop", "fact"]
 
 _START_WITHIN_S = 120.0
 """To make files ready, and again for the node: beyond the deadlines of every call that each is made
@@ -45,7 +45,15 @@ class Forget:
     """What YARN said at its end."""
 
 
-Job = Start | Stop | Forget
+@attrs.frozen
+class Note:
+    """Leave word for the next master that *node* is avoided, or take it back."""
+
+    node: str
+    avoided: bool
+
+
+Job = Start | Stop | Forget | Note
 
 
 class Phase(enum.Enum):

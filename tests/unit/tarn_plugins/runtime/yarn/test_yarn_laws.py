@@ -16,7 +16,7 @@ from yarn_desk import GOOD, Master, spec_with
 
 from tarn.domain import Asked, Ended, Running, RuntimeWish
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.master.records import record_of
+from tarn_plugins.runtime.yarn.master.records import avoided_host, record_of
 from tarn_plugins.runtime.yarn.master.slots import Phase
 
 ODDS = {
@@ -143,9 +143,10 @@ class YarnMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """A new attempt comes while the old one still lives; the stops are posted again."""
         self.old.append(self.master)
-        # A node that failed and has nothing of ours is in nobody's memory: it stays avoided.
+        # One that was avoided a moment ago may not be noted yet: it would stay avoided.
         known = {c.grant.node for c in self.yarn.containers.values()}
         known |= {r.node for r in map(record_of, names(self.yarn.files)) if r is not None}
+        known |= {host for name in names(self.yarn.files) if (host := avoided_host(name))}
         self.yarn.avoided &= known
         self.master = Master(self.yarn, self.clock, self.spec)
         running = {fact.instance_id for fact in self.master.recovered.running}

@@ -364,6 +364,28 @@ def test_a_node_that_fails_again_and_again_is_avoided(yarn, clock):
     assert yarn.avoided == set()
 
 
+def test_the_next_master_goes_on_avoiding_and_then_welcomes(yarn, clock):
+    """YARN keeps its list over attempts, so somebody must know what to take from it."""
+    yarn.nodes["nm-1"].breaks = True
+    yarn.nodes["nm-2"].label = yarn.nodes["nm-3"].label = "away"
+    master = Master(yarn, clock)
+    for number in range(1, 4):
+        master.want(f"fleet-{number:04d}")
+        master.steps(3)
+    master.want()
+    master.steps(3)
+    heir = Master(yarn, clock)
+    yarn.nodes["nm-2"].label = ""
+    yarn.nodes["nm-1"].breaks = False
+    heir.want(D)
+    heir.steps(3)
+    assert heir.fact(D).node == "nm-2"
+    assert yarn.avoided == {"nm-1"}
+    heir.steps(4, 250.0)
+    assert yarn.avoided == set()
+    assert not [name for name in names(yarn.files) if name.startswith("avoided")]
+
+
 def test_at_most_half_of_the_nodes_are_avoided(yarn, clock):
     """When every node fails, the nodes are not to blame."""
     for node in yarn.nodes.values():
