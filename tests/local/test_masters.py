@@ -16,8 +16,7 @@ import pytest
 from house import House, ids, kill, until
 
 from tarn.domain import Applied, Epoch
-from tarn.follow import reach
-from tarn.interfaces import ClusterRef
+from tarn.follow import Api
 
 pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
@@ -274,7 +273,7 @@ def test_a_follower_follows_the_next_cluster_of_the_name(house: House) -> None:
     seen: list[tuple[int, int]] = []
     for _ in range(2):
         assert house.tarn("up", "-f", spec).returncode == 0
-        with reach(ref_of(house, name), token(house, name)) as api:
+        with Api(str(house.ref(name)["url"]), token(house, name)) as api:
             view = api.instances()
             epoch = Epoch.parse(view["epoch"])
             seen.append((epoch.incarnation, epoch.attempt))
@@ -288,11 +287,6 @@ def test_a_follower_follows_the_next_cluster_of_the_name(house: House) -> None:
                 assert api.status()["followers"][0]["revision"] == view["revision"]
         assert house.tarn("down", "-c", name).returncode == 0
     assert seen[1] > seen[0]
-
-
-def ref_of(house: House, name: str) -> ClusterRef:
-    ref = house.ref(name)
-    return ClusterRef(name, "local", Epoch.parse(str(ref["epoch"])), url=str(ref["url"]))
 
 
 def token(house: House, name: str) -> str:

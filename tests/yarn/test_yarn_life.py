@@ -1,6 +1,7 @@
 """A fleet's life on a real YARN: up, infer, scale, wait for a node, label; down leaves nothing."""
 
 import json
+from pathlib import Path
 
 import pytest
 from house import ids, until
@@ -66,6 +67,8 @@ def test_up_infer_scale_and_down_leave_nothing(yarn_house, hadoop) -> None:
     )
     assert after["containersReserved"] == after["containersPending"] == 0
     until(lambda: all(dead(pid) for pid in pids), 10, "the end of its processes")
+    regions = Path("/dev/shm").glob
+    until(lambda: not list(regions("tarn_*_life-*")), 10, "the end of its shared memory")
     kept = [path for path in hadoop.hdfs_listing() if not path.startswith(("/tmp/logs", "/logs"))]
     assert kept == [p for p in before_hdfs if not p.startswith(("/tmp/logs", "/logs"))]
     assert not (yarn_house.directory("life") / "ref.json").exists()

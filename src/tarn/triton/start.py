@@ -1,8 +1,9 @@
 """Start tritonserver on the node where this runs: ``python -m tarn.triton.start ARGUMENTS``.
 
 A master on another machine cannot know where a node has its tritonserver. This finds it as the
-runtime ``local`` does (``PATH``, then the wheel nvidia-pytriton of this interpreter), assembles the
-wheel's Python backend, and becomes tritonserver: pid, signals and log are its own.
+runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the wheel
+nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that no
+shared memory is left, and becomes tritonserver: pid, signals and log are its own.
 
 What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
 """
@@ -14,23 +15,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tarn.errors import LaunchError
-from tarn.triton import binary
+from tarn.triton import binary, regions
 
 __all__ = ["main", "words"]
 
+_TRITONSERVER = "--tritonserver="
 _BACKENDS = "--backend-directory"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Become tritonserver with *arguments*; returns only when that cannot be, with a status."""
     environ = dict(os.environ)
+    given, arguments = _given(arguments)
     try:
-        program = binary.prepare(None, environ, _cache(environ))
+        program = binary.prepare(given, environ, _cache(environ))
     except LaunchError as error:
         _say(str(error))
         return 1
     line, its_environ = words(program, arguments), binary.environment(program, environ)
+    prefix = regions.prefix_in(arguments)
     try:
+        if prefix is not None:
+            regions.clear_after_end(prefix)
         os.execve(program.path, line, its_environ)  # noqa: S606 (no shell: that is the point)
     except OSError as error:
         _say(f"{program.path} cannot be started: {error.strerror}")
@@ -42,6 +48,13 @@ def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
     theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
     ours = [] if theirs or not program.backend_directory else [program.backend_directory]
     return [program.path, *arguments, *(f"{_BACKENDS}={directory}" for directory in ours)]
+
+
+def _given(arguments: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Return the program that is asked for, and Triton's own arguments."""
+    if arguments and arguments[0].startswith(_TRITONSERVER):
+        return arguments[0].removeprefix(_TRITONSERVER), arguments[1:]
+    return None, arguments
 
 
 def _cache(environ: Mapping[str, str]) -> Path:

@@ -1,11 +1,15 @@
 """What starts tritonserver on a node: it finds it, says what is wrong in a line, and vanishes."""
 
+import secrets
 import subprocess
 import sys
 from pathlib import Path
 
+from house import until
+
 from tarn.triton import start
 from tarn.triton.binary import Program, environment
+from tarn.triton.regions import prefix_in
 
 
 def run(path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -28,6 +32,45 @@ def test_becomes_the_tritonserver_of_the_path(tmp_path):
     path = server(tmp_path / "bin", '#!/bin/sh\necho "$0|$1|$2|$A"\n')
     done = run(path, "--id=x y", "$HOME", A="b c")
     assert done.stdout == f"{path}/tritonserver|--id=x y|$HOME|b c\n"
+
+
+def test_becomes_the_program_that_is_named(tmp_path):
+    """``triton.binary``: it comes before what is on PATH, and is no argument of Triton's."""
+    named = server(tmp_path / "named", '#!/bin/sh\necho "named|$*"\n') / "tritonserver"
+    path = server(tmp_path / "bin", "#!/bin/sh\necho wrong\n")
+    assert run(path, f"--tritonserver={named}", "--id=1").stdout == "named|--id=1\n"
+
+
+def test_no_shared_memory_is_left_when_it_is_killed(tmp_path):
+    """Its own regions go with it, whoever killed it; those of others stay."""
+    prefix = f"tarn_{secrets.token_hex(4)}_gone-0001_"
+    regions = [Path("/dev/shm") / f"{prefix}{name}" for name in ("a", "b")]
+    other = Path("/dev/shm") / f"{prefix[:-2]}2_c"
+    path = server(tmp_path / "bin", "#!/bin/sh\necho up\nexec /bin/sleep 60\n")
+    program = [sys.executable, "-m", "tarn.triton.start"]
+    program.append(f"--backend-config=python,shm-region-prefix-name={prefix}")
+    running = subprocess.Popen(program, env={"PATH": str(path)}, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "up\n"
+        for region in (*regions, other):
+            region.touch()
+        running.kill()
+        running.wait(10)
+        until(lambda: not any(region.exists() for region in regions), 10, "the regions' end")
+        assert other.exists()
+    finally:
+        running.kill()
+        running.stdout.close()
+        other.unlink(missing_ok=True)
+
+
+def test_only_names_of_ours_are_cleared_away():
+    """A prefix that a person chose may be another program's."""
+    ours = "--backend-config=python,shm-region-prefix-name="
+    assert prefix_in([f"{ours}tarn_0a1b2c3d_x-0001_", "--id=1"]) == "tarn_0a1b2c3d_x-0001_"
+    for theirs in ("", "psm_", "tarn_0a1b2c3d_x/../y_", "tarn_0a1b2c3d_x"):
+        assert prefix_in([f"{ours}{theirs}"]) is None
 
 
 def test_what_cannot_be_started_is_one_line(tmp_path):

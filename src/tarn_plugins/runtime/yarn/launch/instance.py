@@ -104,9 +104,9 @@ def _started(
 ) -> Sequence[str]:
     if within is not None:  # an image knows its own: triton.binary is a path of the node
         return ["tritonserver", *command[1:]]
-    if launch.triton.binary is not None:
-        return command
-    return [python, *_START, *command[1:]]
+    binary = launch.triton.binary
+    given = [] if binary is None else [f"--tritonserver={binary}"]
+    return [python, *_START, *given, *command[1:]]
 
 
 def shm_prefix(record: Record) -> str:

@@ -136,7 +136,7 @@ def test_what_the_user_names_is_started(files, tmp_path):
     """``triton.binary`` is a path of the nodes; ``triton.bind`` is obeyed."""
     launcher(files).prepare(RECORD, launch(binary="/opt/triton server", bind="::"))
     argv, _ = told(files, tmp_path)
-    assert argv[0] == "/opt/triton server"
+    assert argv[3:5] == ["tarn.triton.start", "--tritonserver=/opt/triton server"]
     assert "--http-address=::" in argv
 
 
