@@ -14,7 +14,7 @@ from tarn.interfaces import Deployer
 
 __all__ = ["connect"]
 
-_NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122")
+_NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122", "TARN-6001")
 """This machine has no client of that runtime, so nothing of it can be meant."""
 
 

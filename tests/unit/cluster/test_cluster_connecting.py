@@ -82,6 +82,7 @@ def test_a_runtime_of_this_machine_is_not_asked(elsewhere: FakeFleet) -> None:
     ("code", "kind", "words"),
     [
         ("TARN-3120", NotFoundError, "does not run"),
+        ("TARN-6001", NotFoundError, "does not run"),
         ("TARN-3130", UnreachableError, "is not known: fake could not be asked"),
     ],
 )
