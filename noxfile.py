@@ -155,7 +155,8 @@ def first_user(session: nox.Session) -> None:
 def endurance(session: nox.Session) -> None:
     """Real Tritons under load, killed masters, a provider blocked for a minute."""
     session.install("-e", ".[local,examples]", *_group("tests"))
-    _pytest(session, "-m", "endurance", "--timeout", "300", "tests")
+    folders = _folders("compat", "first_user", "local", "unit")
+    _pytest(session, "-m", "endurance", "--timeout", "300", *folders)
 
 
 @nox.session(python=ONE)
