@@ -119,7 +119,7 @@ def test_a_master_that_fails_is_told_within_five_seconds_of_its_end(
     assert "code 3" in caught.value.found
     assert "error: nothing can come of this" in caught.value.found
     assert deployer.find("doomed-real") is None
-    assert not (tmp_path / "home" / "clusters").exists()
+    assert not list((tmp_path / "home" / "clusters").iterdir())
     ending = deployer.ended("doomed-real")
     assert ending is not None
     assert (ending.state, ending.reason) == ("failed", caught.value.found)

@@ -72,8 +72,8 @@ class Staging:
             # From here on nobody can take it over from us while it is being removed.
             note = f"{_ENDED}{holder}".encode()
             self.files.write(self._after(holder), note, mode=_PUBLIC_MODE)
-        except RefusedError:
-            return
+        except (RefusedError, NotFoundError):
+            return  # somebody else removes it at this moment: the master that ended, or a client
         self.files.remove(self.layout.root)
         if self.layout.shelf:
             self.files.prune(self.layout.shelf)
