@@ -43,7 +43,7 @@ def _place(directory: Path | None) -> Path:
     return directory or _context().paths.home / "sandbox"
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def sandbox() -> None:
     """Run a small Hadoop on this machine: HDFS, and YARN with some nodes.
 
