@@ -117,6 +117,7 @@ class YarnWorld(World):
 @settings(
     max_examples=50,
     phases=(Phase.generate,),
+    derandomize=True,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
