@@ -5,7 +5,7 @@ never forks, and never enables faulthandler: the JVM uses the same signals. Pyth
 call Java are attached to it as daemons, so none of them keeps the process alive.
 """
 
-from tarn.java.classpath import hadoop_classpath, java_home
+from tarn.java.classpath import hadoop_classpath, java_home, kerberos_options
 from tarn.java.faults import Fault, describe, mask
 from tarn.java.jvm import leave, load, start, throwable
 
@@ -14,6 +14,7 @@ __all__ = [
     "describe",
     "hadoop_classpath",
     "java_home",
+    "kerberos_options",
     "leave",
     "load",
     "mask",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tarn.errors import LaunchError
 
-__all__ = ["hadoop_classpath", "hadoop_version", "java_home"]
+__all__ = ["hadoop_classpath", "hadoop_version", "java_home", "kerberos_options"]
 
 _DEADLINE_S = 30.0
 """``hadoop classpath`` is a shell script over a few directories; a cold NFS takes seconds."""
@@ -68,6 +68,12 @@ def java_home(environ: Mapping[str, str], setting: str | None = None) -> str | N
     # a distribution's `java` is a chain of links into the installation: <home>/bin/java
     home = Path(java).resolve().parent.parent
     return str(home) if home != Path("/usr") else None
+
+
+def kerberos_options(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the JVM's options for ``KRB5_CONFIG``, which Java itself does not read. Pure."""
+    krb5 = environ.get("KRB5_CONFIG")
+    return (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
 
 
 def _script(environ: Mapping[str, str], hadoop_home: str | None) -> str | None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
-from tarn.triton import binary
-from tarn.triton.command import OWNED
+from tarn.triton import binary, settings
 from tarn_plugins.runtime.local import gpus
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
@@ -23,8 +22,7 @@ def findings(
     memory: Callable[[], int] = memory_mib,
 ) -> Iterator[Finding]:
     """Yield everything that this machine has against *spec*."""
-    yield from _ranks(spec)
-    yield from _arguments(spec)
+    yield from settings.findings(spec)
     yield from binary.check(spec.triton.binary, environ)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from _gpus(spec, lambda: gpus.visible(present_gpus(), setting))
@@ -47,30 +45,6 @@ def port(spec: ClusterSpec) -> Iterator[Finding]:
 
 def _first_size(spec: ClusterSpec) -> int:
     return spec.replicas.min if spec.replicas.initial is None else spec.replicas.initial
-
-
-def _ranks(spec: ClusterSpec) -> Iterator[Finding]:
-    ranks = spec.instance.parallelism.ranks
-    if ranks > 1:
-        yield Finding(
-            "TARN-2004",
-            "instance.parallelism",
-            f"tensor x pipeline = {ranks}; instances of several ranks come with the parts GPU and "
-            "MODELS, not in this version",
-            "Remove it",
-        )
-
-
-def _arguments(spec: ClusterSpec) -> Iterator[Finding]:
-    for name in spec.triton.args:
-        key = OWNED.get(name.lstrip("-").replace("_", "-"))
-        if key is not None:
-            yield Finding(
-                "TARN-2003",
-                f"triton.args.{name}",
-                f"is decided by {key}",
-                f"Set {key} and remove it here",
-            )
 
 
 def _gpus(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:

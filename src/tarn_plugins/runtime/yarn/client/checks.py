@@ -8,7 +8,7 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
-from tarn.triton.command import OWNED
+from tarn.triton import settings
 
 __all__ = ["Land", "Queue", "findings", "from_error"]
 
@@ -51,8 +51,7 @@ class Land:
 
 def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
     """Yield everything that this YARN has against *spec*."""
-    yield from _ranks(spec)
-    yield from _arguments(spec)
+    yield from settings.findings(spec)
     yield from _queue(queue, land)
     yield from _resources(spec, land)
     yield from _labels(spec, queue, land)
@@ -72,30 +71,6 @@ def from_error(error: TarnError) -> Finding:
         found,
         error.next_step,
     )
-
-
-def _ranks(spec: ClusterSpec) -> Iterator[Finding]:
-    ranks = spec.instance.parallelism.ranks
-    if ranks > 1:
-        yield Finding(
-            "TARN-2004",
-            "instance.parallelism",
-            f"tensor x pipeline = {ranks}; instances of several ranks come with the parts GPU and "
-            "MODELS, not in this version",
-            "Remove it",
-        )
-
-
-def _arguments(spec: ClusterSpec) -> Iterator[Finding]:
-    for name in spec.triton.args:
-        key = OWNED.get(name.lstrip("-").replace("_", "-"))
-        if key is not None:
-            yield Finding(
-                "TARN-2003",
-                f"triton.args.{name}",
-                f"is decided by {key}",
-                f"Set {key} and remove it here",
-            )
 
 
 def _queue(name: str, land: Land) -> Iterator[Finding]:

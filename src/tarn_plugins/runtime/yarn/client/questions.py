@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
-from tarn.java import describe, hadoop_classpath, java_home, jvm
+from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
 from tarn_plugins.runtime.yarn import tokens
 from tarn_plugins.runtime.yarn.client import submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -77,8 +77,7 @@ class Questions:
         self, environ: Mapping[str, str], hadoop: str | None, java: str | None, staging: str | None
     ) -> None:
         """Start the JVM and connect; *staging* None: ``.tarn`` in the user's home directory."""
-        krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
-        options = (*_ROOMY, f"-Djava.security.krb5.conf={krb5}") if krb5 else _ROOMY
+        options = (*_ROOMY, *kerberos_options(environ))
         jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
         self._hadoop = Hadoop(staging)
 

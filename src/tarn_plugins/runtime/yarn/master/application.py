@@ -1,5 +1,6 @@
 """The master's side of the runtime, put together: the only place that opens doors to Hadoop."""
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore
-from tarn.java import hadoop_classpath, java_home, start
+from tarn.java import hadoop_classpath, java_home, kerberos_options, start
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, application_id, heap_mib
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
@@ -41,10 +42,8 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
     Raises:
         LaunchError: No Java, no Hadoop, or nothing was submitted.
     """
-    krb5 = environ.get("KRB5_CONFIG")  # Java reads a property only
-    options = (f"-Djava.security.krb5.conf={krb5}",) if krb5 else ()
     heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
-    start(hadoop_classpath(environ), heap, java_home(environ), options)
+    start(hadoop_classpath(environ), heap, java_home(environ), kerberos_options(environ))
     files = credentials.secret_files()
     if _SUBMITTED not in files:
         raise LaunchError(
@@ -62,7 +61,7 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
 def runtime(settings: Settings, context: MasterContext) -> Runtime:
     """Return the runtime over real doors; nothing is said to YARN before it starts."""
     submitted = _submitted(context.directory)
-    conf, handles, files = configuration(), Handles(), _files(submitted, context)
+    conf, handles, files = _conf(), Handles(), _files(submitted, context)
     if context.epoch.attempt > 1:  # the first one was submitted a moment ago
         submitted = _placed_now(submitted, conf)
     launcher = StagedLauncher(
@@ -100,8 +99,14 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     )
 
 
+@functools.cache
+def _conf() -> Any:
+    """Return this process's configuration, which runtime and state store share: read once."""
+    return configuration()
+
+
 def _files(submitted: Submitted, context: MasterContext) -> Files:
-    return MortalFiles(HadoopFiles(configuration()), submitted.tokens_end_at, context.clock.at)
+    return MortalFiles(HadoopFiles(_conf()), submitted.tokens_end_at, context.clock.at)
 
 
 def _placed_now(submitted: Submitted, conf: Any) -> Submitted:

@@ -105,7 +105,7 @@ class Slot:
     # While it is to end.
     stop_asked: bool = False
     stop_said: bool = False
-    """An exchange that began after the stop was asked went well: we are still the master."""
+    """A heartbeat began after the stop was asked; only its answer lets `Ledger` post the stop."""
     stop_posted_s: float | None = None
     releasing: bool = False
     """YARN is to take its container back."""
