@@ -10,7 +10,7 @@ from house import ids, until
 from yarn_fleet import Fleet, steady
 from yarn_stage import Hadoop, YarnHouse
 
-from tarn.errors import NotFoundError
+from tarn.errors import NotFoundError, UnreachableError
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.breaks]
 
@@ -25,7 +25,11 @@ def house(tmp_path: Path, hadoop_ha: Hadoop) -> Iterator[YarnHouse]:
 
 @pytest.mark.timeout(400)
 def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> None:
-    """Same containers, no lost request, a word in `status`; then scaling, ends and logs work."""
+    """Same containers, no lost request; then scaling, ends and logs work.
+
+    A failover may be faster than the 5 s after which `status` speaks of a silent ResourceManager:
+    that word is for ``test_the_resource_manager_restarts``, where the silence lasts.
+    """
     fleet = Fleet(house, hadoop_ha, "failover")
     size = {"min": 1, "max": 3, "initial": 2}
     fleet.up(house.spec("failover", replicas=size, placement={"spread": "none"}))
@@ -34,9 +38,7 @@ def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> N
     down = first.partition(".")[0]
     with steady(fleet, before):
         hadoop_ha.kill(down)
-        until(lambda: _silent(fleet), 30, "a word in `status`")
-        until(lambda: not _silent(fleet), 60, "the other one heard")
-        assert hadoop_ha.rest.active() != first
+        until(lambda: _active(hadoop_ha) not in {"", first}, 60, "the other one active")
         after = fleet.settled(2)
         assert {i["id"]: i["container_id"] for i in after["instances"]} == {
             i["id"]: i["container_id"] for i in before["instances"]
@@ -63,8 +65,11 @@ def test_a_failover_changes_nothing_that_serves(house, tmp_path, hadoop_ha) -> N
     house.clear()
 
 
-def _silent(fleet: Fleet) -> bool:
-    return any("ResourceManager" in warning for warning in fleet.status()["warnings"])
+def _active(hadoop: Hadoop) -> str:
+    try:
+        return hadoop.rest.active()
+    except UnreachableError:
+        return ""
 
 
 def _logs(client, ref) -> list[str]:
