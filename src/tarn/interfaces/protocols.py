@@ -173,6 +173,14 @@ class Storage(Protocol):
 class Discovery(Protocol):
     """Publishes who may get traffic. Owns one worker in the master."""
 
+    def reach(self, within_s: float) -> None:
+        """Make sure that the outside world answers; asked once, before the first view.
+
+        Raises:
+            DiscoveryError: It could not be reached within *within_s* seconds.
+        """
+        ...
+
     def sync(self, view: DiscoveryView) -> None:
         """Publish *view*. On the worker; idempotent; refuses a lower epoch.
 

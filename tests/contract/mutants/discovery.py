@@ -76,6 +76,13 @@ class SwallowsFailures(FakeDiscovery):
             return
 
 
+class ReachesNothing(FakeDiscovery):
+    """Finds everything reachable."""
+
+    def reach(self, within_s: float) -> None:
+        return None
+
+
 class AcknowledgesNothing(FakeDiscovery):
     """Never says what it did."""
 

@@ -134,6 +134,14 @@ class DiscoveryContract:
             self._sync(discovery, _view(2, 1, 2))
         assert self._applied(discovery).revision == 1
 
+    def test_says_whether_it_can_be_reached(self, tmp_path: Path) -> None:
+        """`reach` is quiet where the outside world answers, and raises where it does not."""
+        discovery = self.make(tmp_path)
+        within(_SYNC_WITHIN_S, lambda: discovery.reach(10.0), "reach")
+        self.break_down(discovery)
+        with pytest.raises(DiscoveryError):
+            within(_SYNC_WITHIN_S, lambda: discovery.reach(1.0), "reach")
+
     def test_closing_with_withdraw_leaves_nothing(self, tmp_path: Path) -> None:
         """`down` ends what was published; closing twice is closing once."""
         discovery = self.make(tmp_path)

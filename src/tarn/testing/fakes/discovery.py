@@ -44,10 +44,14 @@ class FakeDiscovery:
         self._done: Applied | None = None
         self._said: Applied | None = None
 
-    def sync(self, view: DiscoveryView) -> None:
-        """Publish *view* at once."""
+    def reach(self, within_s: float) -> None:
+        """Answer at once, unless `broken`."""
         if self.broken:
             raise DiscoveryError(self.name, self.broken, retry_after_s=1.0)
+
+    def sync(self, view: DiscoveryView) -> None:
+        """Publish *view* at once."""
+        self.reach(0.0)
         with self.registry.lock:
             if view.epoch < self.registry.epoch:
                 raise Superseded(str(view.epoch), str(self.registry.epoch))

@@ -1,0 +1,1 @@
+"""Discoveries: how clients find the instances."""

@@ -1,0 +1,1 @@
+"""HAProxy: servers pushed through its Runtime API, by an agent beside it or by the master."""
