@@ -103,7 +103,7 @@ def lint(session: nox.Session) -> None:
 @budgeted
 def types(session: nox.Session) -> None:
     """Mypy, strict."""
-    session.install("-e", ".[local,examples]", *_group("typing"))
+    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("typing"))
     session.run("mypy", "src", *_folders("typing"))
 
 
@@ -121,7 +121,7 @@ def unit(session: nox.Session) -> None:
     """Everything that needs no real server, on every interpreter that is present."""
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("tests"))
     _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit", "compat", "docs"))
 
 
@@ -171,6 +171,15 @@ def yarn(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def discovery(session: nox.Session) -> None:
+    """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
+    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("tests"))
+    chosen = ("-m", "discovery", "--timeout", "300")
+    _pytest(session, *chosen, *_folders("discovery"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def documentation(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
     session.install("-e", ".[local]", *_group("docs"))
@@ -196,5 +205,5 @@ def minimums(session: nox.Session) -> None:
 @budgeted
 def bench(session: nox.Session) -> None:
     """Measure, and write docs/reference/performance.md between its markers."""
-    session.install("-e", ".[local,examples,yarn]", *_group("tests"))
+    session.install("-e", ".[local,examples,yarn,zookeeper,haproxy]", *_group("tests"))
     session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})
