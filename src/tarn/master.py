@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import attrs
+
 from tarn import config, plugins
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
@@ -203,7 +205,8 @@ class _Master:
         store = factory.state_store(settings, context)
         # one that cannot be read ends this master before it is announced
         memory = _load(store, context.clock, self._stop)
-        recovered = runtime.start(server.start(app))
+        self._context = attrs.evolve(context, api_url=server.start(app))
+        recovered = runtime.start(self._context.api_url)
         fleet = self._begin(store, memory, recovered, rules)
         control = self._control(fleet, rules, launch, runtime, inbox, board)
         self._offered.master_started(context)

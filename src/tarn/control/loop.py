@@ -21,6 +21,7 @@ from tarn.control.troubles import Trouble, of_fleet, of_policy, of_saver, of_wor
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
+    Demand,
     DiscoveryView,
     Done,
     Launch,
@@ -211,7 +212,7 @@ class Control:
         return answers
 
     def _obey_one(self, request: Request, now_s: float, at: float, *, fenced: bool) -> Done:
-        if fenced and not isinstance(request.command, Acknowledge):
+        if fenced and not isinstance(request.command, Acknowledge | Demand):
             raise RefusedError(
                 "the master has lost its runtime, so it does not act",
                 code="TARN-1008",

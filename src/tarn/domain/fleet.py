@@ -13,7 +13,7 @@ from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Fleet", "FollowerState", "Rules"]
+__all__ = ["Demanded", "Fleet", "FollowerState", "Rules"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -33,6 +33,16 @@ class FollowerState:
     """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
     lost: bool = False
     """Its lease ran out: drains do not wait for it any more."""
+
+
+@attrs.frozen
+class Demanded:
+    """Who last said that requests wait for an instance, how many, and when."""
+
+    source: str
+    """Empty where only an earlier master heard it."""
+    waiting: int
+    heard_s: float
 
 
 @attrs.frozen
@@ -86,6 +96,8 @@ class Fleet:
     incomplete."""
     started_s: float = 0.0
     followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
+    demand: Demanded | None = None
+    """None: nobody ever waited for an instance."""
     decisions: tuple[Decision, ...] = ()
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
