@@ -9,6 +9,7 @@ from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.outlook import Prospect, holds, prospect
+from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
 
 __all__ = ["Surroundings", "blank", "picture"]
@@ -60,6 +61,7 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         troubles=around.troubles,
         holds=holds(fleet, rules, around.wish, around.now_s),
         prospects=_prospects(fleet, rules),
+        demand=fresh_demand(fleet, around.now_s),
     )
     if old is None or old.view is not fleet.view:
         text = render_instances(snapshot)

@@ -33,6 +33,11 @@ class FollowerState:
     """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
     lost: bool = False
     """Its lease ran out: drains do not wait for it any more."""
+    sessions: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Instance id to open sessions, as its newest word says; of an instance that is not named it
+    says nothing."""
+    counted_s: float = float("-inf")
+    """When it counted them."""
 
 
 @attrs.frozen
