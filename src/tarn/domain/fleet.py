@@ -60,6 +60,8 @@ class Rules:
     """Names of the followers whose word a drain waits for."""
     ceiling: int | None = None
     ceiling_reason: str = ""
+    followers: frozenset[str] = frozenset()
+    """Names of the discoveries and agents of the spec: shown before they come, too."""
 
 
 @attrs.frozen
