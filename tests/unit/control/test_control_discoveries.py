@@ -7,6 +7,7 @@ import pytest
 from desk import Desk
 
 from tarn.clock import SystemClock
+from tarn.control import discoveries
 from tarn.control.discoveries import named, reach
 from tarn.domain import Applied, Epoch
 from tarn.domain.spec import DiscoverySpec
@@ -79,7 +80,7 @@ def test_what_foreign_code_raises_is_an_answer_too() -> None:
 
 def test_one_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was told its deadline, and did not keep it."""
-    monkeypatch.setattr("tarn.control.discoveries.GRACE_S", 0.1)
+    monkeypatch.setattr(discoveries, "GRACE_S", 0.1)
     going = threading.Event()
     with pytest.raises(DiscoveryError, match=r"no answer in 0\.1 s"):
         asked(a=Asked(lambda _: going.wait(10) and None), within_s=0.1)

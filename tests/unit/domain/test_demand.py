@@ -5,10 +5,12 @@ from typing import Any
 import attrs
 import pytest
 from given import AT, NOW_S, at, codes, fleet, ready, rules, step
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from world import World
+from world import rules as world_rules
 
-from tarn.domain import Decision, Demand, Known, Pause, Sample, Unknown, Wish
+from tarn.domain import Decision, Demand, Known, Pause, Resume, Sample, Unknown, Wish
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.memory import begin, saved
@@ -169,3 +171,24 @@ def test_demand_never_breaks_a_limit_and_never_takes_away(  # noqa: PLR0917
     assert some.desired == without or limits.clamp(some.desired) == some.desired
     if demand is None or ending or manual is not None:
         assert some.desired == without
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32))
+def test_whatever_goes_wrong_a_request_that_waits_gets_an_instance(seed: int) -> None:
+    """Lost wishes, crashes, masters that restart; nothing but the size of one is ever asked for."""
+    world = World(seed, world_rules(initial=0, min=0, max=2))
+    for turn in range(400):
+        world.kind = turn < 200
+        if not world.fleet.view.members:
+            word = Demand("lb1", 1)
+            world.fleet, done = obey(
+                world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s
+            )
+            assert done.spec_revision == 1
+        world.step()
+        assert world.fleet.desired <= 1
+        if turn == 200:
+            world.fleet, _ = obey(world.fleet, Resume(), world.rules, now_s=world.now_s, at=0.0)
+            world.fleet = attrs.evolve(world.fleet, spec_revision=1)
+    assert len(world.fleet.view.members) == 1
