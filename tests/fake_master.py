@@ -15,6 +15,7 @@ from tarn.domain import (
     ClusterState,
     Command,
     Decision,
+    Demand,
     DiscoveryView,
     Done,
     Drain,
@@ -232,7 +233,7 @@ class FakeMaster:
                 raise RefusedError(f"{wanted} is above replicas.max = {now.limits.max}")
             case Drain(instance_id=name) if name not in {i.id for i in now.instances}:
                 raise NotFoundError(f"no instance '{name}'")
-            case Acknowledge():
+            case Acknowledge() | Demand():
                 self.commands.append(request.command)
                 return Done(now.spec_revision, "heard")
         self.commands.append(request.command)

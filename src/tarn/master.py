@@ -14,16 +14,18 @@ import logging
 import signal
 import sys
 import threading
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+import attrs
+
 from tarn import config, plugins
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
+from tarn.control.discoveries import Named, named, reach
 from tarn.control.inbox import Inbox
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
@@ -35,8 +37,7 @@ from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.spec import DiscoverySpec
-from tarn.errors import ConfigError, ProviderError, Superseded, TarnError
+from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
@@ -179,7 +180,7 @@ class _Master:
     def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
         context, spec = self._context, self._context.spec
         launch = _launch(spec, context.directory)
-        rules = Rules(spec, launch.spec_hash, required=_required(spec))
+        rules = _rules(spec, launch.spec_hash)
         host = factory.host(context.environ)
         server = Server(host, spec.api.port, preferred=_last_port(context.directory))
         self._owned.callback(server.close)
@@ -203,9 +204,11 @@ class _Master:
         store = factory.state_store(settings, context)
         # one that cannot be read ends this master before it is announced
         memory = _load(store, context.clock, self._stop)
-        recovered = runtime.start(server.start(app))
+        self._context = attrs.evolve(context, api_url=server.start(app))
+        discoveries = self._discoveries(first=memory == (None, ()))
+        recovered = runtime.start(self._context.api_url)
         fleet = self._begin(store, memory, recovered, rules)
-        control = self._control(fleet, rules, launch, runtime, inbox, board)
+        control = self._control(fleet, rules, launch, runtime, inbox, board, discoveries)
         self._offered.master_started(context)
         return self._until_over(control, runtime)
 
@@ -230,6 +233,7 @@ class _Master:
         runtime: Runtime,
         inbox: Inbox,
         board: Board,
+        discoveries: Mapping[str, Discovery],
     ) -> Control:
         context, spec = self._context, self._context.spec
         scraper = Scraper(context.clock, spec.scaling.interval_s, SCRAPE_TIMEOUT_S, self._wake.set)
@@ -243,7 +247,7 @@ class _Master:
         near = Neighbours(
             clock=context.clock,
             runtime=runtime,
-            discoveries=self._discoveries(spec),
+            discoveries=discoveries,
             scraper=scraper,
             policy=desk,
             saver=self._saver,
@@ -255,9 +259,33 @@ class _Master:
         )
         return Control(fleet, rules, launch, _warmup(spec, launch.repository), near)
 
-    def _discoveries(self, spec: ClusterSpec) -> dict[str, Discovery]:
-        named = _named(spec.discovery)
-        return {name: self._provider("discovery", d.use, d.options) for name, d in named}
+    def _discoveries(self, *, first: bool) -> dict[str, Discovery]:
+        """Make those that the master runs itself; of its *first* start the required ones answer.
+
+        A later master goes on without them: its fleet serves, and each view is tried again. So
+        does one that finds a saved state which cannot be read. All of it is before this master is
+        announced: whoever started it learns why it ended.
+        """
+        own = [one for one in named(self._context.spec.discovery) if not one.followers]
+        made = {one.name: self._discovery(one) for one in own}
+        if first:
+            required = {one.name: made[one.name] for one in own if one.spec.required}
+            try:
+                reach(required, self._context.clock, self._stop)
+            except DiscoveryError:
+                for discovery in made.values():
+                    discovery.close(withdraw=False)
+                raise
+        return made
+
+    def _discovery(self, one: Named) -> Discovery:
+        try:
+            return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
+        except TarnError:
+            raise
+        except Exception as error:
+            found = f"it could not be made: {type(error).__name__}: {error}"
+            raise DiscoveryError(one.name, found, where=f"discovery {one.name}") from error
 
     def _until_over(self, control: Control, runtime: Runtime) -> Outcome:
         control.start()
@@ -308,24 +336,11 @@ def _launch(spec: ClusterSpec, directory: Path) -> Launch:
     )
 
 
-def _named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[tuple[str, DiscoverySpec]]:
-    """Yield each discovery with a name of its own: ``zookeeper``, then ``zookeeper-2``."""
-    seen: Counter[str] = Counter()
-    for discovery in discoveries:
-        seen[discovery.use] += 1
-        number = seen[discovery.use]
-        yield (discovery.use if number == 1 else f"{discovery.use}-{number}"), discovery
-
-
-def _required(spec: ClusterSpec) -> frozenset[str]:
-    """Name the followers whose word a drain waits for: required discoveries, or their agents."""
-    names: set[str] = set()
-    for name, discovery in _named(spec.discovery):
-        if discovery.required:
-            followers = discovery.options.get("followers")
-            agents = followers if isinstance(followers, (list, tuple)) else [name]
-            names.update(str(agent) for agent in agents)
-    return frozenset(names)
+def _rules(spec: ClusterSpec, spec_hash: str) -> Rules:
+    every = tuple(named(spec.discovery))
+    required = frozenset(word for one in every if one.spec.required for word in one.words)
+    followers = frozenset(word for one in every for word in one.words)
+    return Rules(spec, spec_hash, required, followers=followers)
 
 
 def _api_token(directory: Path) -> bytes | None:

@@ -17,7 +17,6 @@ __all__ = ["COMING", "Golden", "goldens", "printed"]
 FOLDER = Path(__file__).parent / "commands"
 MEANS, REFUSED = "\n==> tarn.yaml\n", "\n==> refused\n"
 COMING = {
-    ("discovery", "zookeeper"): "DISCOVERY",
     ("authorizer", "ranger"): "SECURITY",
     ("secrets", "jceks"): "SECURITY",
     ("scaling", "threshold"): "SCALING",

@@ -61,7 +61,6 @@ WORKS = [
          "discovery[0].required": True}),
     Row("zp", "zk-path", "ZK_PATH", "/t", {"discovery[0].options.path": "/t"}, ZK),
     Row(None, "zk-required", "ZK_REQUIRED", True, {"discovery[0].required": True}, ZK),
-    Row(None, "zk-jaas", "ZK_JAAS", "/j", {"discovery[0].options.jaas": "/j"}, ZK),
     Row("rs", "ranger-service", "RANGER_SERVICE", "triton_prod",
         {"authorizer.use": "ranger", "authorizer.options.service": "triton_prod"}),
     Row("ra", "ranger-app-id", "RANGER_APP_ID", "x", {"authorizer.options.app_id": "x"}, RANGER),
@@ -116,11 +115,12 @@ REFUSED = [
     Row(None, "shadow-endpoint", "SHADOW_ENDPOINT", "http://other:8000", {}),
     Row(None, "shadow-sample-rate", "SHADOW_SAMPLE_RATE", "0.1", {}),
 ]
+JAAS = Row(None, "zk-jaas", "ZK_JAAS", "/j", {}, ZK)
 LATER = [Row(None, "otel-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", {})]
-ALL = [*WORKS, *NOTED, *REFUSED, *LATER]
-# what no ZooKeeper, Ranger, JCEKS, threshold or TLS of this version can do names its part
+ALL = [*WORKS, *NOTED, *REFUSED, JAAS, *LATER]
+# what no Ranger, JCEKS, threshold or TLS of this version can do names its part
 PARTS = {
-    "secrets": "SECURITY", "zk-ensemble": "DISCOVERY", "ranger-service": "SECURITY",
+    "secrets": "SECURITY", "ranger-service": "SECURITY",
     "scale-up": "SCALING", "scale-down": "SCALING", "scale-mode": "SCALING",
     "queue-capacity-per-container": "SCALING",
     "tls-enabled": "SECURITY",
@@ -293,6 +293,15 @@ def test_zookeeper_is_required_unless_the_environment_says_no() -> None:
     assert load({"zk-ensemble": "a:1"}, {}).spec.discovery[0].required is True
     loaded = load({"zk-ensemble": "a:1"}, {"ZK_REQUIRED": "false"})
     assert loaded.spec.discovery[0].required is False
+
+
+def test_a_login_by_jaas_is_refused_rather_than_left_out() -> None:
+    """With the place for the login; without an ensemble it asks for nothing."""
+    for aliases, environ in (({"zk-jaas": "/j"}, {}), ({}, {"ZK_JAAS": "/j"})):
+        with pytest.raises(ConfigErrors, match=r"no JAAS file.*digest: file:PATH") as caught:
+            load({**ZK, **aliases}, environ)
+        assert caught.value.code == "TARN-2004"
+        assert "no effect without --zk-ensemble" in load(aliases, environ).notes[0]
 
 
 def test_readiness_is_looked_at_as_often_as_either_option_asks() -> None:

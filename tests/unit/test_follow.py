@@ -9,7 +9,7 @@ import attrs
 import pytest
 from fake_master import EPOCH, TOKEN, FakeAuthorizer, FakeMaster, event, instance, snapshot
 
-from tarn.domain import Acknowledge, Adapt, Applied, Drain, PauseScaling, Scale, Verdict
+from tarn.domain import Acknowledge, Adapt, Applied, Demand, Drain, PauseScaling, Scale, Verdict
 from tarn.errors import (
     ConflictError,
     NotAuthorizedError,
@@ -63,6 +63,7 @@ def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
     api.pause(90.0, "load test")
     api.drain("llama-0002")
     api.acknowledge(applied, 9.0)
+    api.demand("lb1", 2)
     assert master.commands == [
         Scale(3),
         Scale(None),
@@ -70,6 +71,7 @@ def test_verbs_become_commands(api: Api, master: FakeMaster) -> None:
         PauseScaling(90.0, "load test"),
         Drain("llama-0002"),
         Acknowledge(applied, 9.0),
+        Demand("lb1", 2),
     ]
     assert set(api.resume()) == set(api.down()) == {"spec_revision", "message"}
 

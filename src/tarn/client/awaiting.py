@@ -19,6 +19,7 @@ from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
+from tarn.client.waiters import Waiters
 from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
@@ -102,6 +103,7 @@ class AioClient(_Spoken):
         self._sequences = Sequences()
         self._sessions: dict[Slot, aiohttp.ClientSession] = {}
         self._closings: set[asyncio.Task[None]] = set()
+        self._waiters = Waiters(source, self._fleet)
         self._following = None if source is None else Following(source, self._fleet, self._clock)
         self._begun: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -121,6 +123,7 @@ class AioClient(_Spoken):
     async def close(self) -> None:
         """End its thread and its connections. Idempotent."""
         self._closed = True
+        await asyncio.to_thread(self._waiters.close)
         if self._following is not None:
             await asyncio.to_thread(self._following.close)
         self._fleet.close()
@@ -240,7 +243,9 @@ class AioClient(_Spoken):
             slot = course.take()
             if slot is None:
                 following = self._following
-                await self._wait(course.left_s(following.trouble if following else ""))
+                left_s = course.left_s(following.trouble if following else "")
+                with self._waiters.one():
+                    await self._wait(left_s)
                 continue
             try:
                 answer = await self._at(slot, request)

@@ -22,6 +22,7 @@ from tarn.client.single import SingleClient, Spoken
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
+from tarn.client.waiters import Waiters
 from tarn.client.wire import Answer, Connection, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
@@ -84,6 +85,7 @@ class HttpClient(Spoken):
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._closed, self._pid = False, os.getpid()
+        self._waiters = Waiters(source, self._fleet)
         self._following: Following | None = None
         if source is not None:
             self._following = Following(source, self._fleet, self._clock)
@@ -117,6 +119,7 @@ class HttpClient(Spoken):
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
+        self._waiters.close()
         if self._following is not None:
             self._following.close()
         self._fleet.close()
@@ -252,7 +255,9 @@ class HttpClient(Spoken):
             slot = course.take()
             if slot is None:
                 following = self._following
-                self._fleet.wait(course.left_s(following.trouble if following else ""))
+                left_s = course.left_s(following.trouble if following else "")
+                with self._waiters.one():
+                    self._fleet.wait(left_s)
                 self._check()
                 continue
             try:

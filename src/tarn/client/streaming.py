@@ -16,6 +16,7 @@ from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
+from tarn.client.waiters import Waiters
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TimedOutError, UnreachableError
 
@@ -51,6 +52,7 @@ class GrpcClient:
         self._lock = threading.Lock()
         self._clients: dict[Slot, Any] = {}
         self._closed, self._pid = False, os.getpid()
+        self._waiters = Waiters(source, self._fleet)
         self._following: Following | None = None
         self._fleet.listen(self._tidy)
         if source is not None:
@@ -69,6 +71,7 @@ class GrpcClient:
         if os.getpid() != self._pid:
             return
         self._closed = True
+        self._waiters.close()
         if self._following is not None:
             self._following.close()
         self._fleet.close()
@@ -165,7 +168,9 @@ class GrpcClient:
             if slot is not None:
                 return slot
             following = self._following
-            self._fleet.wait(course.left_s(following.trouble if following else ""))
+            left_s = course.left_s(following.trouble if following else "")
+            with self._waiters.one():
+                self._fleet.wait(left_s)
 
     def _failed(self, course: Course, slot: Slot, error: InferenceServerException) -> None:
         """Return when the request may be asked of another one; raise when not."""

@@ -51,6 +51,7 @@ def causes(status: Status) -> tuple[Cause, ...]:
         *_back_off(status),
         *_frozen(status),
         *_size(status),
+        *_demand(status),
         *_policy(status),
         *_followers(status),
         *_troubles(status),
@@ -141,6 +142,17 @@ def _size(status: Status) -> Iterator[Cause]:
     if status.get("manual") is not None:
         step = "`tarn scale --auto` gives it back to the policy."
         yield Cause(name, f"the size was set by hand to {status['manual']}", step)
+
+
+def _demand(status: Status) -> Iterator[Cause]:
+    """Say who waits for an instance, while there is none."""
+    demand = status.get("demand")
+    if not demand or status.get("ready"):
+        return
+    count = demand["waiting"]
+    waits = "1 request waits" if count == 1 else f"{count} requests wait"
+    found = f"asked for by {demand['from']}: {waits} there for an instance"
+    yield Cause(status["name"], found, code="TARN-1204" if status.get("desired") else "")
 
 
 def _policy(status: Status) -> Iterator[Cause]:

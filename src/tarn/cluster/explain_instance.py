@@ -91,9 +91,18 @@ def _draining(item: Item) -> Cause:
             found += ": it is quiet, and stops after `drain.quiesce`"
         case "requests":
             found += f": waits for {_busy(item)}" + _until(item, "what is left is cut")
+        case "sessions":
+            found += f": waits for {_sessions(waits)}" + _until(item, "what is left is cut")
         case "end":
             found += ": its stop was asked of the runtime"
     return Cause(id_, found)
+
+
+def _sessions(waits: Mapping[str, Any]) -> str:
+    names, count = ", ".join(waits.get("followers", ())), waits.get("sessions") or 0
+    if not count:
+        return f"the next word of {names} about its sessions"
+    return f"1 open session at {names}" if count == 1 else f"{count} open sessions at {names}"
 
 
 def _busy(item: Item) -> str:

@@ -111,10 +111,18 @@ class Legacy:
             "ranger": self._draft.get("authorizer.use") == "ranger",
             "tls": isinstance(self._draft.get("api.tls"), dict),
         }[key.partition("-")[0]]
-        if chosen:
+        if chosen and key == "zk-jaas":
+            self._no_jaas(given)
+        elif chosen:
             self._put(given)
         elif given.value is not False:
             self.notes.append(f"{given.origin}: has no effect without {main}")
+
+    def _no_jaas(self, given: Given) -> None:
+        """Refuse: an ensemble that asks for a login must not be spoken to without one."""
+        found = "no JVM speaks to ZooKeeper any more, so no JAAS file is read"
+        step = "Write user:password into a file, and digest: file:PATH into the discovery's options"
+        self._wrong(given, found, "TARN-2004", step)
 
     # -- options with a rule of their own
 

@@ -14,6 +14,7 @@ from tarn.control.mailbox import Worker
 from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
+from tarn.control.publishers import Publishers
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
@@ -21,6 +22,7 @@ from tarn.control.troubles import Trouble, of_fleet, of_policy, of_saver, of_wor
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
+    Demand,
     DiscoveryView,
     Done,
     Launch,
@@ -107,10 +109,7 @@ class Control:
         self._runtime: Worker[RuntimeWish] = Worker(
             "runtime", neighbours.runtime.apply, clock, wake
         )
-        self._discoveries: dict[str, Worker[DiscoveryView]] = {
-            name: Worker(f"discovery {name}", discovery.sync, clock, wake)
-            for name, discovery in neighbours.discoveries.items()
-        }
+        self._publishers = Publishers(neighbours.discoveries, clock, wake)
         self._wish: RuntimeWish | None = None
         self._wished_s = float("-inf")
         self._view: DiscoveryView | None = None
@@ -211,7 +210,7 @@ class Control:
         return answers
 
     def _obey_one(self, request: Request, now_s: float, at: float, *, fenced: bool) -> Done:
-        if fenced and not isinstance(request.command, Acknowledge):
+        if fenced and not isinstance(request.command, Acknowledge | Demand):
             raise RefusedError(
                 "the master has lost its runtime, so it does not act",
                 code="TARN-1008",
@@ -255,13 +254,12 @@ class Control:
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
     ) -> Seen:
-        words = (d.applied() for d in self._near.discoveries.values())
         return Seen(
             now_s,
             at,
             self._near.runtime.facts(),
             readings,
-            tuple(word for word in words if word is not None),
+            self._publishers.words(),
             self._near.policy.answer(),
             late,
         )
@@ -273,8 +271,7 @@ class Control:
         view = self._fleet.view
         if view is not self._view:
             self._view = view
-            for worker in self._discoveries.values():
-                worker.post(view)
+            self._publishers.post(view)
         targets = self._aim()
         if targets != self._targets:
             self._targets = targets
@@ -322,13 +319,14 @@ class Control:
                 *(t.warning for t in troubles if t.warning),
             ),
             troubles=tuple((t.code, t.subject, t.said) for t in troubles),
+            failing=self._publishers.failing(),
             wish=self._near.policy.answer(),
         )
         old = self._near.board.current
         self._near.board.publish(picture(self._fleet, self._rules, around, old))
 
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
-        return (self._runtime, *self._discoveries.values())
+        return (self._runtime, *self._publishers.workers)
 
     def _find_troubles(self, now_s: float, *, fenced: bool) -> Iterator[Trouble]:
         near, name = self._near, self._fleet.name
@@ -343,8 +341,7 @@ class Control:
         if near.announcer.lost:
             yield Trouble(f"{near.announcer.lost} announcements to plugins were lost")
         yield from of_worker(self._runtime, "TARN-3000")
-        for worker in self._discoveries.values():
-            yield from of_worker(worker, "TARN-1303")
+        yield from self._publishers.troubles()
         yield from of_fleet(self._fleet, self._rules, now_s)
 
     def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
@@ -374,18 +371,7 @@ class Control:
             _reply(request, RefusedError("the master is leaving", next_step="Try again"))
         near.saver.close(0.15, finish=left)
         self._runtime.close(5.0 if ended else 0.05)
-        for name, discovery in near.discoveries.items():
-            self._discoveries[name].close(1.0 if ended else 0.05)
-            if self.outcome is not Outcome.SUPERSEDED:
-                _close_discovery(name, discovery, withdraw=ended)
-
-
-def _close_discovery(name: str, discovery: Discovery, *, withdraw: bool) -> None:
-    """Close one, whatever it raises: the others must be closed, too."""
-    try:
-        discovery.close(withdraw=withdraw)
-    except Exception:
-        log.exception("discovery %s raised while it was closed", name)
+        self._publishers.close(ended=ended, superseded=self.outcome is Outcome.SUPERSEDED)
 
 
 def _reply(request: Request, answer: Done | Exception) -> None:

@@ -9,6 +9,7 @@ from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.outlook import Prospect, holds, prospect
+from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
 
 __all__ = ["Surroundings", "blank", "picture"]
@@ -28,6 +29,8 @@ class Surroundings:
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     troubles: tuple[tuple[str, str, str], ...] = ()
+    failing: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """Discovery to why it could not publish the newest view."""
     wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
 
 
@@ -49,7 +52,7 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         instances=fleet.instances,
         ended=fleet.ended,
         view=fleet.view,
-        followers=_followers(fleet, rules, around.now_s),
+        followers=_followers(fleet, rules, around),
         events=fleet.events,
         decisions=fleet.decisions,
         faults=around.faults,
@@ -60,6 +63,7 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         troubles=around.troubles,
         holds=holds(fleet, rules, around.wish, around.now_s),
         prospects=_prospects(fleet, rules),
+        demand=fresh_demand(fleet, around.now_s),
     )
     if old is None or old.view is not fleet.view:
         text = render_instances(snapshot)
@@ -77,18 +81,19 @@ def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
     return {id_: each for id_, each in found if each is not None}
 
 
-def _followers(fleet: Fleet, rules: Rules, now_s: float) -> tuple[Follower, ...]:
-    names = sorted({*fleet.followers, *rules.required})
-    return tuple(_follower(name, fleet, rules, now_s) for name in names)
+def _followers(fleet: Fleet, rules: Rules, around: Surroundings) -> tuple[Follower, ...]:
+    names = sorted({*fleet.followers, *rules.required, *rules.followers})
+    return tuple(_follower(name, fleet, rules, around) for name in names)
 
 
-def _follower(name: str, fleet: Fleet, rules: Rules, now_s: float) -> Follower:
+def _follower(name: str, fleet: Fleet, rules: Rules, around: Surroundings) -> Follower:
     known = fleet.followers.get(name)
     required = name in rules.required
+    error = around.failing.get(name, "")
     if known is None:
-        return Follower(name, required, -1, None)
-    age_s = None if known.heard_s is None else now_s - known.heard_s
-    return Follower(name, required, known.revision, age_s, known.lost, known.error)
+        return Follower(name, required, -1, None, error=error)
+    age_s = None if known.heard_s is None else around.now_s - known.heard_s
+    return Follower(name, required, known.revision, age_s, known.lost, known.error or error)
 
 
 def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:

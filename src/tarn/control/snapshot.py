@@ -16,6 +16,7 @@ from tarn.domain import (
     Pause,
     Reading,
 )
+from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 
 __all__ = ["Board", "Follower", "Snapshot"]
@@ -76,6 +77,8 @@ class Snapshot:
     with access; may hold names."""
     holds: Holds = attrs.field(factory=Holds)
     """What holds the whole fleet back, and until when."""
+    demand: Demanded | None = None
+    """Who waits for an instance now; None: nobody says so."""
     prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)
     """Instance id to what it waits for; only of those that wait."""
     instances_text: bytes = b""

@@ -68,6 +68,7 @@ _TABLE = (
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
     Code("TARN-1202", _I, "scaling resumed", "Scaling decisions are made again.", "Nothing."),
     Code("TARN-1203", _I, "cluster ends", "`down` was asked: everything drains and stops.", "Nothing."),
+    Code("TARN-1204", _I, "demand from zero", "Requests waited for an instance of a cluster that had none, so one is started.", "Nothing."),
     # 13xx: followers and discovery
     Code("TARN-1300", _I, "follower joined", "A follower acknowledged a view.", "Nothing."),
     Code("TARN-1301", _A, "follower lost", "A required follower's lease ran out; drains wait twice the quiesce time instead of its word.", "Restart the follower."),

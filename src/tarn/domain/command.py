@@ -8,6 +8,7 @@ __all__ = [
     "Acknowledge",
     "Adapt",
     "Command",
+    "Demand",
     "Done",
     "Down",
     "Drain",
@@ -65,7 +66,17 @@ class Acknowledge:
     lease_s: float = 15.0
 
 
-Command = Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge
+@attrs.frozen
+class Demand:
+    """Requests wait at *source* for an instance; it says so again while they do."""
+
+    source: str
+    """A load balancer's or a client's name."""
+    waiting: int
+    """How many wait now; 0: nobody does any more."""
+
+
+Command = Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand
 
 
 @attrs.frozen

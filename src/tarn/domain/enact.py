@@ -3,6 +3,7 @@
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
 from tarn.domain.plan import Plan
 
@@ -15,7 +16,12 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
         return fleet
     condemned = dict(step.condemn)
     notes: list[tuple[str, str, str]] = []
-    moved = [_moved(i, step, condemned, now_s, notes) for i in fleet.instances]
+    moved = [
+        _stopped(i, fleet, now_s, notes)
+        if i.id in step.stop
+        else _moved(i, step, condemned, now_s, notes)
+        for i in fleet.instances
+    ]
     first = fleet.next_number
     fresh = [
         Instance(f"{fleet.name}-{number:04d}", rules.spec_hash, since_s=now_s, requested_s=now_s)
@@ -27,7 +33,7 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     return attrs.evolve(fleet, next_number=first + step.launch)
 
 
-def _moved(  # noqa: PLR0911 (one return for each part of a plan)
+def _moved(
     instance: Instance,
     step: Plan,
     condemned: dict[str, str],
@@ -53,13 +59,26 @@ def _moved(  # noqa: PLR0911 (one return for each part of a plan)
         notes.append(("TARN-1102", id_, f"ready {now_s - instance.requested_s:.1f} s after asked"))
         ready = instance.become(State.READY, now_s)
         return attrs.evolve(ready, ready_s=now_s, silent_s=None)
-    if id_ in step.stop:
-        return _stopped(instance, now_s, notes)
     return instance
 
 
-def _stopped(instance: Instance, now_s: float, notes: list[tuple[str, str, str]]) -> Instance:
-    if not (instance.quiet or instance.condemned or instance.untouched):
-        after = f"still busy after {now_s - instance.since_s:.0f} s"
+def _stopped(
+    instance: Instance, fleet: Fleet, now_s: float, notes: list[tuple[str, str, str]]
+) -> Instance:
+    if instance.condemned or instance.untouched:
+        return attrs.evolve(instance, stop_posted=True)
+    holding = () if instance.gone else open_sessions(instance, fleet)
+    cut = sum(count for _, count in holding)
+    if cut:
+        names = ", ".join(name for name, count in holding if count)
+        still = f"{_sessions(cut)} still open at {names}"
+    else:
+        still = "still busy"
+    if cut or not instance.quiet:
+        after = f"{still} after {now_s - instance.since_s:.0f} s"
         notes.append(("TARN-1109", instance.id, after))
-    return attrs.evolve(instance, stop_posted=True)
+    return attrs.evolve(instance, stop_posted=True, cut=cut)
+
+
+def _sessions(count: int) -> str:
+    return "1 session" if count == 1 else f"{count} sessions"

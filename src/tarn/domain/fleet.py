@@ -13,7 +13,7 @@ from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Fleet", "FollowerState", "Rules"]
+__all__ = ["Demanded", "Fleet", "FollowerState", "Rules"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -33,6 +33,21 @@ class FollowerState:
     """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
     lost: bool = False
     """Its lease ran out: drains do not wait for it any more."""
+    sessions: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Instance id to open sessions, as its newest word says; of an instance that is not named it
+    says nothing."""
+    counted_s: float = float("-inf")
+    """When it counted them."""
+
+
+@attrs.frozen
+class Demanded:
+    """Who last said that requests wait for an instance, how many, and when."""
+
+    source: str
+    """Empty where only an earlier master heard it."""
+    waiting: int
+    heard_s: float
 
 
 @attrs.frozen
@@ -45,6 +60,8 @@ class Rules:
     """Names of the followers whose word a drain waits for."""
     ceiling: int | None = None
     ceiling_reason: str = ""
+    followers: frozenset[str] = frozenset()
+    """Names of the discoveries and agents of the spec: shown before they come, too."""
 
 
 @attrs.frozen
@@ -86,6 +103,8 @@ class Fleet:
     incomplete."""
     started_s: float = 0.0
     followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
+    demand: Demanded | None = None
+    """None: nobody ever waited for an instance."""
     decisions: tuple[Decision, ...] = ()
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)

@@ -180,7 +180,16 @@ def _receipt(instance: Instance, now_s: float) -> str:
     why = why if instance.evicted else ""
     if instance.untouched:
         return f"stopped before it was ready{why}"
+    return f"{drained}, {_cut(instance)}{why}"
+
+
+def _cut(instance: Instance) -> str:
+    """Say what was still at work when it was stopped."""
+    sessions = ""
+    if instance.cut:
+        were = "1 open session was" if instance.cut == 1 else f"{instance.cut} open sessions were"
+        sessions = f", {were} cut"
     if not isinstance(instance.busy, Known):
-        return f"{drained}, requests in flight unknown{why}"
+        return f"requests in flight unknown{sessions}"
     cut = math.ceil(instance.busy.value)
-    return f"{drained}, {cut} cut at drain.timeout{why}" if cut else f"{drained}, 0 cut{why}"
+    return f"{cut} cut at drain.timeout{sessions}" if cut else f"0 cut{sessions}"

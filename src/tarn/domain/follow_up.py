@@ -8,7 +8,7 @@ from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.view import Applied, DiscoveryView, Member
 
-__all__ = ["acknowledged", "publish_view", "withdrawals"]
+__all__ = ["acknowledged", "open_sessions", "publish_view", "withdrawals"]
 
 
 def publish_view(fleet: Fleet) -> Fleet:
@@ -88,12 +88,36 @@ def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
     return attrs.evolve(instance, withdrawn_s=now_s)
 
 
+def open_sessions(instance: Instance, fleet: Fleet) -> tuple[tuple[str, int], ...]:
+    """Return (follower, sessions) of those for whom the drain of *instance* must not end yet.
+
+    0 sessions that were counted while the follower might still send to the instance prove nothing:
+    its next word is waited for. One whose lease ran out is not waited for.
+    """
+    return tuple(
+        (name, follower.sessions[instance.id])
+        for name, follower in sorted(fleet.followers.items())
+        if not follower.lost
+        and instance.id in follower.sessions
+        and (follower.sessions[instance.id] > 0 or not _counted_after(follower, instance))
+    )
+
+
+def _counted_after(follower: FollowerState, instance: Instance) -> bool:
+    """Say whether *follower* counted its sessions after it had taken *instance* out."""
+    left, withdrawn_s = instance.left_revision, instance.withdrawn_s
+    took_out = left is not None and follower.revision >= left
+    return took_out or (withdrawn_s is not None and follower.counted_s >= withdrawn_s)
+
+
 def acknowledged(
     fleet: Fleet, applied: Applied, now_s: float, at: float, *, lease_s: float | None
 ) -> Fleet:
     """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
 
     Nobody can have applied a view that was never published: such a word counts as the newest.
+    Its sessions count whatever else it says: they are open, or not. A follower in this process
+    repeats its last word in every tick, so that word tells itself when they were counted.
     """
     old = fleet.followers.get(applied.name, FollowerState())
     counts = applied.epoch == fleet.epoch and not applied.error
@@ -101,7 +125,16 @@ def acknowledged(
     revision = max(old.revision, said)
     until_s = None if lease_s is None else now_s + lease_s
     came = old.came or revision >= 0
-    new = FollowerState(revision, now_s, until_s, applied.error, came=came)
+    counted_s = now_s if lease_s is not None else now_s - max(0.0, at - applied.at)
+    new = FollowerState(
+        revision,
+        now_s,
+        until_s,
+        applied.error,
+        came=came,
+        sessions=dict(applied.sessions),
+        counted_s=counted_s,
+    )
     fleet = attrs.evolve(fleet, followers={**fleet.followers, applied.name: new})
     if old.revision < 0 <= revision:
         return fleet.note(at, "TARN-1300", applied.name, "acknowledges views")

@@ -89,6 +89,8 @@ class Instance:
     """Monotonic seconds at which every required follower had acknowledged that revision."""
     stop_posted: bool = False
     """Its stop was posted: no way back."""
+    cut: int = 0
+    """Sessions that followers had open to it when its stop was posted all the same."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
 

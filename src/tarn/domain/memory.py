@@ -2,7 +2,7 @@
 
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
-from tarn.domain.fleet import Fleet, FollowerState, Rules
+from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
@@ -91,6 +91,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         unprobed=unprobed,
         started_s=now_s,
         followers=_expected(state.followers & rules.required, now_s),
+        demand=_remembered(state.decisions, now_s, at),
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size"),),
     )
@@ -102,6 +103,13 @@ def _expected(names: frozenset[str], now_s: float) -> dict[str, FollowerState]:
     """Return those who followed an earlier master: each has one lease to be heard of again."""
     until_s = now_s + FOLLOWER_RETURNS_S
     return {name: FollowerState(lease_until_s=until_s, came=True) for name in names}
+
+
+def _remembered(decisions: tuple[Decision, ...], now_s: float, at: float) -> Demanded | None:
+    """Return the demand that woke the fleet under an earlier master: it still keeps it awake."""
+    if not decisions or decisions[-1].by != "demand":
+        return None
+    return Demanded("", 0, _monotonic(decisions[-1].at, now_s, at))
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:

@@ -8,6 +8,7 @@ from tarn.domain.command import (
     Acknowledge,
     Adapt,
     Command,
+    Demand,
     Done,
     Down,
     Drain,
@@ -15,7 +16,7 @@ from tarn.domain.command import (
     Resume,
     Scale,
 )
-from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.follow_up import acknowledged
 from tarn.domain.instance import State
 from tarn.domain.state import Pause
@@ -24,7 +25,7 @@ from tarn.errors import ConflictError, NotFoundError, RefusedError
 __all__ = ["obey"]
 
 _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down
-"""What changes the spec revision; an acknowledgement does not."""
+"""What changes the spec revision; an acknowledgement and a demand do not."""
 NAMED = 10
 """How many instances an error names; a fleet may have thousands."""
 
@@ -49,6 +50,8 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         lease_s = command.lease_s
         fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s)
         return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
+    if isinstance(command, Demand):
+        return _demanded(fleet, command, now_s)
     if if_match is not None and if_match != fleet.spec_revision:
         raise ConflictError(
             f"the spec revision is {fleet.spec_revision}, not {if_match}",
@@ -81,6 +84,17 @@ def _changed(
         case Down():
             return _down(fleet, at)
     assert_never(command)
+
+
+def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
+    """Hear that requests wait; the next tick decides what comes of it."""
+    if fleet.ending:
+        return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
+    if demand.waiting == 0:
+        return fleet, Done(fleet.spec_revision, "nobody waits")
+    heard = Demanded(demand.source, demand.waiting, now_s)
+    message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
+    return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 
 
 def _scale(fleet: Fleet, command: Scale, rules: Rules) -> tuple[Fleet, str]:

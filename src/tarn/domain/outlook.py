@@ -5,6 +5,7 @@ import enum
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.follow_up import open_sessions
 from tarn.domain.guard import THAW_AFTER_S
 from tarn.domain.instance import Instance, State
 from tarn.domain.plan import STUCK_AFTER_S
@@ -29,6 +30,8 @@ class Waits(enum.StrEnum):
     """The quiet time after that word."""
     REQUESTS = "requests"
     """The end of what is queued or executing in it."""
+    SESSIONS = "sessions"
+    """The end of the sessions that followers have open to it."""
     END = "end"
     """Its end: the stop was asked of the runtime."""
 
@@ -41,7 +44,9 @@ class Prospect:
     until_s: float | None = None
     """Monotonic second at which it is replaced, or what it still does is cut; None: never."""
     followers: tuple[str, ...] = ()
-    """Whose word is missing, by name."""
+    """Whose word is missing, or who has sessions open, by name."""
+    sessions: int = 0
+    """How many are open there."""
 
 
 @attrs.frozen
@@ -120,9 +125,12 @@ def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:
         return Prospect(Waits.END)
     drain = rules.spec.drain
     quiesced_s = instance.withdrawn_s + drain.quiesce_s
-    if instance.quiet:
-        return Prospect(Waits.QUIESCE, quiesced_s)
-    return Prospect(Waits.REQUESTS, max(quiesced_s, instance.since_s + drain.timeout_s))
+    cut_s = max(quiesced_s, instance.since_s + drain.timeout_s)
+    holding = () if instance.gone else open_sessions(instance, fleet)
+    if holding:
+        names, count = tuple(name for name, _ in holding), sum(count for _, count in holding)
+        return Prospect(Waits.SESSIONS, cut_s, names, count)
+    return Prospect(*((Waits.QUIESCE, quiesced_s) if instance.quiet else (Waits.REQUESTS, cut_s)))
 
 
 def _silent(instance: Instance, fleet: Fleet, rules: Rules) -> tuple[str, ...]:

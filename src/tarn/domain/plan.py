@@ -3,6 +3,7 @@
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
 from tarn.domain.samples import Known
 
@@ -49,6 +50,7 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
     going = frozenset(i.id for i in surplus)
+    staying = [i for i in fleet.instances if i.id not in take_back]
     return Plan(
         launch=max(0, missing - len(take_back)) if launching else 0,
         cancel=frozenset(i.id for i in surplus if i.state is State.REQUESTED),
@@ -58,9 +60,7 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
         condemn=condemn,
         drain=frozenset(i.id for i in surplus if i.state is not State.REQUESTED),
         take_back=take_back,
-        stop=frozenset(
-            i.id for i in fleet.instances if i.id not in take_back and _may_stop(i, rules, now_s)
-        ),
+        stop=frozenset(i.id for i in staying if _may_stop(i, fleet, rules, now_s)),
     )
 
 
@@ -101,10 +101,12 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
     return f"silent for {spec.replace_after_s:g} s: {instance.suspect or 'no answer'}"
 
 
-def _may_stop(instance: Instance, rules: Rules, now_s: float) -> bool:
+def _may_stop(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> bool:
     """Never before the followers' word and the quiesce; then when quiet, broken, or too late.
 
-    One that never was in any view has nothing to finish.
+    Quiet: the instance says so, and no follower has a session open there (what is on its way
+    through a load balancer is not in the instance's own numbers yet). One that never was in any
+    view has nothing to finish; one that is gone for certain has no session left.
     """
     if instance.state is not State.DRAINING or instance.stop_posted:
         return False
@@ -117,4 +119,5 @@ def _may_stop(instance: Instance, rules: Rules, now_s: float) -> bool:
         return False
     if instance.condemned or now_s - instance.since_s >= rules.spec.drain.timeout_s:
         return True
-    return instance.quiet and instance.busy_s is not None and instance.busy_s >= quiesced_s
+    quiet = instance.quiet and instance.busy_s is not None and instance.busy_s >= quiesced_s
+    return quiet and (instance.gone or not open_sessions(instance, fleet))

@@ -26,7 +26,7 @@ class Decision:
     wanted: int | None
     desired: int
     by: str
-    """``policy <name>``, ``scale`` (a person) or ``start``."""
+    """``policy <name>``, ``scale`` (a person), ``demand`` (requests wait) or ``start``."""
     reason: str
     held_back: str = ""
     """Why desired differs from wanted: limits, cooldown, pause, ceiling; empty when it does not."""
@@ -51,6 +51,8 @@ class FleetView:
     """
     decisions: tuple[Decision, ...] = ()
     """The most recent last; at most 100."""
+    waiting: int = 0
+    """Requests that wait at followers and clients because there is no instance."""
 
     def latest(self, signal: str) -> Sample[float]:
         """Return the newest sample of *signal*; Unknown when there never was one."""

@@ -14,6 +14,7 @@ from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import FleetView
+from tarn.domain.sizing import fresh_demand
 
 __all__ = ["KEEP", "SIGNALS", "Signals", "fleet_view"]
 
@@ -93,9 +94,15 @@ class Signals:
 
 def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> FleetView:
     """Return what a policy sees; the dictionary is its own, the histories are shared and frozen."""
-    limits = fleet.limits(rules)
+    demand = fresh_demand(fleet, now_s)
     return FleetView(
-        now_s, fleet.desired, limits, fleet.instances, dict(signals.history), fleet.decisions
+        now_s,
+        fleet.desired,
+        fleet.limits(rules),
+        fleet.instances,
+        dict(signals.history),
+        fleet.decisions,
+        0 if demand is None else demand.waiting,
     )
 
 

@@ -232,7 +232,8 @@ class DiscoverySpec:
     use: str
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
     required: bool = False
-    """A drain waits for its word; a start fails when it cannot be reached in 30 s."""
+    """A drain waits for its word, or for that of its ``followers``; the first start of a cluster
+    fails when the master runs it itself and cannot reach it in 30 s."""
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ def standing(fleet: Fleet, rules: Rules, now_s: float) -> tuple[ClusterState, st
 
 def _short(fleet: Fleet, rules: Rules, now_s: float, ready: int) -> tuple[ClusterState, str]:
     short_for_s = 0.0 if fleet.short_s is None else now_s - fleet.short_s
-    reason = f"{ready} of {fleet.desired} ready{_first_reason(fleet)}"
+    reason = f"{ready} of {fleet.desired} ready{_first_reason(fleet) or _asked_for(fleet)}"
     if ready and short_for_s >= rules.spec.instance.start_timeout_s:
         return ClusterState.DEGRADED, f"{reason}, for {short_for_s:.0f} s"
     if ready and fleet.settled:
@@ -41,6 +41,12 @@ def _first_reason(fleet: Fleet) -> str:
         if not instance.in_view and why and instance.state is not State.DRAINING:
             return f"; {instance.id}: {why}"
     return ""
+
+
+def _asked_for(fleet: Fleet) -> str:
+    """Say who is waiting, where that is why an instance is started."""
+    last = fleet.decisions[-1] if fleet.decisions else None
+    return f"; {last.reason}" if last is not None and last.by == "demand" else ""
 
 
 def _unavailable(fleet: Fleet) -> str:

@@ -47,4 +47,5 @@ class Applied:
     error: str = ""
     """Why it could not; empty when it did."""
     sessions: tuple[tuple[str, int], ...] = ()
-    """(instance id, open sessions) where the follower can count them."""
+    """(instance id, open sessions), counted at ``at``, where the follower can count them. A drain
+    waits while there are any; an instance that is not named is not waited for."""

@@ -14,7 +14,7 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import Command, Done
 from tarn.errors import ConfigError, ProviderError, RefusedError, TarnError, TimedOutError
 from tarn.http.answers import JSON, RejectedError, error_answer, json_answer
-from tarn.http.commands import VERBS, acknowledge, command, revision
+from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
 from tarn.http.render import (
     decision_json,
@@ -60,6 +60,7 @@ class Api:
             Route("/api/v1/stream", self.stream),
             *(Route(f"/api/v1/{verb}", self.put, methods=["PUT"], name=verb) for verb in VERBS),
             Route("/api/v1/followers/{name}", self.follower, methods=["PUT"]),
+            Route("/api/v1/demand", self.demand, methods=["PUT"]),
         ]
 
     def fold(self, snapshot: Snapshot) -> None:
@@ -117,6 +118,10 @@ class Api:
         name = request.path_params["name"]
         word = acknowledge(name, await _body(request), self._sources.clock.at())
         return await self._obey(request, word)
+
+    async def demand(self, request: Request) -> Response:
+        """Tell the control thread that requests wait somewhere for an instance."""
+        return await self._obey(request, demand(await _body(request)))
 
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))

@@ -163,7 +163,8 @@ class _Safe:
 def _action(scope: Scope) -> str:
     if scope["method"] in ("GET", "HEAD"):
         return VIEW
-    return FOLLOW if scope["path"].startswith("/api/v1/followers/") else MANAGE
+    followed = scope["path"].startswith("/api/v1/followers/") or scope["path"] == "/api/v1/demand"
+    return FOLLOW if followed else MANAGE
 
 
 def _unidentified(action: str) -> Response:

@@ -8,6 +8,7 @@ from tarn.domain import (
     Adapt,
     Applied,
     Command,
+    Demand,
     Down,
     Drain,
     Epoch,
@@ -18,7 +19,7 @@ from tarn.domain import (
 from tarn.errors import ConfigError
 from tarn.plain import seconds
 
-__all__ = ["VERBS", "acknowledge", "command", "revision"]
+__all__ = ["VERBS", "acknowledge", "command", "demand", "revision"]
 
 VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
 
@@ -53,8 +54,7 @@ def command(verb: str, body: Body) -> Command:
 def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
     """Return a follower's word; *at* (wall seconds) is used where it says no time itself."""
     _only(body, "epoch", "revision", "at", "error", "sessions", "lease")
-    if not _NAME.fullmatch(name):
-        raise _wrong("NAME", f"= '{name}'", "1 to 64 letters, digits, dots, dashes, underscores")
+    _named(name, "NAME")
     try:
         epoch = Epoch.parse(_text(body, "epoch", required=True))
     except ValueError as error:
@@ -68,6 +68,17 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
     return Acknowledge(applied, lease_s)
 
 
+def demand(body: Body) -> Demand:
+    """Return what ``PUT /api/v1/demand`` says: who waits, and how many."""
+    _only(body, "from", "waiting")
+    source = _text(body, "from", required=True)
+    _named(source, "from")
+    waiting = _whole(body, "waiting")
+    if waiting is None:
+        raise _wrong("waiting", "is missing", "how many requests wait, a whole number")
+    return Demand(source, waiting)
+
+
 def revision(if_match: str | None) -> int | None:
     """Read ``If-Match``: a spec revision, quoted or not; None for absent or ``*``."""
     if if_match is None or if_match.strip() == "*":
@@ -76,6 +87,12 @@ def revision(if_match: str | None) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 16):  # noqa: PLR2004 (fits a double)
         raise _wrong("If-Match", f"= '{if_match[:40]}'", "the spec_revision that status shows")
     return int(text)
+
+
+def _named(name: str, where: str) -> None:
+    if not _NAME.fullmatch(name):
+        right = "1 to 64 letters, digits, dots, dashes, underscores"
+        raise _wrong(where, f"= {_shown(name)}", right)
 
 
 def _lasting(value: object, where: str) -> float:

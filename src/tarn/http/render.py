@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import CODES, Decision, DiscoveryView, Event, Instance, Known, Limits, Sample
+from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 
 __all__ = [
@@ -63,7 +64,11 @@ def render_status(snapshot: Snapshot, now_s: float) -> bytes:
     """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages."""
     waits = snapshot.prospects
     return _join(
-        {**status_json(snapshot), "holds": holds_json(snapshot.holds, now_s)},
+        {
+            **status_json(snapshot),
+            "holds": holds_json(snapshot.holds, now_s),
+            "demand": _demand(snapshot.demand, now_s),
+        },
         {
             "instances": (_instance(i, now_s, waits.get(i.id)) for i in snapshot.instances),
             "ended": (_instance(i, now_s) for i in snapshot.ended),
@@ -145,7 +150,15 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
         "for": str(prospect.waits_for),
         "until_in_s": _in_s(prospect.until_s, now_s),
         "followers": list(prospect.followers),
+        "sessions": prospect.sessions,
     }
+
+
+def _demand(demand: Demanded | None, now_s: float) -> dict[str, object] | None:
+    if demand is None:
+        return None
+    age_s = max(0.0, _in(now_s, demand.heard_s))
+    return {"from": demand.source, "waiting": demand.waiting, "age_s": age_s}
 
 
 def limits_json(limits: Limits) -> dict[str, object]:

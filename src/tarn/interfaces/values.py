@@ -88,6 +88,9 @@ class MasterContext:
     """Ask the control thread for a tick now; any thread, never blocks."""
     spec_hash: str = ""
     """Of what instances are launched with at present (``Launch.spec_hash``)."""
+    api_url: str = ""
+    """Where this master's API listens; empty for what is created before it does (the runtime, the
+    authorizer)."""
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-__all__ = ["COMING", "KINDS", "Provider", "coming"]
+__all__ = ["COMING", "KINDS", "Provider", "instead"]
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -23,9 +23,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
 COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("runtime", "skein"): "SKEIN",
-        ("discovery", "zookeeper"): "DISCOVERY",
-        ("discovery", "haproxy"): "DISCOVERY",
-        ("discovery", "knox"): "DISCOVERY",
         ("authorizer", "ranger"): "SECURITY",
         ("secrets", "jceks"): "SECURITY",
         ("scaling", "target"): "SCALING",
@@ -35,6 +32,15 @@ COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 """Names that the documentation uses and this version lacks, with the part that brings them."""
+
+_NONE: Mapping[tuple[str, str], str] = MappingProxyType(
+    {
+        ("discovery", "knox"): (
+            "Knox finds the fleet through HAProxy or ZooKeeper: see `tarn lb knox config`"
+        ),
+    }
+)
+"""Names that sound like a provider and are none, with what is meant."""
 
 
 class Provider(Protocol):
@@ -56,7 +62,8 @@ class Provider(Protocol):
         ...
 
 
-def coming(kind: str, name: str) -> str:
-    """Return ``not in this version: comes with the part X``, or nothing."""
+def instead(kind: str, name: str) -> str:
+    """Return why nobody offers *name*, where that is known: what comes later, what is meant."""
     part = COMING.get((kind, name))
-    return f"not in this version: comes with the part {part}" if part else ""
+    later = f"not in this version: comes with the part {part}" if part else ""
+    return later or _NONE.get((kind, name), "")

@@ -25,7 +25,7 @@ from tarn.interfaces import (
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, structure
-from tarn.plugins.kinds import KINDS, Provider, coming
+from tarn.plugins.kinds import KINDS, Provider, instead
 
 __all__ = ["Plugins"]
 
@@ -156,11 +156,11 @@ class Plugins:
         if name in offered:
             self._demand_modules(f"{where} = '{name}':", name, offered[name])
             return offered[name]
-        later = coming(kind, name)
+        known = instead(kind, name)
         listed = f"offered: {', '.join(offered) or 'nothing'}"
-        found = later or f"no plugin offers it ({listed})"
-        near = "" if later else did_you_mean(name, offered)
-        raise _missing(name, f"{where} = '{name}': {found}", near, "TARN-2004" if later else "")
+        found = known or f"no plugin offers it ({listed})"
+        near = "" if known else did_you_mean(name, offered)
+        raise _missing(name, f"{where} = '{name}': {found}", near, "TARN-2004" if known else "")
 
     @staticmethod
     def _demand_modules(what: str, name: str, factory: Provider) -> None:

@@ -129,6 +129,27 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
             ),
         ),
         (
+            instance(1, "draining", waits={**waits("sessions", 588, "lb1"), "sessions": 1}),
+            (
+                "demo-0001 is draining for 1m15s: waits for 1 open session at lb1;"
+                " what is left is cut in 9m48s"
+            ),
+        ),
+        (
+            instance(1, "draining", waits={**waits("sessions", 588, "lb1", "lb2"), "sessions": 3}),
+            (
+                "demo-0001 is draining for 1m15s: waits for 3 open sessions at lb1, lb2;"
+                " what is left is cut in 9m48s"
+            ),
+        ),
+        (
+            instance(1, "draining", waits={**waits("sessions", 588, "lb1"), "sessions": 0}),
+            (
+                "demo-0001 is draining for 1m15s: waits for the next word of lb1 about its"
+                " sessions; what is left is cut in 9m48s"
+            ),
+        ),
+        (
             instance(1, "draining", waits=waits("end")),
             "demo-0001 is draining for 1m15s: its stop was asked of the runtime",
         ),
@@ -265,6 +286,16 @@ def test_says_who_holds_the_size():
         "scaling is paused until 08:00:00Z: load test. `tarn resume` ends the pause.",
         "the size was set by hand to 2. `tarn scale --auto` gives it back to the policy.",
     )
+
+
+def test_says_who_waits_for_an_instance():
+    """While there is none; a cluster that serves needs no such word."""
+    one = {"from": "lb1", "waiting": 1, "age_s": 0.5}
+    asleep = status(instances=(), demand=one, desired=0, ready=0, manual=0)
+    assert said(asleep)[-1] == "asked for by lb1: 1 request waits there for an instance"
+    two = status(instances=(), state="starting", demand={**one, "waiting": 2}, desired=1, ready=0)
+    assert "asked for by lb1: 2 requests wait there for an instance" in said(two)
+    assert said(status(demand=one)) == (WELL,)
 
 
 def test_says_what_the_policy_wants_when_limits_or_cooldown_hold_it_back():

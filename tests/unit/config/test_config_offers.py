@@ -139,7 +139,6 @@ def test_options_are_checked_by_the_providers_settings(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("discovery: [{use: zookeeper}]", "DISCOVERY"),
         ("scaling: {use: target}", "SCALING"),
         ("authorizer: {use: ranger}", "SECURITY"),
         ("secrets: [{use: jceks}]", "SECURITY"),
@@ -157,6 +156,14 @@ def test_what_nothing_here_obeys_names_its_part(
         (f"not in this version: comes with the part {part}",
          f"not in this version: comes with the part {part}. Remove it")
     )  # fmt: skip
+
+
+def test_knox_is_no_discovery_and_the_refusal_says_what_is_meant(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """Knox asks HAProxy or ZooKeeper, so a master has nothing to tell it."""
+    (message,) = messages(tmp_path, "discovery: [{use: knox}]", offered)
+    assert "through HAProxy or ZooKeeper: see `tarn lb knox config`" in message
 
 
 def test_explain_gives_value_and_origin_of_every_leaf(tmp_path: Path) -> None:

@@ -146,7 +146,8 @@ class Desk:
         self.over = threading.Event()
         self.inbox = Inbox(self.wake.set)
         some = some or spec()
-        self.rules = Rules(some, "aaaaaaaaaaaa", required)
+        names = frozenset(["fake"] if discoveries is None else discoveries)
+        self.rules = Rules(some, "aaaaaaaaaaaa", required, followers=names)
         epoch: Epoch = self.runtime.epoch
         self.board = Board(blank(epoch, self.rules, self.clock.at()))
         self.published = 0

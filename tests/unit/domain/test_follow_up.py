@@ -97,7 +97,7 @@ def test_an_incomplete_view_lets_nobody_leave_until_it_is_complete() -> None:
 def test_a_follower_joins_with_its_first_word() -> None:
     """Once; later words only count."""
     some = heard(fleet(), word(5))
-    assert some.followers["lb"] == FollowerState(5, NOW_S, NOW_S + 15.0, came=True)
+    assert some.followers["lb"] == FollowerState(5, NOW_S, NOW_S + 15.0, came=True, counted_s=NOW_S)
     assert codes(some) == ["TARN-1300"]
     assert codes(heard(some, word(5))) == ["TARN-1300"]
 

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from world import World, rules
 
-from tarn.domain import Acknowledge, Applied, Drain, Epoch, Scale
+from tarn.domain import Acknowledge, Applied, Drain, Epoch, Instance, Scale
 from tarn.domain.fleet import Rules
 from tarn.domain.obey import obey
 from tarn.errors import TarnError
@@ -23,6 +23,8 @@ class Follower:
 
     def __init__(self) -> None:
         self.table: set[str] = set()
+        self.sessions: dict[str, int] = {}
+        self.said: dict[str, int] = {}
         self.applied = (Epoch(0, 0), -1)
 
     def read(self, world: World) -> None:
@@ -34,9 +36,19 @@ class Follower:
         self.table = members if view.complete else self.table | members
         self.applied = (view.epoch, view.revision)
 
+    def carry(self, world: World) -> None:
+        """Open sessions where it may, and let some of those that are open end."""
+        for id_ in sorted(self.table):
+            self.sessions[id_] = self.sessions.get(id_, 0) + world.chance.choice((0, 0, 1))
+        for id_, count in self.sessions.items():
+            self.sessions[id_] = max(0, count - world.chance.choice((0, 1, 2)))
+
     def acknowledge(self, world: World) -> None:
         epoch, revision = self.applied
-        word = Acknowledge(Applied("lb", epoch, revision, world.now_s), LEASE_S)
+        self.said = dict(self.sessions)
+        sessions = tuple(self.said.items())
+        applied = Applied("lb", epoch, revision, world.now_s, sessions=sessions)
+        word = Acknowledge(applied, LEASE_S)
         world.fleet, _ = obey(world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s)
 
 
@@ -51,10 +63,21 @@ def command(world: World) -> None:
         world.refused += 1
 
 
+def held_open(world: World, lb: Follower, stopped: Instance) -> bool:
+    """Say whether its stop cuts what the follower, alive, said to have open before the limit."""
+    heard = world.fleet.followers["lb"]
+    mortal = stopped.condemned or stopped.gone or stopped.untouched
+    over = world.now_s - stopped.since_s >= world.rules.spec.drain.timeout_s
+    return bool(lb.said.get(stopped.id)) and not (heard.lost or mortal or over)
+
+
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 def test_nothing_is_stopped_while_a_living_follower_may_send_to_it(seed: int) -> None:
-    """Through restarts of the master, late views and lost words; strays were never in a view."""
+    """Through restarts of the master, late views and lost words; strays were never in a view.
+
+    Nor while its last word counts sessions there, until the limit of the drain.
+    """
     world = World(seed, held())
     lb = Follower()
     lb.read(world)
@@ -68,8 +91,10 @@ def test_nothing_is_stopped_while_a_living_follower_may_send_to_it(seed: int) ->
         for id_ in stops.keys() - posted:
             stray = stops[id_].reason.startswith("it runs, though")
             assert stray or id_ not in lb.table or world.fleet.followers["lb"].lost
+            assert not held_open(world, lb, stops[id_])
         posted = set(stops)
         if world.chance.random() < 0.5:
             lb.read(world)
+        lb.carry(world)
         if world.chance.random() < 0.8:
             lb.acknowledge(world)

@@ -9,6 +9,7 @@ from tarn.domain import (
     Adapt,
     Applied,
     Command,
+    Demand,
     Done,
     Down,
     Drain,
@@ -18,7 +19,7 @@ from tarn.domain import (
     Scale,
     State,
 )
-from tarn.domain.fleet import Fleet
+from tarn.domain.fleet import Demanded, Fleet
 from tarn.domain.obey import obey
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
@@ -170,3 +171,18 @@ def test_a_command_for_another_revision_is_refused_with_the_present_one(command:
             after(some, command, if_match=stale)
         assert refused.value.spec_revision == 7
     assert after(some, command, if_match=7)[1].spec_revision in (7, 8)
+
+
+def test_a_demand_is_heard_and_is_no_ask() -> None:
+    """Like a follower's word it moves no revision and minds none; the next tick decides."""
+    some, done = after(fleet(desired=0), Demand("lb1", 2), if_match=99)
+    assert some.demand == Demanded("lb1", 2, NOW_S)
+    assert done == Done(1, "heard")
+    assert after(fleet(manual=0), Demand("lb1", 2))[1].message == "heard; a person set 0 replicas"
+
+
+@pytest.mark.parametrize("some", [fleet(ending=True), fleet()])
+def test_a_demand_of_nobody_or_on_a_cluster_that_ends_changes_nothing(some: Fleet) -> None:
+    """It is answered all the same: who reports is not at fault."""
+    waiting = 3 if some.ending else 0
+    assert after(some, Demand("lb1", waiting))[0] is some

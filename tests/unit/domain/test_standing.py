@@ -4,12 +4,13 @@ import attrs
 import pytest
 from given import NOW_S, asked, draining, fleet, ready, rules, starting
 
-from tarn.domain import ClusterState
+from tarn.domain import ClusterState, Decision
 from tarn.domain.fleet import Fleet
 from tarn.domain.standing import standing
 
 RULES = rules()
 BAD = (("bad", "UNAVAILABLE", "no such file"), ("ok", "READY", ""))
+WOKEN = (Decision(0.0, 1, 1, "demand", "2 requests wait at lb1"),)
 SUSPECT = ready(2, suspect="no answer for 3 s")
 
 
@@ -27,6 +28,7 @@ def stands(some: Fleet) -> tuple[str, str]:
         (fleet(asked(1)), "starting", "0 of 1 ready"),
         (fleet(asked(1), settled=True), "starting", "0 of 1 ready"),
         (fleet(asked(1, reason="no node")), "starting", "0 of 1 ready; w-0001: no node"),
+        (fleet(asked(1), decisions=WOKEN), "starting", "0 of 1 ready; 2 requests wait at lb1"),
         (fleet(ready(1), starting(2)), "starting", "1 of 2 ready"),
         (
             fleet(ready(1), SUSPECT, settled=True),

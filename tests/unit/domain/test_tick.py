@@ -182,7 +182,7 @@ def test_the_word_of_a_follower_in_this_process_is_read_each_tick() -> None:
     """It has no lease."""
     applied = (Applied("lb", EPOCH, 5, AT),)
     some = tick(fleet(ready(1)), Seen(NOW_S, AT, (running(1),), {}, applied), HELD)
-    assert some.followers["lb"] == FollowerState(5, NOW_S, None, came=True)
+    assert some.followers["lb"] == FollowerState(5, NOW_S, None, came=True, counted_s=NOW_S)
 
 
 # Recovery.

@@ -231,4 +231,9 @@ def test_an_instance_tells_what_it_waits_for() -> None:
     shown = attrs.evolve(shown, prospects={"llama-0002": waits})
     one, two = _strict(render_status(shown, 1000.0))["instances"]
     assert (one["waits"], one["state_for_s"]) == (None, 100.0)
-    assert two["waits"] == {"for": "requests", "until_in_s": 12.5, "followers": ["lb"]}
+    assert two["waits"] == {
+        "for": "requests",
+        "until_in_s": 12.5,
+        "followers": ["lb"],
+        "sessions": 0,
+    }

@@ -25,6 +25,7 @@ from fake_master import (
 from tarn.domain import (
     Acknowledge,
     Adapt,
+    Demand,
     Down,
     Drain,
     Limits,
@@ -180,11 +181,12 @@ def test_a_no_of_the_authorizer_is_403_with_its_reason() -> None:
                 web.get("/instances"),
                 web.put("/api/v1/down"),
                 web.put("/api/v1/followers/lb1"),
+                web.put("/api/v1/demand", json={"from": "lb1", "waiting": 1}),
             ]
             assert web.get("/health").status_code == 200
-    assert [a.status_code for a in answers] == [403, 403, 403]
+    assert [a.status_code for a in answers] == [403, 403, 403, 403]
     assert answers[0].json()["error"]["reason"] == "policy 7 says no"
-    assert [action for _, action, _ in authorizer.asked] == ["view", "manage", "follow"]
+    assert [action for _, action, _ in authorizer.asked] == ["view", "manage", "follow", "follow"]
     assert master.commands == []
 
 
@@ -322,7 +324,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     assert set(body) == {
         *("name", "runtime", "state", "reason", "epoch", "spec_revision", "view_revision"),
         *("desired", "ready", "manual", "limits", "pause", "at", "stale", "instances", "ended"),
-        *("followers", "warnings", "faults", "troubles", "holds"),
+        *("followers", "warnings", "faults", "troubles", "holds", "demand"),
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),
@@ -561,3 +563,32 @@ def test_eight_hundred_requests_find_one_consistent_picture(master: FakeMaster) 
     master.board.publish(old)
     assert seen <= {old.instances_text, new.instances_text}
     assert seen
+
+
+def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMaster) -> None:
+    """Who waits, and how many."""
+    answer = web.put("/api/v1/demand", json={"from": "lb1", "waiting": 3})
+    assert answer.status_code == 200
+    assert master.commands[-1] == Demand("lb1", 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b"{}", "from"),
+        (b'{"from": "", "waiting": 1}', "from"),
+        (b'{"from": "a b", "waiting": 1}', "from"),
+        (b'{"from": 7, "waiting": 1}', "from"),
+        (b'{"from": "lb1"}', "waiting"),
+        (b'{"from": "lb1", "waiting": -1}', "waiting"),
+        (b'{"from": "lb1", "waiting": 1.5}', "waiting"),
+        (b'{"from": "lb1", "waiting": 1, "for": "me"}', "for"),
+    ],
+)
+def test_a_demand_that_cannot_be_read_names_the_field(
+    web: httpx.Client, body: bytes, where: str
+) -> None:
+    """As with every other body."""
+    answer = web.put("/api/v1/demand", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["where"] == where

@@ -47,6 +47,8 @@ MASTER_TIMEOUT_S = 20.0
 """From the keeper's start to a master that answers; it takes about one second."""
 END_TIMEOUT_S = 5.0
 """How long Tritons may finish when a cluster is ended by force; an idle one takes 2.5 s."""
+REACH_TIMEOUT_S = 35.0
+"""More for a master that asks its required discoveries first; each has 30 s."""
 _POLL_S = 0.05
 _PRIVATE = 0o700
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]+")
@@ -81,7 +83,7 @@ class LocalDeployer:
             try:
                 begun = self._prepare(directory, files)
                 self._start_keeper(directory)
-                return self._wait(directory, begun)
+                return self._wait(directory, begun, _patience_s(spec))
             except (LaunchError, OSError):
                 _undo(directory)
                 raise
@@ -154,8 +156,8 @@ class LocalDeployer:
         if begun.returncode:
             raise _died(directory, f"keeper ended with code {begun.returncode}")
 
-    def _wait(self, directory: Path, begun: Epoch) -> ClusterRef:
-        deadline_s = self._context.clock.now_s() + MASTER_TIMEOUT_S
+    def _wait(self, directory: Path, begun: Epoch, within_s: float) -> ClusterRef:
+        deadline_s = self._context.clock.now_s() + within_s
         pause = threading.Event()
         while self._context.clock.now_s() < deadline_s:
             ref = read_ref(directory)
@@ -167,7 +169,12 @@ class LocalDeployer:
             if kept.exits:
                 raise _died(directory, f"master ended with code {kept.exits[-1]}")
             pause.wait(_POLL_S)
-        raise _died(directory, f"master did not answer within {MASTER_TIMEOUT_S:g} s")
+        raise _died(directory, f"master did not answer within {within_s:g} s")
+
+
+def _patience_s(spec: ClusterSpec) -> float:
+    required = any(discovery.required for discovery in spec.discovery)
+    return MASTER_TIMEOUT_S + (REACH_TIMEOUT_S if required else 0.0)
 
 
 def _orphans(directory: Path) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,108 @@
+"""Who waits for an instance where there is none: counted, and told to the master."""
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Iterator
+
+from tarn.client.fleet import Fleet
+from tarn.client.views import Source
+from tarn.errors import NotAuthorizedError, TarnError
+from tarn.follow import Api
+
+__all__ = ["Waiters"]
+
+EACH_S = 1.0
+"""The master forgets after ten seconds who does not say it again."""
+REFUSED_EVERY_S = 30.0
+"""Who may not say it asks again no sooner: only a person can change that."""
+CLOSE_WITHIN_S = 5.0
+_LONGEST_NAME = 64
+
+
+class Waiters:
+    """Wakes a cluster that sleeps while requests wait for it. Thread-safe.
+
+    One thread tells the master, at most once a second; there is none while nobody waits. What goes
+    wrong is nobody's error here: the request that waits says in time that it waited in vain.
+
+    Args:
+        source: Finds the master; None: there is none to tell.
+        fleet: A request waits for an instance only while this has none.
+    """
+
+    def __init__(self, source: Source | None, fleet: Fleet) -> None:
+        self._source, self._fleet = source, fleet
+        self._changed = threading.Condition()
+        self._count = 0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Count one request that waits, where it is for an instance of a fleet that has none."""
+        if self._source is None or self._fleet.slots:
+            yield
+            return
+        with self._changed:
+            self._count += 1
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(
+                    target=self._tell, args=(self._source,), name="tarn-client-demand", daemon=True
+                )
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the thread. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(CLOSE_WITHIN_S)
+
+    def _tell(self, source: Source) -> None:
+        """Tell whichever master there is; a thread of its own, since the view's waits in a read."""
+        while self._goes_on():
+            try:
+                with source.open() as api:
+                    self._tell_one(api)
+            except NotAuthorizedError:
+                rest_s = REFUSED_EVERY_S
+            except (TarnError, OSError):
+                rest_s = EACH_S  # the follower of the view says what is wrong with the master
+            else:
+                return
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, rest_s)
+
+    def _tell_one(self, api: Api) -> None:
+        """Tell one master until nobody waits any more."""
+        while self._goes_on():
+            api.demand(_name(), max(1, self._count))
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, EACH_S)
+
+    def _goes_on(self) -> bool:
+        """Say whether somebody waits; the thread that hears a no ends, and is forgotten."""
+        with self._changed:
+            if self._over:
+                self._thread = None
+            return not self._over
+
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._count == 0
+
+
+def _name() -> str:
+    """Return what the master calls this client's machine; only some characters are allowed."""
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())
+    return f"client-{host}"[:_LONGEST_NAME]
