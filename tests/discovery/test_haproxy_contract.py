@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from haproxy_stage import HAProxyStage, haproxy  # noqa: F401 (a fixture)
+from haproxy_stage import HAProxyStage
 
 from tarn.domain import DiscoveryView, Endpoint, Epoch
 from tarn.hookspecs import Factory
@@ -17,6 +17,7 @@ from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 
 pytestmark = pytest.mark.discovery
 _HOSTS = {"nm-1": "127.0.0.3"}
+_EPOCH = Epoch(1_700_000_000_000, 2)
 
 
 class TestHAProxyContract(DiscoveryContract):
@@ -25,7 +26,7 @@ class TestHAProxyContract(DiscoveryContract):
     factory: Factory[Discovery] = tarn_discoveries()["haproxy"]
 
     @pytest.fixture(autouse=True)
-    def _stage(self, haproxy: HAProxyStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: F811
+    def _stage(self, haproxy: HAProxyStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         self.stage = haproxy
         self.made: list[HAProxyServers] = []
         self.seen: dict[str, set[Endpoint]] = {}
@@ -38,7 +39,7 @@ class TestHAProxyContract(DiscoveryContract):
         for one in self.made:
             one.close(withdraw=False)
 
-    def make(self, tmp_path: Path, epoch: Epoch = Epoch(1_700_000_000_000, 2)) -> Discovery:
+    def make(self, tmp_path: Path, epoch: Epoch = _EPOCH) -> Discovery:
         made: Any = super().make(tmp_path, epoch)
         sync = made.sync
 

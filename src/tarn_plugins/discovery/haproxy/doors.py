@@ -22,8 +22,8 @@ __all__ = ["Doors", "Settled", "Traffic"]
 
 _PASSES = 4
 """Drain, take out, look: three are enough where no request is open."""
-_FASTER_S = 0.2
-"""Between checks of a server whose last one failed."""
+_FASTER_S = 0.1
+"""Between checks of a server whose last check or connection failed."""
 _SOON_S = 0.05
 """Between checks of a server that is down, so the longest wait of a new one for its first."""
 _FALL = 3
@@ -64,7 +64,8 @@ class Doors:
         self._api = api
         self._ours = ours(target.slots, target.fleet)
         self._doors = _doors(target)
-        self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", target.backend)
+        of = f"{target.backend}_{target.fleet}"  # epochs of two fleets are not compared
+        self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", of)
         self._ids: dict[tuple[str, int], str] = {}
         self.orders_given = 0
         """Commands that changed something, in all."""
@@ -206,17 +207,17 @@ class Doors:
             return False
         answers = self._api.ask([order.text for order in orders])
         self.orders_given += len(orders)
-        wrong = [
-            f"'{order.text}' was answered with '{said}'"
-            for order, answer in zip(orders, answers, strict=True)
-            if (said := complaint(order, answer))
-        ]
+        wrong: dict[str, str] = {}  # what follows a server's first complaint comes of it
+        for order, answer in zip(orders, answers, strict=True):
+            if said := complaint(order, answer):
+                wrong.setdefault(order.server, f"'{order.text}' was answered with '{said}'")
         if wrong:
             more = len(wrong) - _SHOWN_COMPLAINTS
             tail = f" (and {more} more)" if more > 0 else ""
             raise self._api.error(
-                f"HAProxy refused {len(wrong)} of {len(orders)} commands: "
-                f"{'; '.join(wrong[:_SHOWN_COMPLAINTS])}{tail}",
+                f"HAProxy refused commands about {len(wrong)} of "
+                f"{len({order.server for order in orders})} servers: "
+                f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
                 next_step="Mend what it complains about; it is tried again by itself.",
             )
         return any("still has connections" not in answer for answer in answers)
@@ -275,7 +276,10 @@ def _doors(target: Target) -> tuple[Door, ...]:
     """Return the backends of *target*: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
     faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, _SOON_S))
-    checks = f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL}"
+    checks = (
+        f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL} "
+        "observe layer4 error-limit 1 on-error fastinter"  # a refused connection: look at once
+    )
     if target.max_connections:
         checks += f" maxconn {target.max_connections}"
     http = Door(target.backend, checks)

@@ -9,10 +9,11 @@ answers end with an empty line, and some do not.)
 
 import os
 import stat
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from haproxyadmin.exceptions import HAProxyBaseError
+from haproxyadmin.exceptions import HAProxyBaseError, SocketTimeout
 from haproxyadmin.haproxy import HAProxy
 
 from tarn.errors import DiscoveryError
@@ -152,10 +153,15 @@ class RuntimeApi:
         )
 
     def _unreachable(self, error: Exception) -> DiscoveryError:
+        # haproxyadmin leaves its socket open, in a frame that the error holds and is held by
+        traceback.clear_frames(error.__traceback__)
         if isinstance(error, PermissionError):
             return self._not_ours()
+        silent = isinstance(error, (SocketTimeout, TimeoutError))
         return self.error(
-            f"HAProxy does not answer ({str(error).strip() or type(error).__name__})",
+            f"HAProxy has been silent for {self._deadline_s:g} s"
+            if silent
+            else "HAProxy does not answer",
             next_step="Start HAProxy; what it should serve is given to it as soon as it answers.",
         )
 

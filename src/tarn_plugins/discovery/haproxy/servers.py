@@ -84,6 +84,7 @@ class HAProxyServers:
         self._leaving = False
         self._away = ""
         self._closed = threading.Event()
+        self._stir = threading.Event()
         self._thread: threading.Thread | None = None
 
     # -- the Protocol
@@ -120,7 +121,11 @@ class HAProxyServers:
                 return  # an older message that came late
             self._goal = goal.after(view)
             self._begin()
-            self._work()
+            try:
+                self._work()
+            finally:
+                if self._leaving or self._away:
+                    self._stir.set()
 
     def applied(self) -> Applied | None:
         """Return the last acknowledged view; its ``sessions`` are those of servers that drain."""
@@ -130,6 +135,7 @@ class HAProxyServers:
         """End the thread; with *withdraw* take our servers out, what is open may finish."""
         first = not self._closed.is_set()
         self._closed.set()
+        self._stir.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_WITHIN_S / 2)
         if withdraw and first and self._at_work.acquire(timeout=_CLOSE_WITHIN_S / 2):
@@ -185,11 +191,8 @@ class HAProxyServers:
         self._away = ""
         self._leaving = settled.leaving > 0
         lacking = _shortcomings(found, goal, settled)
-        self._say(
-            Applied(
-                self.name, goal.epoch, goal.revision, self._clock.at(), lacking, settled.sessions
-            )
-        )
+        at = self._clock.at()
+        self._say(Applied(self.name, goal.epoch, goal.revision, at, lacking, settled.sessions))
 
     def _say(self, applied: Applied) -> None:
         """Acknowledge; wake whoever waits where the word is a new one."""
@@ -209,14 +212,19 @@ class HAProxyServers:
     # -- the thread
 
     def _begin(self) -> None:
-        if self._thread is None and not self._closed.is_set():
+        if (self._thread is None or not self._thread.is_alive()) and not self._closed.is_set():
             self._thread = threading.Thread(
                 target=self._keep, name=f"tarn-{self.name}-servers", daemon=True
             )
             self._thread.start()
 
     def _keep(self) -> None:
-        while not self._closed.wait(_LOOK_SOON_S if self._leaving or self._away else _LOOK_EVERY_S):
+        while not self._closed.is_set():
+            soon = self._leaving or bool(self._away)
+            if self._stir.wait(_LOOK_SOON_S if soon else _LOOK_EVERY_S):
+                self._stir.clear()
+                if self._closed.wait(_LOOK_SOON_S):
+                    return
             try:
                 with self._at_work:
                     if not self._closed.is_set():

@@ -24,7 +24,7 @@ class Settings:
     """The same for gRPC; empty: none."""
     slots: str = ""
     """How the names of placeholder servers begin; empty: servers are added and deleted."""
-    check_interval_s: float = 1.0
+    check_interval_s: float = 0.5
     """Seconds between two health checks of a server that is up."""
     max_connections: int = 0
     """Requests that a server gets at once, the others queue; 0: no limit."""

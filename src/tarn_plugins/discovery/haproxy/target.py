@@ -43,7 +43,7 @@ class Target:
     """Takes gRPC; empty: there is none."""
     slots: str = attrs.field(default="", validator=_prefix)
     """How the names of placeholder servers begin; empty: servers are added and deleted."""
-    check_interval_s: float = attrs.field(default=1.0, validator=attrs.validators.gt(0))
+    check_interval_s: float = attrs.field(default=0.5, validator=attrs.validators.gt(0))
     """Seconds between two health checks of a server that is up (only where servers are added)."""
     max_connections: int = attrs.field(default=0, validator=attrs.validators.ge(0))
     """Requests that a server gets at once, the others queue; 0: no limit (only servers added)."""
