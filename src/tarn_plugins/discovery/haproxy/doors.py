@@ -66,6 +66,7 @@ class Doors:
         self._doors = _doors(target)
         of = f"{target.backend}_{target.fleet}"  # epochs of two fleets are not compared
         self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", of)
+        self._remembers = False
         self._ids: dict[tuple[str, int], str] = {}
         self.orders_given = 0
         """Commands that changed something, in all."""
@@ -93,6 +94,16 @@ class Doors:
         """
         shown, _ = self._read()
         return min(len(servers) for servers in shown) if self._target.slots else None
+
+    def is_another(self, epoch: Epoch) -> bool:
+        """Say whether this is no longer the HAProxy that *epoch* published to: cheap to ask.
+
+        Raises:
+            DiscoveryError: HAProxy does not answer.
+        """
+        if not self._remembers:
+            return False
+        return _epoch_in(self._api.ask([f"get var {self._variable}"])[0]) != epoch
 
     def traffic(self) -> Traffic:
         """Count requests.
@@ -153,7 +164,8 @@ class Doors:
         if theirs is not None and theirs > mine:
             raise Superseded(str(mine), str(theirs))
         # variables are set in the experimental mode of the connection; it changes nothing else
-        self._api.ask(["experimental-mode on", f"set var {self._variable} str({mine})"])
+        setting = f"set var {self._variable} str({mine})"
+        self._remembers = not any(self._api.ask(["experimental-mode on", setting]))
 
     def _plan(
         self, situation: "_Situation", shown: "_Servers"

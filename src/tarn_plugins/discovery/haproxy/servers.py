@@ -1,9 +1,10 @@
 """The discovery: keeps the servers of one HAProxy like the view, whatever happens to it.
 
 Level-triggered: what HAProxy shows is compared with the last view, by whoever brings a new one and
-by a thread of its own, every second, and every tenth of one while a server drains or HAProxy is
-away. So a HAProxy that was restarted or reloaded is filled again at once, and drains come to their
-end. Where nothing differs nothing is written.
+by a thread of its own, every second; and ten times a second while a server drains, while HAProxy is
+away, and as soon as another process answers in its place (which has not the variable that the last
+one was given). So a HAProxy that was restarted or reloaded is filled again at once, and drains come
+to their end. Where nothing differs nothing is written.
 """
 
 import logging
@@ -29,7 +30,8 @@ _LOOK_SOON_S = 0.1
 """While a server drains, or HAProxy is away."""
 _ANSWER_WITHIN_S = 2.0
 """For each conversation with HAProxy, and for all look-ups of host names together."""
-_CLOSE_WITHIN_S = 0.6
+_CLOSE_STEP_S = 0.2
+"""For each of the three waits of a `close`, which has a second in all."""
 
 
 @attrs.frozen
@@ -84,7 +86,6 @@ class HAProxyServers:
         self._leaving = False
         self._away = ""
         self._closed = threading.Event()
-        self._stir = threading.Event()
         self._thread: threading.Thread | None = None
 
     # -- the Protocol
@@ -121,11 +122,7 @@ class HAProxyServers:
                 return  # an older message that came late
             self._goal = goal.after(view)
             self._begin()
-            try:
-                self._work()
-            finally:
-                if self._leaving or self._away:
-                    self._stir.set()
+            self._work()
 
     def applied(self) -> Applied | None:
         """Return the last acknowledged view; its ``sessions`` are those of servers that drain."""
@@ -135,10 +132,9 @@ class HAProxyServers:
         """End the thread; with *withdraw* take our servers out, what is open may finish."""
         first = not self._closed.is_set()
         self._closed.set()
-        self._stir.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_CLOSE_WITHIN_S / 2)
-        if withdraw and first and self._at_work.acquire(timeout=_CLOSE_WITHIN_S / 2):
+            self._thread.join(_CLOSE_STEP_S)
+        if withdraw and first and self._at_work.acquire(timeout=_CLOSE_STEP_S):
             try:
                 self._withdraw()
             finally:
@@ -205,7 +201,8 @@ class HAProxyServers:
         """Take out all of ours, as far as that goes at once."""
         try:
             epoch = self._goal.epoch if self._goal is not None else None
-            self._doors.settle(epoch, (), {}, remove=True)
+            api = RuntimeApi(self.target.socket, _CLOSE_STEP_S, self.name)
+            Doors(self.target, api).settle(epoch, (), {}, remove=True)
         except (DiscoveryError, Superseded) as error:
             log.warning("servers stay in HAProxy: %s", error)
 
@@ -219,21 +216,23 @@ class HAProxyServers:
             self._thread.start()
 
     def _keep(self) -> None:
-        while not self._closed.is_set():
-            soon = self._leaving or bool(self._away)
-            if self._stir.wait(_LOOK_SOON_S if soon else _LOOK_EVERY_S):
-                self._stir.clear()
-                if self._closed.wait(_LOOK_SOON_S):
-                    return
+        looked_s = self._clock.now_s()
+        while not self._closed.wait(_LOOK_SOON_S):
             try:
                 with self._at_work:
-                    if not self._closed.is_set():
+                    if self._is_due(looked_s) and not self._closed.is_set():
+                        looked_s = self._clock.now_s()
                         self._work()
             except DiscoveryError:
-                continue  # noted, and tried again
+                continue  # noted where it matters, and tried again
             except Superseded as over:
                 log.warning("%s: %s", self.name, over)
                 return
+
+    def _is_due(self, looked_s: float) -> bool:
+        if self._leaving or self._away or self._clock.now_s() - looked_s >= _LOOK_EVERY_S:
+            return True
+        return self._goal is not None and self._doors.is_another(self._goal.epoch)
 
 
 def _shortcomings(found: Found, goal: _Goal, settled: Settled) -> str:
