@@ -23,7 +23,10 @@ __all__ = ["RuntimeApi"]
 _BATCH_BYTES = 48 * 1024
 """Of commands in one connection: less than the smallest buffer of a Unix socket takes at once, so
 that nothing is sent in part while HAProxy waits for us to read."""
-_AGAIN_AFTER_S = 0.1
+_AWAY_S = 0.1
+"""After which a HAProxy that was away is asked again."""
+_REFUSED_S = 1.0
+"""After which one that refused is told again."""
 _OLDEST = (2, 6)
 """The first version whose servers can be added with a check."""
 _ERRORS = (HAProxyBaseError, OSError, ValueError, KeyError)
@@ -107,7 +110,7 @@ class RuntimeApi:
         # the first is the answer to "prompt", the last the one to "quit"
         if len(answers) != len(commands) + 2:
             found = f"{len(commands)} commands had {max(0, len(answers) - 2)} answers"
-            raise self.error(f"{found}; HAProxy ended the conversation")
+            raise self.error(f"{found}; HAProxy ended the conversation", again_after_s=_AWAY_S)
         return answers[1:-1]
 
     def _connected(self) -> HAProxy:
@@ -139,6 +142,7 @@ class RuntimeApi:
                 "there is no such socket",
                 next_step="Start HAProxy, or mend the path: it stands in haproxy.cfg, "
                 "'stats socket PATH level admin'.",
+                again_after_s=_AWAY_S,
             ) from error
         if not stat.S_ISSOCK(mode):
             raise self.error("this file is no socket", next_step="Mend the path.")
@@ -163,6 +167,7 @@ class RuntimeApi:
             if silent
             else "HAProxy does not answer",
             next_step="Start HAProxy; what it should serve is given to it as soon as it answers.",
+            again_after_s=_AWAY_S,
         )
 
     def refused(self, command: str, answer: str) -> DiscoveryError:
@@ -173,12 +178,19 @@ class RuntimeApi:
             next_step="Write 'stats socket PATH level admin' in haproxy.cfg, and reload HAProxy.",
         )
 
-    def error(self, found: str, *, right: str = "", next_step: str = "") -> DiscoveryError:
+    def error(
+        self,
+        found: str,
+        *,
+        right: str = "",
+        next_step: str = "",
+        again_after_s: float = _REFUSED_S,
+    ) -> DiscoveryError:
         """Return an error that names the socket."""
         return DiscoveryError(
             self._provider,
             found,
-            retry_after_s=_AGAIN_AFTER_S,
+            retry_after_s=again_after_s,
             where=f"HAProxy at {self._socket}",
             right=right,
             next_step=next_step,

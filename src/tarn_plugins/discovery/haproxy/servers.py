@@ -29,7 +29,10 @@ _LOOK_EVERY_S = 1.0
 _LOOK_SOON_S = 0.1
 """While a server drains, or HAProxy is away."""
 _ANSWER_WITHIN_S = 2.0
-"""For each conversation with HAProxy, and for all look-ups of host names together."""
+"""For each conversation with HAProxy."""
+_NAMES_WITHIN_S = (0.05, 2.0)
+"""For all look-ups of host names: before the others are served, and after that. The thread waits
+for the first only: it comes again."""
 _CLOSE_STEP_S = 0.2
 """For each of the three waits of a `close`, which has a second in all."""
 
@@ -83,8 +86,8 @@ class HAProxyServers:
         self._at_work = threading.Lock()
         self._goal: _Goal | None = None
         self._applied: Applied | None = None
-        self._leaving = False
-        self._away = ""
+        self._trouble = ""
+        self._look_after_s = _LOOK_EVERY_S
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -122,7 +125,7 @@ class HAProxyServers:
                 return  # an older message that came late
             self._goal = goal.after(view)
             self._begin()
-            self._work()
+            self._work(_NAMES_WITHIN_S)
 
     def applied(self) -> Applied | None:
         """Return the last acknowledged view; its ``sessions`` are those of servers that drain."""
@@ -167,28 +170,36 @@ class HAProxyServers:
 
     # -- the work; with the lock held
 
-    def _work(self) -> None:
+    def _work(self, patience_s: tuple[float, ...]) -> None:
         """Bring HAProxy to the goal, and note how that went."""
         goal = self._goal
         assert goal is not None
         try:
-            hosts = (one.endpoint.host for one in goal.members)
-            found = self._names.find(hosts, _ANSWER_WITHIN_S)
-            settled = self._doors.settle(
-                goal.epoch, goal.members, found.addresses, remove=goal.complete
-            )
+            for within_s in patience_s:
+                if self._apply(goal, within_s):
+                    break
         except DiscoveryError as error:
-            if str(error) != self._away:
+            if str(error) != self._trouble:
                 log.warning("%s", error)
-            self._away = str(error)
+            self._trouble = str(error)
+            self._look_after_s = error.retry_after_s or _LOOK_EVERY_S
             raise
-        if self._away:
+        if self._trouble:
             log.info("%s: HAProxy at %s is up to date", self.name, self.target.socket)
-        self._away = ""
-        self._leaving = settled.leaving > 0
+        self._trouble = ""
+
+    def _apply(self, goal: _Goal, names_within_s: float) -> bool:
+        """Apply *goal*, and acknowledge it; say whether every host had an address."""
+        hosts = (one.endpoint.host for one in goal.members)
+        found = self._names.find(hosts, names_within_s)
+        settled = self._doors.settle(
+            goal.epoch, goal.members, found.addresses, remove=goal.complete
+        )
+        self._look_after_s = _LOOK_SOON_S if settled.leaving else _LOOK_EVERY_S
         lacking = _shortcomings(found, goal, settled)
         at = self._clock.at()
         self._say(Applied(self.name, goal.epoch, goal.revision, at, lacking, settled.sessions))
+        return not found.missing
 
     def _say(self, applied: Applied) -> None:
         """Acknowledge; wake whoever waits where the word is a new one."""
@@ -222,7 +233,7 @@ class HAProxyServers:
                 with self._at_work:
                     if self._is_due(looked_s) and not self._closed.is_set():
                         looked_s = self._clock.now_s()
-                        self._work()
+                        self._work(_NAMES_WITHIN_S[:1])
             except DiscoveryError:
                 continue  # noted where it matters, and tried again
             except Superseded as over:
@@ -230,7 +241,8 @@ class HAProxyServers:
                 return
 
     def _is_due(self, looked_s: float) -> bool:
-        if self._leaving or self._away or self._clock.now_s() - looked_s >= _LOOK_EVERY_S:
+        # a little less than a tick: a pause of one tick is one tick
+        if self._clock.now_s() - looked_s >= self._look_after_s - _LOOK_SOON_S / 2:
             return True
         return self._goal is not None and self._doors.is_another(self._goal.epoch)
 
