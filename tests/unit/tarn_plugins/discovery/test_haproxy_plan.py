@@ -1,4 +1,4 @@
-"""The plan brings any HAProxy to the wanted servers, closed to those not checked, and then rests."""
+"""The plan brings any HAProxy to the wanted servers, closed to who was not checked, and rests."""
 
 import attrs
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ class Model:
     def obey(self, order: Order) -> str:
         """Do one command."""
         self.written += 1
-        verb, what, place, *rest = (*order.text.split(), "")
+        verb, _, place, *rest = (*order.text.split(), "")
         if verb == "add":
             return self._add(place.split("/")[1], rest)
         name = place.split("/")[1]
@@ -127,15 +127,16 @@ def pass_once(
 def settle(model: Model, door: Door, wanted: tuple[Wanted, ...], *, slots: bool) -> Plan:
     """Go on until nothing is left to do, sessions end meanwhile."""
     for _ in range(10):
+        idle = not any(row.sessions for row in model.rows.values())
         made = pass_once(model, door, wanted, slots=slots, remove=True)
-        if not made.orders and not any(row.sessions for row in model.rows.values()):
+        if idle and not made.orders:
             return made
     raise AssertionError(made)
 
 
 def _rows(names: tuple[str, ...], *, checked: bool = False) -> st.SearchStrategy[dict[str, Row]]:
-    def row(name: str, place: tuple[str, int], admin: int, check: int, weight: int, open_: int):
-        server = Server(name, *place, admin, check, 0, weight, 100)
+    def row(name: str, place: tuple[str, int], bits: tuple[int, int], weight: int, open_: int):
+        server = Server(name, *place, *bits, 0, weight, 100)
         up = not server.in_maintenance
         return Row(server, 0 if server.in_maintenance else open_, up, verified=up)
 
@@ -145,8 +146,10 @@ def _rows(names: tuple[str, ...], *, checked: bool = False) -> st.SearchStrategy
                 row,
                 st.just(name),
                 st.sampled_from(_PLACES),
-                st.sampled_from((0, 1, 4, 5, 8, 9, 12)),
-                st.sampled_from((6, 14) if checked else (2, 6, 10, 14)),
+                st.tuples(
+                    st.sampled_from((0, 1, 4, 5, 8, 9, 12)),
+                    st.sampled_from((6, 14) if checked else (2, 6, 10, 14)),
+                ),
                 st.sampled_from((0, 50, 100)),
                 st.integers(0, 2),
             )
