@@ -1,1 +1,42 @@
 """HAProxy: servers pushed through its Runtime API, by an agent beside it or by the master."""
+
+from collections.abc import Mapping
+
+from tarn.errors import ProviderMissingError
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import Discovery, MasterContext
+from tarn_plugins.discovery.haproxy.settings import Settings
+
+__all__ = ["Settings", "tarn_discoveries"]
+
+
+def _create(settings: Settings, context: MasterContext) -> Discovery:
+    # each is imported when it is made: only who drives a HAProxy needs haproxyadmin
+    if settings.followers:
+        from tarn_plugins.discovery.haproxy.elsewhere import AgentsElsewhere  # noqa: PLC0415
+
+        return AgentsElsewhere()
+    try:
+        from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ProviderMissingError(
+            "discovery_haproxy",
+            f"discovery.use = 'haproxy' with a socket: needs the module {error.name}, not "
+            "installed here",
+            next_step="pip install 'tarn[haproxy]'",
+        ) from error
+    target = settings.target(context.spec.name, context.spec.replicas.max)
+    return HAProxyServers(target, context.clock, context.wake)
+
+
+@hookimpl
+def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
+    """Offer ``haproxy``."""
+    return {
+        "haproxy": Factory(
+            settings=Settings,
+            create=_create,
+            summary="servers of HAProxy, pushed through its Runtime API",
+            extra="haproxy",
+        )
+    }

@@ -1,0 +1,324 @@
+"""The backends of one HAProxy: read them, plan, do it, look again. Not for several threads.
+
+Who published last is kept in HAProxy itself, in a variable of the process, so that an old master
+is kept out wherever it runs; the variable ends with the process, and comes back with the next view.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from tarn.domain import Epoch, Member
+from tarn.errors import DiscoveryError, Superseded
+from tarn_plugins.discovery.haproxy.orders import Order, complaint
+from tarn_plugins.discovery.haproxy.plan import Door, Plan, Wanted, ours, plan
+from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
+from tarn_plugins.discovery.haproxy.shown import Load, Server, loads_in, servers_in
+from tarn_plugins.discovery.haproxy.target import Target
+
+__all__ = ["Doors", "Settled", "Traffic"]
+
+_PASSES = 4
+"""Drain, take out, look: three are enough where no request is open."""
+_FASTER_S = 0.1
+"""Between checks of a server whose last check or connection failed."""
+_SOON_S = 0.05
+"""Between checks of a server that is down, so the longest wait of a new one for its first."""
+_FALL = 3
+"""Checks in a row that fail before a server is down: a busy Triton may miss one."""
+_EPOCH = re.compile(r"value=<([0-9]+-[0-9]+)>")
+_SHOWN_COMPLAINTS = 3
+
+
+@attrs.frozen
+class Traffic:
+    """What clients meet, over all backends of the target."""
+
+    refused: int
+    """Requests that found no live server, since HAProxy began (answered 503)."""
+    queued: int
+    """Requests that wait for a server now."""
+    open: int
+    """Requests and streams that are being served now."""
+
+
+@attrs.frozen
+class Settled:
+    """How things stand after the work."""
+
+    sessions: tuple[tuple[str, int], ...] = ()
+    """(instance id, open requests and streams) of those that leave, where there are any."""
+    leaving: int = 0
+    """Servers that are not gone yet."""
+    without_slot: tuple[str, ...] = ()
+    """Instance ids for which no placeholder was free."""
+
+
+class Doors:
+    """One or two backends."""
+
+    def __init__(self, target: Target, api: RuntimeApi) -> None:
+        self._target = target
+        self._api = api
+        self._ours = ours(target.slots, target.fleet)
+        self._doors = _doors(target)
+        of = f"{target.backend}_{target.fleet}"  # epochs of two fleets are not compared
+        self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", of)
+        self._remembers = False
+        self._ids: dict[tuple[str, int], str] = {}
+        self.orders_given = 0
+        """Commands that changed something, in all."""
+
+    def check(self) -> None:
+        """Make sure that HAProxy can do what will be asked of it.
+
+        Raises:
+            DiscoveryError: It cannot, with the reason and what to do.
+        """
+        self._api.check(adds_servers=not self._target.slots)
+        capacity = self.capacity()
+        if capacity is not None and capacity < self._target.at_least:
+            raise self._api.error(
+                f"backend '{self._target.backend}' has {capacity} placeholder servers "
+                f"'{self._target.slots}…' for {self._target.at_least} instances",
+                next_step="Add placeholders to haproxy.cfg, or lower replicas.max.",
+            )
+
+    def capacity(self) -> int | None:
+        """Return for how many instances there is room; None: for any number.
+
+        Raises:
+            DiscoveryError: HAProxy does not answer, or has no such backend.
+        """
+        shown, _ = self._read()
+        return min(len(servers) for servers in shown) if self._target.slots else None
+
+    def is_another(self, epoch: Epoch) -> bool:
+        """Say whether this is no longer the HAProxy that *epoch* published to: cheap to ask.
+
+        Raises:
+            DiscoveryError: HAProxy does not answer.
+        """
+        if not self._remembers:
+            return False
+        return _epoch_in(self._api.ask([f"get var {self._variable}"])[0]) != epoch
+
+    def traffic(self) -> Traffic:
+        """Count requests.
+
+        Raises:
+            DiscoveryError: HAProxy does not answer, or has no such backend.
+        """
+        totals = [load for row in self._loads(2) for load in row.values()]
+        return Traffic(
+            refused=sum(load.failed_connections for load in totals),
+            queued=sum(load.queued for load in totals),
+            open=sum(load.sessions for load in totals),
+        )
+
+    def settle(
+        self,
+        epoch: Epoch | None,
+        members: Iterable[Member],
+        addresses: Mapping[str, str],
+        *,
+        remove: bool,
+    ) -> Settled:
+        """Bring the servers to *members*, those without an address left as they are.
+
+        Args:
+            epoch: Of the master that wants it; None: nobody's, and nobody is asked.
+            members: Who may get traffic.
+            addresses: By host; a member whose host is missing is neither added nor taken out.
+            remove: Whether whoever is no member leaves.
+
+        Raises:
+            DiscoveryError: HAProxy is away, or refused a command; all others were done.
+            Superseded: A master with a higher epoch published here.
+        """
+        members = tuple(members)
+        homeless = {m.instance_id for m in members if m.endpoint.host not in addresses}
+        situation = _Situation(
+            tuple(_wanted(door, members, addresses) for door in self._doors),
+            frozenset(homeless),
+            slots=bool(self._target.slots),
+            # which slot is whose can only be told by its address
+            remove=remove and not (self._target.slots and homeless),
+        )
+        self._remember(situation)
+        settled = Settled()
+        for _ in range(_PASSES):
+            shown, theirs = self._read()
+            if epoch is not None and theirs != epoch:
+                self._claim(epoch, theirs)
+            plans, loads = self._plan(situation, shown)
+            settled = self._settled(plans, loads)
+            if not self._do([order for made in plans for order in made.orders]):
+                break
+        return settled
+
+    def _claim(self, mine: Epoch, theirs: Epoch | None) -> None:
+        """Let HAProxy remember *mine*. A HAProxy that cannot is left without this guard."""
+        if theirs is not None and theirs > mine:
+            raise Superseded(str(mine), str(theirs))
+        # variables are set in the experimental mode of the connection; it changes nothing else
+        setting = f"set var {self._variable} str({mine})"
+        self._remembers = not any(self._api.ask(["experimental-mode on", setting]))
+
+    def _plan(
+        self, situation: "_Situation", shown: "_Servers"
+    ) -> tuple[tuple[Plan, ...], tuple[dict[str, Load], ...]]:
+        """Plan; loads are asked only where a server leaves."""
+        nothing: tuple[dict[str, Load], ...] = tuple({} for _ in self._doors)
+        plans = situation.plans(self._doors, shown, nothing)
+        if not any(made.leaving for made in plans):
+            return plans, nothing
+        loads = self._loads(4)
+        return situation.plans(self._doors, shown, loads), loads
+
+    def _read(self) -> tuple["_Servers", Epoch | None]:
+        """Return our servers of each backend, and the epoch that HAProxy remembers."""
+        questions = [f"show servers state {door.backend}" for door in self._doors]
+        *answers, said = self._api.ask([*questions, f"get var {self._variable}"])
+        shown = []
+        for door, answer in zip(self._doors, answers, strict=True):
+            try:
+                servers = servers_in(answer)
+            except ValueError as error:
+                raise self._unknown(door, str(error)) from error
+            shown.append(tuple(one for one in servers if self._ours(one.name)))
+        return tuple(shown), _epoch_in(said)
+
+    def _loads(self, kinds: int) -> tuple[dict[str, Load], ...]:
+        """Return the loads of each backend: of the backend itself (2), or of its servers (4)."""
+        answers = self._api.ask([f"show stat {door.backend} {kinds} -1" for door in self._doors])
+        loads = []
+        for door, answer in zip(self._doors, answers, strict=True):
+            try:
+                loads.append(loads_in(answer))
+            except (ValueError, KeyError) as error:
+                raise self._unknown(door, str(error)) from error
+        return tuple(loads)
+
+    def _unknown(self, door: Door, said: str) -> DiscoveryError:
+        """Return the error for an answer that is none."""
+        backends = self._api.backends()
+        if door.backend in backends:
+            return self._api.error(f"what HAProxy says of '{door.backend}' cannot be read: {said}")
+        return self._api.error(
+            f"HAProxy has no backend '{door.backend}'",
+            right=f"It has {', '.join(backends) or 'none'}.",
+            next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
+        )
+
+    def _do(self, orders: Sequence[Order]) -> bool:
+        """Give *orders*, and check each answer; say whether another look is worth it."""
+        if not orders:
+            return False
+        answers = self._api.ask([order.text for order in orders])
+        self.orders_given += len(orders)
+        wrong: dict[str, str] = {}  # what follows a server's first complaint comes of it
+        for order, answer in zip(orders, answers, strict=True):
+            if said := complaint(order, answer):
+                wrong.setdefault(order.server, f"'{order.text}' was answered with '{said}'")
+        if wrong:
+            more = len(wrong) - _SHOWN_COMPLAINTS
+            tail = f" (and {more} more)" if more > 0 else ""
+            raise self._api.error(
+                f"HAProxy refused commands about {len(wrong)} of "
+                f"{len({order.server for order in orders})} servers: "
+                f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
+                next_step="Mend what it complains about; it is tried again by itself.",
+            )
+        return any("still has connections" not in answer for answer in answers)
+
+    def _remember(self, situation: "_Situation") -> None:
+        """Remember who is where: a slot that drains is known by its address only."""
+        for wants in situation.wanted:
+            self._ids.update({(one.address, one.port): one.instance_id for one in wants})
+
+    def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
+        sessions: Counter[str] = Counter()
+        for made, known in zip(plans, loads, strict=True):
+            for server in made.leaving:
+                load = known.get(server.name)
+                name = self._ids.get((server.address, server.port), server.name)
+                name = name if self._target.slots else server.name
+                sessions[name] += load.sessions + load.queued if load else 0
+        return Settled(
+            sessions=tuple(sorted((name, count) for name, count in sessions.items() if count)),
+            leaving=sum(len(made.leaving) for made in plans),
+            without_slot=tuple(dict.fromkeys(i for made in plans for i in made.without_slot)),
+        )
+
+
+_Servers = tuple[tuple[Server, ...], ...]
+
+
+@attrs.frozen
+class _Situation:
+    """What is wanted of each backend."""
+
+    wanted: tuple[tuple[Wanted, ...], ...]
+    homeless: frozenset[str]
+    """Members whose address is not known: their servers stay as they are."""
+    slots: bool
+    remove: bool
+
+    def plans(
+        self, doors: tuple[Door, ...], shown: _Servers, loads: tuple[dict[str, Load], ...]
+    ) -> tuple[Plan, ...]:
+        """Return a plan for each backend."""
+        return tuple(
+            plan(
+                door,
+                wants,
+                [server for server in servers if server.name not in self.homeless],
+                known,
+                slots=self.slots,
+                remove=self.remove,
+            )
+            for door, wants, servers, known in zip(doors, self.wanted, shown, loads, strict=True)
+        )
+
+
+def _doors(target: Target) -> tuple[Door, ...]:
+    """Return the backends of *target*: HTTP, and gRPC where there is one."""
+    inter = max(1, round(target.check_interval_s * 1000))
+    faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, _SOON_S))
+    checks = (
+        f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL} "
+        "observe layer4 error-limit 1 on-error fastinter"  # a refused connection: look at once
+    )
+    if target.max_connections:
+        checks += f" maxconn {target.max_connections}"
+    http = Door(target.backend, checks)
+    if not target.grpc_backend:
+        return (http,)
+    # without check-proto the check would speak HTTP/2 to Triton's HTTP port
+    grpc = f"proto h2 {checks} check-proto h1"
+    return http, Door(target.grpc_backend, grpc, checks_elsewhere=True)
+
+
+def _wanted(
+    door: Door, members: tuple[Member, ...], addresses: Mapping[str, str]
+) -> tuple[Wanted, ...]:
+    """Return *members* as *door* should have them, without those that have no address."""
+    return tuple(
+        Wanted(
+            one.instance_id,
+            addresses[one.endpoint.host],
+            one.endpoint.grpc_port if door.checks_elsewhere else one.endpoint.http_port,
+            one.endpoint.http_port,
+            one.weight,
+        )
+        for one in members
+        if one.endpoint.host in addresses
+    )
+
+
+def _epoch_in(answer: str) -> Epoch | None:
+    found = _EPOCH.search(answer)
+    return Epoch.parse(found.group(1)) if found else None

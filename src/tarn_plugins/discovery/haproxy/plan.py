@@ -1,0 +1,197 @@
+"""What to tell HAProxy so that it serves exactly the wanted instances. Pure.
+
+`Door` is one backend: HTTP, or gRPC. The state that HAProxy shows is the only memory: a server in
+drain is one that leaves, whoever drained it, so a restarted agent goes on where the last one was.
+
+A server that begins is gated until its first good check: while its weight is 0 it is made ready
+and then declared down, and gets its weight only after that. (Ready alone, it would be taken for up
+before any check; declared down in maintenance, it would forget it.)
+"""
+
+import re
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from tarn_plugins.discovery.haproxy.orders import Answer, Order
+from tarn_plugins.discovery.haproxy.shown import Load, Server
+
+__all__ = ["Door", "Plan", "Wanted", "ours", "plan"]
+
+_FULL = 100
+"""A member's weight that stands for a whole server."""
+_HEAVIEST = 256
+"""HAProxy's largest weight."""
+
+
+@attrs.frozen
+class Door:
+    """One backend, and the parameters of servers that are added to it."""
+
+    backend: str
+    parameters: str = "check"
+    """What follows the address in ``add server``, without the port of the check."""
+    checks_elsewhere: bool = False
+    """Whether checks go to another port than requests: gRPC servers are checked over HTTP."""
+
+
+@attrs.frozen
+class Wanted:
+    """One instance, as one backend should have it."""
+
+    instance_id: str
+    address: str
+    """IP, normalized."""
+    port: int
+    check_port: int
+    weight: int = _FULL
+    """100: a whole server."""
+
+
+@attrs.frozen
+class Plan:
+    """What to do, and what cannot be done."""
+
+    orders: tuple[Order, ...] = ()
+    without_slot: tuple[str, ...] = ()
+    """Instance ids for which there is no free slot."""
+    leaving: tuple[Server, ...] = ()
+    """Servers that drain, or will after the orders."""
+
+
+def ours(slots: str, fleet: str) -> Callable[[str], bool]:
+    """Return how a server is known to be the fleet's, by its name.
+
+    Args:
+        slots: Beginning of the placeholders' names; empty: servers carry instance ids.
+        fleet: The cluster's name; empty: any, since ids are ``<name>-<nnnn>``.
+    """
+    if slots:
+        return lambda name: name.startswith(slots)
+    pattern = re.compile(rf"{re.escape(fleet) if fleet else '.+'}-[0-9]{{4,}}")
+    return lambda name: pattern.fullmatch(name) is not None
+
+
+def plan(  # noqa: PLR0913 (the whole situation)
+    door: Door,
+    wanted: Iterable[Wanted],
+    shown: Iterable[Server],
+    loads: dict[str, Load],
+    *,
+    slots: bool,
+    remove: bool,
+) -> Plan:
+    """Return what brings *shown* nearer to *wanted*; nothing to do when it is there.
+
+    Args:
+        door: The backend.
+        wanted: The instances that it should have.
+        shown: The servers of it that are ours.
+        loads: By server's name; one that is missing is not yet counted, so it is not taken out.
+        slots: Whether the servers are placeholders, which are used and never added or deleted.
+        remove: Whether the view is complete, so that what it does not name leaves.
+    """
+    shown = tuple(shown)
+    placed, without = _in_slots(wanted, shown) if slots else _by_name(wanted)
+    known = {server.name: server for server in shown}
+    orders: list[Order] = []
+    for name, one in placed.items():
+        orders += _keep(door, one, known[name]) if name in known else _add(door, one)
+    extra = [s for s in shown if s.name not in placed] if remove else []
+    for server in extra:
+        orders += _leave(door, server, loads.get(server.name), slots=slots)
+    leaving = tuple(s for s in extra if not s.in_maintenance or not slots)
+    return Plan(tuple(orders), without, leaving)
+
+
+def _by_name(wanted: Iterable[Wanted]) -> tuple[dict[str, Wanted], tuple[str, ...]]:
+    return {one.instance_id: one for one in wanted}, ()
+
+
+def _in_slots(
+    wanted: Iterable[Wanted], shown: tuple[Server, ...]
+) -> tuple[dict[str, Wanted], tuple[str, ...]]:
+    """Give each instance the slot that has its address, else one that nobody uses."""
+    placed: dict[str, Wanted] = {}
+    homeless = []
+    for one in wanted:
+        here = [s for s in shown if s.name not in placed and _is_at(s, one)]
+        if here:
+            placed[min(here, key=lambda s: (not s.serves, s.in_maintenance)).name] = one
+        else:
+            homeless.append(one)
+    free = [s.name for s in shown if s.in_maintenance and s.name not in placed]
+    placed.update(zip(free, homeless, strict=False))
+    return placed, tuple(one.instance_id for one in homeless[len(free) :])
+
+
+def _is_at(server: Server, one: Wanted) -> bool:
+    return (server.address, server.port) == (one.address, one.port)
+
+
+def _add(door: Door, one: Wanted) -> list[Order]:
+    name = one.instance_id
+    host = f"[{one.address}]" if ":" in one.address else one.address
+    check = f" port {one.check_port}" if door.checks_elsewhere else ""
+    weight = _weight(one, _FULL)
+    text = f"add server {door.backend}/{name} {host}:{one.port} {door.parameters}{check}"
+    add = Order(name, f"{text} weight {_FULL}", Answer.ADDED)
+    enable = Order(name, f"enable health {door.backend}/{name}")
+    return [add, enable, *_open(door, name, weight)]
+
+
+def _keep(door: Door, one: Wanted, server: Server) -> list[Order]:
+    """Put *server* right for *one*."""
+    weight = _weight(one, server.initial_weight)
+    moves = not _is_at(server, one)
+    orders = []
+    if moves and not server.in_maintenance:
+        orders.append(_set(door, server.name, "state maint"))
+    if moves:
+        place = f"addr {one.address} port {one.port}"
+        orders.append(_set(door, server.name, place, Answer.MOVED))
+    if server.has_check and not server.is_checked:
+        orders.append(Order(server.name, f"enable health {door.backend}/{server.name}"))
+    if door.checks_elsewhere and server.check_port not in (0, one.check_port):
+        orders.append(_set(door, server.name, f"check-port {one.check_port}"))
+    return orders + _begin(door, server, weight, begins=moves or server.in_maintenance)
+
+
+def _begin(door: Door, server: Server, weight: int, *, begins: bool) -> list[Order]:
+    if begins and server.has_check:
+        return _open(door, server.name, weight)
+    orders = []
+    if begins or server.drains:
+        orders.append(_set(door, server.name, "state ready"))
+    if server.weight == 0 and weight and server.has_check and not server.drains:
+        orders.append(_set(door, server.name, "health down"))  # its beginning was cut short
+    if server.weight != weight:
+        orders.append(_set(door, server.name, f"weight {weight}"))
+    return orders
+
+
+def _open(door: Door, name: str, weight: int) -> list[Order]:
+    """Let a server in maintenance begin, closed until its first good check."""
+    steps = ("weight 0", "state ready", "health down", f"weight {weight}")
+    return [_set(door, name, step) for step in steps]
+
+
+def _leave(door: Door, server: Server, load: Load | None, *, slots: bool) -> list[Order]:
+    """Return the next step of a server that nobody wants: drain, maintenance, deletion."""
+    delete = Order(server.name, f"del server {door.backend}/{server.name}", Answer.DELETED)
+    if server.in_maintenance:
+        return [] if slots else [delete]
+    if not server.drains:
+        return [_set(door, server.name, "state drain")]
+    if load is None or load.sessions or load.queued:
+        return []
+    maintenance = _set(door, server.name, "state maint")
+    return [maintenance] if slots else [maintenance, delete]
+
+
+def _weight(one: Wanted, full: int) -> int:
+    return min(_HEAVIEST, max(1, full * one.weight // _FULL)) if one.weight > 0 else 0
+
+
+def _set(door: Door, name: str, what: str, good: Answer = Answer.NOTHING) -> Order:
+    return Order(name, f"set server {door.backend}/{name} {what}", good)

@@ -1,0 +1,222 @@
+"""HAProxy's Runtime API over its Unix socket: questions, commands, and errors that a person reads.
+
+The one home of haproxyadmin. It finds the socket, reads what HAProxy says of itself and knows its
+backends; commands that it has no method for go through its `command`, many of them in one
+connection: after the command ``prompt`` HAProxy reads line after line and writes ``> `` before
+each answer, which separates the answers exactly. (Joined by ``;`` they are not separated: some
+answers end with an empty line, and some do not.)
+"""
+
+import os
+import stat
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from haproxyadmin.exceptions import HAProxyBaseError, SocketTimeout
+from haproxyadmin.haproxy import HAProxy
+
+from tarn.errors import DiscoveryError
+
+__all__ = ["RuntimeApi"]
+
+_BATCH_BYTES = 48 * 1024
+"""Of commands in one connection: less than the smallest buffer of a Unix socket takes at once, so
+that nothing is sent in part while HAProxy waits for us to read."""
+_AWAY_S = 0.1
+"""After which a HAProxy that was away is asked again."""
+_REFUSED_S = 1.0
+"""After which one that refused is told again."""
+_OLDEST = (2, 6)
+"""The first version whose servers can be added with a check."""
+_ERRORS = (HAProxyBaseError, OSError, ValueError, KeyError)
+"""What haproxyadmin raises: errors of its own, of the socket, of answers that are missing."""
+
+
+class RuntimeApi:
+    """One HAProxy process. Not for several threads at once.
+
+    Args:
+        socket: Of the Runtime API.
+        deadline_s: Seconds of silence after which a connection is given up.
+        provider: Who asks, for errors.
+    """
+
+    def __init__(self, socket: Path, deadline_s: float, provider: str) -> None:
+        self._socket = socket
+        self._deadline_s = deadline_s
+        self._provider = provider
+        self._haproxy: HAProxy | None = None
+        self.round_trips = 0
+        """Connections made for `ask`."""
+
+    def version(self) -> tuple[int, ...]:
+        """Return HAProxy's version: (2, 6, 12)."""
+        try:
+            text = str(self._connected().info()[0]["Version"])
+        except _ERRORS as error:
+            raise self._unreachable(error) from error
+        numbers = text.split("-", maxsplit=1)[0].split(".")
+        return tuple(int(number) for number in numbers if number.isdigit())
+
+    def backends(self) -> tuple[str, ...]:
+        """Return the names of all backends."""
+        try:
+            return tuple(sorted(backend.name for backend in self._connected().backends()))
+        except _ERRORS as error:
+            raise self._unreachable(error) from error
+
+    def check(self, *, adds_servers: bool) -> None:
+        """Make sure that HAProxy answers, obeys, and can do what is needed.
+
+        Raises:
+            DiscoveryError: No socket, nobody behind it, not ``level admin``, or too old.
+        """
+        level = self.ask(["show cli level"])[0].strip()
+        if level != "admin":
+            raise self.refused("show cli level", level or "Permission denied")
+        version = self.version()
+        if adds_servers and version < _OLDEST:
+            shown = ".".join(map(str, version))
+            raise self.error(
+                f"HAProxy {shown} cannot add servers that have a health check",
+                right="Version 2.6 is the first that can.",
+                next_step="Use a newer HAProxy, or placeholder servers: slots.",
+            )
+
+    def ask(self, commands: Sequence[str]) -> list[str]:
+        """Send *commands*, in order; return an answer for each, without its last newlines.
+
+        Raises:
+            DiscoveryError: HAProxy is away, silent, or forbids a command; earlier ones were done.
+        """
+        answers: list[str] = []
+        for batch in _batches(commands):
+            answers += self._exchange(batch)
+        for command, answer in zip(commands, answers, strict=True):
+            if answer.startswith("Permission denied"):
+                raise self.refused(command, answer)
+        return answers
+
+    def _exchange(self, commands: list[str]) -> list[str]:
+        text = "\n".join(["prompt", *commands, "quit"])
+        self.round_trips += 1
+        try:
+            lines = self._connected().command(text)[0][1]
+        except _ERRORS as error:
+            self._haproxy = None
+            raise self._unreachable(error) from error
+        answers = list(_answers(lines))
+        # the first is the answer to "prompt", the last the one to "quit"
+        if len(answers) != len(commands) + 2:
+            found = f"{len(commands)} commands had {max(0, len(answers) - 2)} answers"
+            raise self.error(f"{found}; HAProxy ended the conversation", again_after_s=_AWAY_S)
+        return answers[1:-1]
+
+    def _connected(self) -> HAProxy:
+        if self._haproxy is None:
+            self._haproxy = self._connect()
+        return self._haproxy
+
+    def _connect(self) -> HAProxy:
+        self._look()
+        try:
+            # it would sleep and try again; whoever calls does that, and knows when to stop
+            return HAProxy(
+                socket_file=str(self._socket),
+                retry=None,
+                retry_interval=0,
+                timeout=self._deadline_s,
+            )
+        except _ERRORS as error:
+            raise self._unreachable(error) from error
+
+    def _look(self) -> None:
+        """Say what is wrong with the socket's file, where that can be seen."""
+        try:
+            mode = self._socket.stat().st_mode
+        except PermissionError as error:
+            raise self._not_ours() from error
+        except OSError as error:
+            raise self.error(
+                "there is no such socket",
+                next_step="Start HAProxy, or mend the path: it stands in haproxy.cfg, "
+                "'stats socket PATH level admin'.",
+                again_after_s=_AWAY_S,
+            ) from error
+        if not stat.S_ISSOCK(mode):
+            raise self.error("this file is no socket", next_step="Mend the path.")
+        if not os.access(self._socket, os.R_OK | os.W_OK):
+            raise self._not_ours()
+
+    def _not_ours(self) -> DiscoveryError:
+        return self.error(
+            "this user may not use the socket",
+            next_step="Give it the right in haproxy.cfg: "
+            "'stats socket PATH mode 660 group GROUP level admin'.",
+        )
+
+    def _unreachable(self, error: Exception) -> DiscoveryError:
+        # haproxyadmin leaves its socket open, in a frame that the error holds and is held by
+        traceback.clear_frames(error.__traceback__)
+        if isinstance(error, PermissionError):
+            return self._not_ours()
+        silent = isinstance(error, (SocketTimeout, TimeoutError))
+        return self.error(
+            f"HAProxy has been silent for {self._deadline_s:g} s"
+            if silent
+            else "HAProxy does not answer",
+            next_step="Start HAProxy; what it should serve is given to it as soon as it answers.",
+            again_after_s=_AWAY_S,
+        )
+
+    def refused(self, command: str, answer: str) -> DiscoveryError:
+        """Return the error for a socket that has not the right to change anything."""
+        return self.error(
+            f"HAProxy answers '{answer.strip()}' to '{command}'",
+            right="The socket must have the level admin.",
+            next_step="Write 'stats socket PATH level admin' in haproxy.cfg, and reload HAProxy.",
+        )
+
+    def error(
+        self,
+        found: str,
+        *,
+        right: str = "",
+        next_step: str = "",
+        again_after_s: float = _REFUSED_S,
+    ) -> DiscoveryError:
+        """Return an error that names the socket."""
+        return DiscoveryError(
+            self._provider,
+            found,
+            retry_after_s=again_after_s,
+            where=f"HAProxy at {self._socket}",
+            right=right,
+            next_step=next_step,
+        )
+
+
+def _batches(commands: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for command in commands:
+        if batch and size + len(command) > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(command)
+        size += len(command) + 1
+    if batch:
+        yield batch
+
+
+def _answers(lines: Sequence[str]) -> Iterator[str]:
+    """Cut what HAProxy wrote at its prompts."""
+    one: list[str] = []
+    for line in lines:
+        if line.startswith("> "):
+            yield "\n".join(one).rstrip("\n")
+            one = [line[2:]]
+        else:
+            one.append(line)
+    yield "\n".join(one).rstrip("\n")

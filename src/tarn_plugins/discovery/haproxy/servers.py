@@ -1,0 +1,260 @@
+"""The discovery: keeps the servers of one HAProxy like the view, whatever happens to it.
+
+Level-triggered: what HAProxy shows is compared with the last view, by whoever brings a new one and
+by a thread of its own, every second; and ten times a second while a server drains, while HAProxy is
+away, and as soon as another process answers in its place (which has not the variable that the last
+one was given). So a HAProxy that was restarted or reloaded is filled again at once, and drains come
+to their end. Where nothing differs nothing is written.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+
+import attrs
+
+from tarn.domain import Applied, DiscoveryView, Epoch, Member
+from tarn.errors import DiscoveryError, Superseded
+from tarn.interfaces import Clock
+from tarn_plugins.discovery.haproxy.doors import Doors, Settled, Traffic
+from tarn_plugins.discovery.haproxy.names import Found, Names
+from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
+from tarn_plugins.discovery.haproxy.target import Target
+
+__all__ = ["HAProxyServers", "Traffic"]
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 1.0
+_LOOK_SOON_S = 0.1
+"""While a server drains, or HAProxy is away."""
+_ANSWER_WITHIN_S = 2.0
+"""For each conversation with HAProxy."""
+_NAMES_WITHIN_S = (0.05, 2.0)
+"""For all look-ups of host names: before the others are served, and after that. The thread waits
+for the first only: it comes again."""
+_CLOSE_STEP_S = 0.2
+"""For each of the three waits of a `close`, which has a second in all."""
+
+
+@attrs.frozen
+class _Goal:
+    """What should be: the last view, and before it the members that an incomplete one left."""
+
+    epoch: Epoch
+    revision: int
+    complete: bool
+    members: tuple[Member, ...]
+
+    def after(self, view: DiscoveryView) -> "_Goal":
+        """Return the goal once *view* came; an incomplete view takes nobody away."""
+        kept = {} if view.complete else {one.instance_id: one for one in self.members}
+        members = {**kept, **{one.instance_id: one for one in view.members}}
+        in_order = tuple(sorted(members.values()))
+        return _Goal(view.epoch, view.revision, view.complete, in_order)
+
+
+class HAProxyServers:
+    """A `Discovery` whose publication is the servers of a HAProxy on this machine.
+
+    Any thread may call it; calls that talk to HAProxy wait for one another. The thread that keeps
+    HAProxy like the view begins with the first view and ends with `close`.
+
+    Args:
+        target: Which HAProxy, and which of its servers.
+        clock: For the time of acknowledgements and the age of look-ups.
+        wake: Called, on any thread, when what `applied` says has changed by itself.
+        name: Under which it acknowledges.
+        names: How host names become addresses.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        clock: Clock,
+        wake: Callable[[], None] = lambda: None,
+        name: str = "haproxy",
+        names: Names | None = None,
+    ) -> None:
+        self.name = name
+        self.target = target
+        self._clock = clock
+        self._wake = wake
+        self._names = names or Names(clock)
+        self._api = RuntimeApi(target.socket, _ANSWER_WITHIN_S, name)
+        self._doors = Doors(target, self._api)
+        self._at_work = threading.Lock()
+        self._goal: _Goal | None = None
+        self._applied: Applied | None = None
+        self._trouble = ""
+        self._look_after_s = _LOOK_EVERY_S
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # -- the Protocol
+
+    def reach(self, within_s: float) -> None:
+        """Make sure that HAProxy answers, obeys, and has the backends and the room."""
+        end_s = self._clock.now_s() + within_s
+        while True:
+            try:
+                with self._at_work:
+                    self._doors.check()
+            except DiscoveryError:
+                if self._clock.now_s() >= end_s or self._closed.wait(_LOOK_SOON_S):
+                    raise
+            else:
+                return
+
+    def sync(self, view: DiscoveryView) -> None:
+        """Bring HAProxy's servers to *view*, and keep them there.
+
+        An instance whose host name has no address, or for which there is no slot, does not hold up
+        the others: `applied` says in ``error`` which one it is, and it is tried again.
+
+        Raises:
+            DiscoveryError: HAProxy is away, or refused a command. The view is kept, and applied as
+                soon as that is over.
+            Superseded: A master with a higher epoch publishes here.
+        """
+        with self._at_work:
+            goal = self._goal or _Goal(view.epoch, -1, complete=False, members=())
+            if view.epoch < goal.epoch:
+                raise Superseded(str(view.epoch), str(goal.epoch))
+            if view.epoch == goal.epoch and view.revision < goal.revision:
+                return  # an older message that came late
+            self._goal = goal.after(view)
+            self._begin()
+            self._work(_NAMES_WITHIN_S)
+
+    def applied(self) -> Applied | None:
+        """Return the last acknowledged view; its ``sessions`` are those of servers that drain."""
+        return self._applied
+
+    def close(self, *, withdraw: bool) -> None:
+        """End the thread; with *withdraw* take our servers out, what is open may finish."""
+        first = not self._closed.is_set()
+        self._closed.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(_CLOSE_STEP_S)
+        if withdraw and first and self._at_work.acquire(timeout=_CLOSE_STEP_S):
+            try:
+                self._withdraw()
+            finally:
+                self._at_work.release()
+
+    # -- beside the Protocol
+
+    def capacity(self) -> int | None:
+        """Return for how many instances there is room; None: for any number.
+
+        Raises:
+            DiscoveryError: HAProxy is away, or has no such backend.
+        """
+        with self._at_work:
+            return self._doors.capacity()
+
+    def statistics(self) -> Traffic:
+        """Count requests; asks HAProxy, so on a thread that may wait for two seconds.
+
+        Raises:
+            DiscoveryError: HAProxy is away, or has no such backend.
+        """
+        with self._at_work:
+            return self._doors.traffic()
+
+    @property
+    def orders_given(self) -> int:
+        """Commands that changed something in HAProxy, since this object was made."""
+        return self._doors.orders_given
+
+    # -- the work; with the lock held
+
+    def _work(self, patience_s: tuple[float, ...]) -> None:
+        """Bring HAProxy to the goal, and note how that went."""
+        goal = self._goal
+        assert goal is not None
+        try:
+            for within_s in patience_s:
+                if self._apply(goal, within_s):
+                    break
+        except DiscoveryError as error:
+            if str(error) != self._trouble:
+                log.warning("%s", error)
+            self._trouble = str(error)
+            self._look_after_s = error.retry_after_s or _LOOK_EVERY_S
+            raise
+        if self._trouble:
+            log.info("%s: HAProxy at %s is up to date", self.name, self.target.socket)
+        self._trouble = ""
+
+    def _apply(self, goal: _Goal, names_within_s: float) -> bool:
+        """Apply *goal*, and acknowledge it; say whether every host had an address."""
+        hosts = (one.endpoint.host for one in goal.members)
+        found = self._names.find(hosts, names_within_s)
+        settled = self._doors.settle(
+            goal.epoch, goal.members, found.addresses, remove=goal.complete
+        )
+        self._look_after_s = _LOOK_SOON_S if settled.leaving else _LOOK_EVERY_S
+        lacking = _shortcomings(found, goal, settled)
+        at = self._clock.at()
+        self._say(Applied(self.name, goal.epoch, goal.revision, at, lacking, settled.sessions))
+        return not found.missing
+
+    def _say(self, applied: Applied) -> None:
+        """Acknowledge; wake whoever waits where the word is a new one."""
+        old = self._applied
+        self._applied = applied
+        if old is None or attrs.evolve(old, at=applied.at) != applied:
+            self._wake()
+
+    def _withdraw(self) -> None:
+        """Take out all of ours, as far as that goes at once."""
+        try:
+            epoch = self._goal.epoch if self._goal is not None else None
+            api = RuntimeApi(self.target.socket, _CLOSE_STEP_S, self.name)
+            Doors(self.target, api).settle(epoch, (), {}, remove=True)
+        except (DiscoveryError, Superseded) as error:
+            log.warning("servers stay in HAProxy: %s", error)
+
+    # -- the thread
+
+    def _begin(self) -> None:
+        if (self._thread is None or not self._thread.is_alive()) and not self._closed.is_set():
+            self._thread = threading.Thread(
+                target=self._keep, name=f"tarn-{self.name}-servers", daemon=True
+            )
+            self._thread.start()
+
+    def _keep(self) -> None:
+        looked_s = self._clock.now_s()
+        while not self._closed.wait(_LOOK_SOON_S):
+            try:
+                with self._at_work:
+                    if self._is_due(looked_s) and not self._closed.is_set():
+                        looked_s = self._clock.now_s()
+                        self._work(_NAMES_WITHIN_S[:1])
+            except DiscoveryError:
+                continue  # noted where it matters, and tried again
+            except Superseded as over:
+                log.warning("%s: %s", self.name, over)
+                return
+
+    def _is_due(self, looked_s: float) -> bool:
+        # a little less than a tick: a pause of one tick is one tick
+        if self._clock.now_s() - looked_s >= self._look_after_s - _LOOK_SOON_S / 2:
+            return True
+        return self._goal is not None and self._doors.is_another(self._goal.epoch)
+
+
+def _shortcomings(found: Found, goal: _Goal, settled: Settled) -> str:
+    """Say which instances could not be given to HAProxy, and why."""
+    parts = [
+        f"{one.instance_id}: host '{one.endpoint.host}' has no address "
+        f"({found.missing[one.endpoint.host]})"
+        for one in goal.members
+        if one.endpoint.host in found.missing
+    ]
+    if settled.without_slot:
+        parts.append(f"no free placeholder server for {', '.join(settled.without_slot)}")
+    return "; ".join(parts)

@@ -1,0 +1,65 @@
+"""What ``discovery[].options`` of ``haproxy`` may hold."""
+
+from pathlib import Path
+
+import attrs
+
+from tarn_plugins.discovery.haproxy.target import Target
+
+__all__ = ["Settings"]
+
+
+@attrs.frozen
+class Settings:
+    """Either ``followers``, or ``socket``; the rest belongs to ``socket``."""
+
+    followers: tuple[str, ...] = ()
+    """Names of the agents (`tarn lb haproxy`) beside HAProxys elsewhere, whose word counts."""
+    socket: str = ""
+    """Unix socket, level admin, of a HAProxy on the master's own machine, which the master drives
+    itself."""
+    backend: str = "triton_backend"
+    """HAProxy's backend for HTTP."""
+    grpc_backend: str = ""
+    """The same for gRPC; empty: none."""
+    slots: str = ""
+    """How the names of placeholder servers begin; empty: servers are added and deleted."""
+    check_interval_s: float = 0.5
+    """Seconds between two health checks of a server that is up."""
+    max_connections: int = 0
+    """Requests that a server gets at once, the others queue; 0: no limit."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.followers and self.socket:
+            raise ValueError(
+                "haproxy has followers and a socket: a HAProxy is driven by the agents that "
+                "`followers` names, or by the master through `socket`; remove one of them"
+            )
+        if not self.followers and not self.socket:
+            raise ValueError(
+                "haproxy has neither followers nor a socket: name the agents beside your HAProxys, "
+                "`followers: [NAME]`, each started with `tarn lb haproxy --name NAME`; or, for a "
+                "HAProxy on the master's machine, `socket: PATH` of its Runtime API"
+            )
+        if self.socket:
+            self.target("", 0)
+
+    def target(self, fleet: str, at_least: int) -> Target:
+        """Return what is driven through ``socket`` for the cluster *fleet*.
+
+        Raises:
+            ValueError: A name that HAProxy cannot have, a number out of range, a relative path.
+        """
+        if not Path(self.socket).is_absolute():
+            raise ValueError(f"socket '{self.socket}' is no absolute path")
+        return Target(
+            Path(self.socket),
+            self.backend,
+            self.grpc_backend,
+            self.slots,
+            self.check_interval_s,
+            self.max_connections,
+            fleet,
+            at_least,
+        )

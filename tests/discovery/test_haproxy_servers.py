@@ -1,0 +1,456 @@
+"""The engine on a real HAProxy: what clients meet while servers come, leave, and HAProxy dies."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import attrs
+import pytest
+from haproxy_stage import HAProxyStage, free_port
+
+from tarn.clock import SystemClock
+from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
+from tarn.errors import DiscoveryError, Superseded
+from tarn.testing.wait import until, within
+from tarn_plugins.discovery.haproxy.names import Names
+from tarn_plugins.discovery.haproxy.servers import HAProxyServers
+from tarn_plugins.discovery.haproxy.target import Target
+
+pytestmark = pytest.mark.discovery
+EPOCH = Epoch(1_700_000_000_000, 2)
+
+
+class Triton:
+    """As much of a Triton as HAProxy sees: ready, or not, and requests that last."""
+
+    def __init__(self, number: int) -> None:
+        self.ready = True
+        self.go_on = threading.Event()
+        self.begun = threading.Event()
+        triton = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                if self.path == "/slow":
+                    triton.begun.set()
+                    triton.go_on.wait(30)
+                good = triton.ready or self.path != "/v2/health/ready"
+                text = str(number).encode()
+                self.send_response(200 if good else 400)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """Say nothing of connections that HAProxy drops."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.port = self._server.server_port
+        self.member = member(number, self.port)
+
+    def close(self) -> None:
+        self.go_on.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+
+def member(number: int, port: int, host: str = "127.0.0.1") -> Member:
+    endpoint = Endpoint(host, port, port, port)
+    return Member(f"fleet-{number:04d}", f"container-{number}", endpoint, "aaaaaaaaaaaa")
+
+
+def view(revision: int, *members: Member, complete: bool = True) -> DiscoveryView:
+    return DiscoveryView(EPOCH, revision, complete, tuple(sorted(members)))
+
+
+@pytest.fixture
+def tritons() -> Iterator[list[Triton]]:
+    three = [Triton(number) for number in (1, 2, 3)]
+    yield three
+    for one in three:
+        one.close()
+
+
+Make = Callable[..., HAProxyServers]
+
+
+@pytest.fixture
+def make(haproxy: HAProxyStage) -> Iterator[Make]:
+    """Return how an engine over the test's HAProxy is made; the fixture closes it."""
+    made: list[HAProxyServers] = []
+
+    def one(wake: Callable[[], None] = lambda: None, names: Names | None = None, **target: object):
+        where = Target(**{"socket": haproxy.socket, "fleet": "fleet", **target})  # type: ignore[arg-type]
+        made.append(HAProxyServers(where, SystemClock(), wake, names=names))
+        return made[-1]
+
+    yield one
+    for engine in made:
+        engine.close(withdraw=False)
+
+
+def served_by(haproxy: HAProxyStage, port: int = 0) -> str:
+    """Return the number of the Triton that answered, or the status."""
+    status, body = haproxy.get(port=port)
+    return body.decode() if status == 200 else str(status)
+
+
+def test_a_new_server_gets_its_first_request_within_150_ms(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """From the view to the first request, median of nine: two steps of 50 ms are enough."""
+    engine, took = make(), []
+    for revision in range(0, 18, 2):
+        began_s = time.perf_counter()
+        engine.sync(view(revision, tritons[0].member))
+        until(lambda: served_by(haproxy) == "1", 5)
+        took.append(time.perf_counter() - began_s)
+        engine.sync(view(revision + 1))
+    print(f"view to first request: {sorted(took)[4] * 1000:.0f} ms (median of 9)")
+    assert sorted(took)[4] < 0.15
+
+
+def test_a_server_that_was_never_ready_gets_nothing(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Under load, neither one that refuses nor one that is not ready gets a single request."""
+    engine, stop, answers = make(), threading.Event(), []
+    engine.sync(view(1, tritons[0].member))
+    until(lambda: served_by(haproxy) == "1", 5)
+
+    def load() -> None:
+        while not stop.is_set():
+            answers.append(served_by(haproxy))
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for one in threads:
+        one.start()
+    tritons[1].ready = False
+    dead = member(9, free_port())
+    for revision in range(2, 22, 2):
+        engine.sync(view(revision, tritons[0].member, tritons[1].member, dead))
+        stop.wait(0.03)
+        engine.sync(view(revision + 1, tritons[0].member))
+    engine.sync(view(99, tritons[0].member, tritons[1].member, dead))
+    stop.wait(0.3)
+    stop.set()
+    for one in threads:
+        one.join(10)
+    assert set(answers) == {"1"}
+    assert [haproxy.column(name, "stot") for name in ("fleet-0002", "fleet-0009")] == ["0", "0"]
+
+
+def test_nothing_is_written_in_a_steady_state(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Ticks without a change give no command; doubled views neither."""
+    engine = make(grpc_backend="triton_grpc")
+    now = view(1, *(one.member for one in tritons))
+    engine.sync(now)
+    given, asked = engine.orders_given, engine._api.round_trips
+    engine.sync(now)
+    until(lambda: engine._api.round_trips >= asked + 3, 10)
+    assert engine.orders_given == given
+    assert engine.applied().error == ""
+
+
+@pytest.mark.parametrize("how", ["restart", "reload"])
+def test_a_new_haproxy_is_filled_again_at_once(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton], how: str
+) -> None:
+    """What was told to the old process is told to the new one, without a new view."""
+    engine = make(grpc_backend="triton_grpc")
+    engine.sync(view(1, *(one.member for one in tritons)))
+    before = haproxy.serving()
+    getattr(haproxy, how)()
+    began_s = time.perf_counter()
+    until(lambda: haproxy.serving() == haproxy.serving("triton_grpc") == before, 3)
+    print(f"{how}: full again after {time.perf_counter() - began_s:.2f} s")
+
+
+def test_a_view_that_came_while_haproxy_was_away_is_applied_when_it_is_back(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """The error says so, `applied` stays behind, then moves by itself and wakes."""
+    woken = threading.Event()
+    engine = make(woken.set)
+    engine.sync(view(1, tritons[0].member))
+    haproxy.kill()
+    with pytest.raises(DiscoveryError, match=r"does not answer.*Start HAProxy"):
+        engine.sync(view(2, tritons[1].member))
+    assert engine.applied().revision == 1
+    woken.clear()
+    haproxy.start()
+    assert woken.wait(3)
+    assert engine.applied().revision == 2
+    assert set(haproxy.serving()) == {"fleet-0002"}
+
+
+def test_a_silent_haproxy_is_given_up_in_time(haproxy: HAProxyStage, make: Make) -> None:
+    """A stopped process takes connections and says nothing: two seconds, then an error."""
+    engine = make()
+    engine.sync(view(1))
+    os.kill(haproxy._process.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DiscoveryError, match=r"silent for 2 s|does not answer"):
+            within(8, lambda: engine.sync(view(2)))
+        within(1, lambda: engine.close(withdraw=True), "close")
+    finally:
+        os.kill(haproxy._process.pid, signal.SIGCONT)
+
+
+def test_an_open_request_ends_well_and_then_its_server_is_deleted(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Drained: nothing new, the open request counted until its end; wakes when it is zero."""
+    woken, answers = threading.Event(), []
+    engine = make(woken.set)
+    engine.sync(view(1, tritons[0].member))
+    until(lambda: served_by(haproxy) == "1", 5)
+    request = threading.Thread(target=lambda: answers.append(haproxy.get("/slow", timeout_s=30)))
+    request.start()
+    assert tritons[0].begun.wait(5)
+    engine.sync(view(2, tritons[1].member))
+    assert engine.applied().sessions == (("fleet-0001", 1),)
+    until(lambda: served_by(haproxy) == "2", 5)
+    assert {served_by(haproxy) for _ in range(20)} == {"2"}
+    assert "fleet-0001" in haproxy.servers()
+    woken.clear()
+    tritons[0].go_on.set()
+    assert woken.wait(2)
+    until(lambda: "fleet-0001" not in haproxy.servers(), 2)
+    request.join(5)
+    assert answers == [(200, b"1")]
+    assert engine.applied().sessions == ()
+
+
+def test_another_engine_goes_on_with_a_drain(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """The drained state lives in HAProxy: a restarted agent ends it, or takes it back."""
+    first = make()
+    first.sync(view(1, tritons[0].member))
+    until(lambda: served_by(haproxy) == "1", 5)
+    request = threading.Thread(target=lambda: haproxy.get("/slow", timeout_s=30))
+    request.start()
+    assert tritons[0].begun.wait(5)
+    first.sync(view(2, tritons[1].member))
+    first.close(withdraw=False)
+    second = make()
+    second.sync(view(2, tritons[1].member))
+    assert second.applied().sessions == (("fleet-0001", 1),)
+    second.sync(view(3, tritons[0].member))
+    assert served_by(haproxy) == "1"  # ready again at once: its check never stopped
+    second.sync(view(4))
+    tritons[0].go_on.set()
+    request.join(5)
+    until(lambda: not haproxy.servers(), 3)
+
+
+def test_a_dead_server_is_out_of_rotation_within_a_second(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """By HAProxy's own checks, with no word from a master."""
+    engine = make()
+    engine.sync(view(1, tritons[0].member, tritons[1].member))
+    until(lambda: {served_by(haproxy) for _ in range(4)} == {"1", "2"}, 5)
+    tritons[0].close()
+    began_s = time.perf_counter()
+    until(lambda: haproxy.column("fleet-0001", "status") == "DOWN", 5)
+    took_s = time.perf_counter() - began_s
+    print(f"down {took_s:.2f} s after its end")
+    assert took_s < 1.0
+
+
+def test_a_host_name_becomes_an_address(haproxy: HAProxyStage, make: Make) -> None:
+    """One that has none is an error of that instance; the others are served."""
+    engine = make()
+    known, unknown = member(1, 4000, "localhost"), member(2, 4000, "no-such-host.invalid")
+    engine.sync(view(1, known, unknown))
+    assert haproxy.serving() == {"fleet-0001": ("127.0.0.1", 4000)}
+    error = engine.applied().error
+    assert "fleet-0002" in error
+    assert "no-such-host.invalid" in error
+    assert "fleet-0001" not in error
+
+
+def test_a_hung_name_service_holds_up_only_its_own_instances(
+    haproxy: HAProxyStage, make: Make
+) -> None:
+    """Two seconds are waited; the instance comes when the answer does."""
+    answer = threading.Event()
+
+    def look_up(host: str) -> tuple[str, ...]:
+        answer.wait(30)
+        return ("127.0.0.7",)
+
+    engine = make(names=Names(SystemClock(), look_up))
+    try:
+        within(5, lambda: engine.sync(view(1, member(1, 4000), member(2, 4000, "slow-host"))))
+        assert set(haproxy.serving()) == {"fleet-0001"}
+        assert "slow-host" in engine.applied().error
+    finally:
+        answer.set()
+    until(lambda: haproxy.serving().get("fleet-0002") == ("127.0.0.7", 4000), 5)
+    until(lambda: engine.applied().error == "", 5)
+
+
+def test_servers_of_the_operator_are_left_alone(tmp_path: Path) -> None:
+    """A static server stays as it is when the fleet comes, goes, and is withdrawn."""
+    stage = HAProxyStage(tmp_path, static="  server spare 127.0.0.1:9 check")
+    stage.start()
+    try:
+        before = stage.servers()["spare"]
+        engine = HAProxyServers(Target(stage.socket, fleet="fleet"), SystemClock())
+        engine.sync(view(1, member(1, 4000)))
+        engine.sync(view(2))
+        engine.close(withdraw=True)
+        left = stage.servers()
+        assert set(left) == {"spare"}
+        assert (left["spare"].admin, left["spare"].weight) == (before.admin, before.weight)
+    finally:
+        stage.kill()
+
+
+def test_another_fleet_in_the_same_backend_is_left_alone(haproxy: HAProxyStage, make: Make) -> None:
+    """Ownership goes by the cluster's name."""
+    other = attrs.evolve(member(1, 4001), instance_id="other-0001")
+    make(fleet="other").sync(view(7, other))
+    ours = make()
+    ours.sync(view(1, member(1, 4000)))
+    ours.sync(view(2))
+    assert set(haproxy.serving()) == {"other-0001"}
+
+
+def test_slots_are_used_and_given_back(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """The seeds' placeholders: no command in a steady state, though their admin bits differ."""
+    engine = make(backend="slots_backend", slots="triton-", grpc_backend="")
+    assert engine.capacity() == 4
+    now = view(1, *(one.member for one in tritons))
+    engine.sync(now)
+    until(lambda: {served_by(haproxy, haproxy.slots_port) for _ in range(6)} == {"1", "2", "3"}, 5)
+    given = engine.orders_given
+    engine.sync(now)
+    assert engine.orders_given == given
+    engine.sync(view(2, tritons[1].member))
+    until(lambda: len(haproxy.serving("slots_backend")) == 1, 2)
+    assert served_by(haproxy, haproxy.slots_port) == "2"
+    engine.close(withdraw=True)
+    assert haproxy.serving("slots_backend") == {}
+    assert len(haproxy.servers("slots_backend")) == 4
+
+
+def test_an_open_request_in_a_slot_ends_well(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """It is counted under the instance's id, and the slot is free after it."""
+    engine, answers = make(backend="slots_backend", slots="triton-"), []
+    engine.sync(view(1, tritons[0].member))
+    port = haproxy.slots_port
+    until(lambda: served_by(haproxy, port) == "1", 5)
+    request = threading.Thread(target=lambda: answers.append(haproxy.get("/slow", port, 30)))
+    request.start()
+    assert tritons[0].begun.wait(5)
+    engine.sync(view(2))
+    assert engine.applied().sessions == (("fleet-0001", 1),)
+    tritons[0].go_on.set()
+    request.join(5)
+    assert answers == [(200, b"1")]
+    until(lambda: all(s.in_maintenance for s in haproxy.servers("slots_backend").values()), 2)
+
+
+def test_too_few_slots_are_said(haproxy: HAProxyStage, make: Make) -> None:
+    """Four serve and the fifth is named; at the start fewer than the fleet's largest size raise."""
+    engine = make(backend="slots_backend", slots="triton-", at_least=5)
+    engine.sync(view(1, *(member(n, 4000 + n) for n in range(1, 6))))
+    assert len(haproxy.serving("slots_backend")) == 4
+    assert engine.applied().error == "no free placeholder server for fleet-0005"
+    with pytest.raises(DiscoveryError, match="4 placeholder servers 'triton-…' for 5 instances"):
+        engine.reach(0.1)
+
+
+def test_a_thousand_servers_from_scratch(haproxy: HAProxyStage, make: Make) -> None:
+    """In both backends, in few round trips."""
+    engine = make(grpc_backend="triton_grpc")
+    many = [member(n, 10_000 + n) for n in range(1, 1001)]
+    began_s = time.perf_counter()
+    engine.sync(view(1, *many))
+    took_s = time.perf_counter() - began_s
+    trips = engine._api.round_trips
+    print(f"1,000 servers in two backends: {took_s:.2f} s, {trips} round trips")
+    assert len(haproxy.serving()) == len(haproxy.serving("triton_grpc")) == 1000
+    assert took_s < 3.0
+    assert trips < 40
+    began_s = time.perf_counter()
+    engine.sync(view(2))
+    print(f"and out again: {time.perf_counter() - began_s:.2f} s")
+    assert haproxy.servers() == {}
+
+
+def test_errors_are_sentences(haproxy: HAProxyStage, make: Make, tmp_path: Path) -> None:
+    """No socket, no socket's file, no right, no backend: each says what to do."""
+    with pytest.raises(DiscoveryError, match=r"gone: there is no such socket.*stats socket"):
+        make(socket=tmp_path / "gone").reach(0.1)
+    with pytest.raises(DiscoveryError, match="this file is no socket"):
+        make(socket=haproxy.configuration).reach(0.1)
+    with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
+        make(socket=haproxy.operator_socket).reach(0.1)
+    with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
+        make(socket=haproxy.operator_socket).sync(view(1, member(1, 4000)))
+    with pytest.raises(DiscoveryError, match=r"no backend 'none'.*slots_backend, triton_backend"):
+        make(backend="none").reach(0.1)
+
+
+def test_a_refused_command_is_an_error_and_the_others_are_done(
+    haproxy: HAProxyStage, make: Make
+) -> None:
+    """The command and HAProxy's own words stand in it."""
+    engine = make()
+    with pytest.raises(
+        DiscoveryError, match=r"about 1 of 2 servers: 'add server.*fleet-0001.*invalid port"
+    ):
+        engine.sync(view(1, member(1, 70_000), member(2, 4000)))
+    assert "fleet-0002" in haproxy.serving()
+
+
+def test_requests_that_find_no_server_are_counted(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """What a fleet at size zero goes by."""
+    engine = make(grpc_backend="triton_grpc")
+    before = engine.statistics()
+    assert [served_by(haproxy) for _ in range(3)] == ["503"] * 3
+    assert engine.statistics().refused - before.refused == 3
+    engine.sync(view(1, tritons[0].member))
+    until(lambda: served_by(haproxy) == "1", 5)
+    request = threading.Thread(target=lambda: haproxy.get("/slow", timeout_s=30))
+    request.start()
+    assert tritons[0].begun.wait(5)
+    assert engine.statistics().open == 1
+    tritons[0].go_on.set()
+    request.join(5)
+
+
+def test_an_old_master_elsewhere_is_kept_out(haproxy: HAProxyStage, make: Make) -> None:
+    """HAProxy itself remembers the epoch, so another process's engine is refused too."""
+    later = Epoch(EPOCH.incarnation + 1, 1)
+    make().sync(attrs.evolve(view(1, member(1, 4000)), epoch=later))
+    with pytest.raises(Superseded):
+        make().sync(view(50))
+    assert set(haproxy.serving()) == {"fleet-0001"}
