@@ -179,7 +179,7 @@ def _global(settings: Settings) -> str:
         f"  stats socket {settings.socket} mode 660 level admin expose-fd listeners{owners}",
         "  stats timeout 30s",
         f"  log {'stdout format raw' if settings.log == 'stdout' else '/dev/log'} local0",
-        "  # a reload lets the old process end its streams, but not for ever: it knows no new server",
+        "  # after a reload the old process ends its streams, but not for ever: no agent updates it",
         f"  hard-stop-after {settings.longest_s + 300}s",
         "  # nbthread: all cores, by HAProxy itself. maxconn: what `ulimit -n` allows, by HAProxy",
         "  # itself; a connection takes two descriptors (systemd: LimitNOFILE=)",
