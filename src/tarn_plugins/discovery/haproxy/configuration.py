@@ -179,7 +179,7 @@ def _global(settings: Settings) -> str:
         f"  stats socket {settings.socket} mode 660 level admin expose-fd listeners{owners}",
         "  stats timeout 30s",
         f"  log {'stdout format raw' if settings.log == 'stdout' else '/dev/log'} local0",
-        "  # after a reload the old process ends its streams, but not for ever: no agent updates it",
+        "  # after a reload the old process ends its streams; nobody updates it, so not for ever",
         f"  hard-stop-after {settings.longest_s + 300}s",
         "  # nbthread: all cores, by HAProxy itself. maxconn: what `ulimit -n` allows, by HAProxy",
         "  # itself; a connection takes two descriptors (systemd: LimitNOFILE=)",
@@ -246,10 +246,13 @@ _DOOR = """\
 def _slots(settings: Settings, protocol: str) -> list[str]:
     if not settings.slots:
         return ["  # servers are added by the agent"]
-    slots = f"{settings.slot_prefix} 1-{settings.slots}"
+    # not `server-template`: its servers lose check-proto, and are asked over h2 (seen in 2.6.12)
     return [
         "  # places for the agent to fill; as many as replicas.max",
-        f"  server-template {slots} 127.0.0.1:1{protocol} check disabled",
+        *(
+            f"  server {settings.slot_prefix}{number} 127.0.0.1:1{protocol} check disabled"
+            for number in range(1, settings.slots + 1)
+        ),
     ]
 
 
