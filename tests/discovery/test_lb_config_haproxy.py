@@ -196,14 +196,17 @@ def test_a_slot_is_filled_for_http_and_for_grpc(place: Path) -> None:
             running.tell(f"set server triton_backend/triton-1 addr 127.0.0.1 port {ready}")
             grpc_slot = "set server triton_grpc_backend/triton-2"
             running.tell(f"{grpc_slot} addr 127.0.0.1 port {port}")
+            # who looks sees that the check has a port of its own
+            states = running.tell("show servers state triton_grpc_backend").splitlines()[2:]
+            assert [state.split()[21] for state in states] == ["1", "1", "1"]
             assert running.tell(f"{grpc_slot} check-port {ready}") == ""
             running.tell(
                 "set server triton_backend/triton-1 state ready", f"{grpc_slot} state ready"
             )
             assert running.ask()[0] == 200
             assert _call(running) == b"alive"
-            states = running.tell("show stat").splitlines()
-            maint = [line for line in states if ",triton-" in line and ",MAINT," in line]
+            lines = running.tell("show stat").splitlines()
+            maint = [line for line in lines if ",triton-" in line and ",MAINT," in line]
             assert len(maint) == 4
             until(lambda: running.tell("show stat").count("L7OK") == 2, what="two good checks")
     finally:

@@ -246,11 +246,12 @@ _DOOR = """\
 def _slots(settings: Settings, protocol: str) -> list[str]:
     if not settings.slots:
         return ["  # servers are added by the agent"]
+    place = f"127.0.0.1:1 weight 100 check{protocol} disabled"
     # not `server-template`: its servers lose check-proto, and are asked over h2 (seen in 2.6.12)
     return [
-        "  # places for the agent to fill; as many as replicas.max",
+        "  # places for the agent to fill, with addresses and shares; as many as replicas.max",
         *(
-            f"  server {settings.slot_prefix}{number} 127.0.0.1:1{protocol} check disabled"
+            f"  server {settings.slot_prefix}{number} {place}"
             for number in range(1, settings.slots + 1)
         ),
     ]
@@ -290,7 +291,7 @@ def _grpc(settings: Settings) -> str:
             "  timeout server 1h",
             "  # whether it is ready is asked over HTTP, at the port for HTTP",
             _HEALTH,
-            *_slots(settings, " proto h2 check-proto h1"),
+            *_slots(settings, " port 1 check-proto h1 proto h2"),
         ]
     )
 
