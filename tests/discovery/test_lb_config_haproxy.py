@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import pytest
@@ -227,6 +227,18 @@ def test_a_refused_connection_costs_a_client_nothing(running: Running) -> None:
     assert float(stats["alive"]["ttime"]) < 500
 
 
+def test_an_inference_that_was_sent_is_never_sent_again(running: Running) -> None:
+    """Its instance dies with it: 502 in Triton's form, and no other instance gets it."""
+    with _dying_server() as one, _dying_server() as two:
+        for name, server in (("a", one), ("b", two)):
+            running.tell(f"add server triton_backend/{name} 127.0.0.1:{server.port}")
+            running.tell(f"set server triton_backend/{name} state ready")
+        status, _, body = running.ask()
+        assert status == 502
+        assert "error" in json.loads(body)
+        assert one.requests + two.requests == 1
+
+
 def test_what_only_tarn_says_is_dropped_at_both_doors(running: Running) -> None:
     """In any spelling; other headers pass."""
     with _echo_server() as port, _grpc_server() as grpc_port:
@@ -333,6 +345,33 @@ class _grpc_server:  # noqa: N801 (used as a function)
 
     def __exit__(self, *_: object) -> None:
         self._server.stop(0).wait(10)
+
+
+class _dying_server:  # noqa: N801 (used as a function)
+    """Takes requests and closes their connections without an answer."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.port = self._door.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self) -> None:
+        while True:
+            one, _ = self._door.accept()
+            with one:
+                if not (said := one.recv(65536)):
+                    return
+                self.requests += said.startswith(b"GET")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join(10)
+        self._door.close()
 
 
 class _Echo(BaseHTTPRequestHandler):

@@ -222,12 +222,19 @@ defaults
   # a client's first request never meets a connection that its server is just closing
   http-reuse safe
   # no instance, or none free: the agent reports it, a fleet of size 0 starts, a client comes again
-  http-error status 503 content-type application/json string '{{"error":"no Triton instance is \
-free"}}' hdr Retry-After {RETRY_AFTER_S}
+  {_error(503, "no Triton instance is free")} hdr Retry-After {RETRY_AFTER_S}
+  # Triton's form of an error, which its clients can read
+  {_error(502, "the Triton instance ended before it answered")}
+  {_error(504, "the Triton instance did not answer in time")}
   # for servers written here; the agent gives the same to those that it adds. Three checks: one
   # that is only busy keeps its work. One that hangs loses it: nobody would ever answer
-  default-server inter 1s fastinter 250ms downinter 500ms rise 1 fall 3 \
+  default-server inter 500ms fastinter 150ms downinter 500ms rise 1 fall 3 \
 on-marked-down shutdown-sessions"""
+
+
+def _error(status: int, message: str) -> str:
+    body = f"""'{{"error":"{message}"}}'"""
+    return f"http-error status {status} content-type application/json string {body}"
 
 
 def _bind(settings: Settings, port: int, alpn: str, clear: str) -> str:
