@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tarn.config import load
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.configuration import Settings
 
@@ -52,6 +53,14 @@ def test_the_file_of_ones_own_is_valid(tmp_path: Path) -> None:
     (block,) = re.findall(r"```haproxy\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "haproxy.cfg").write_text(block)
     _accepts(tmp_path / "haproxy.cfg")
+
+
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+def test_each_configuration_of_the_page_is_one(block: str, tmp_path: Path) -> None:
+    """As a tarn.yaml, with one discovery named haproxy that is required."""
+    (tmp_path / "tarn.yaml").write_text(block)
+    (one,) = load(tmp_path, environ={}).spec.discovery
+    assert (one.use, one.required) == ("haproxy", True)
 
 
 def test_the_agents_of_the_page_are_those_that_the_files_name() -> None:
