@@ -226,9 +226,10 @@ defaults
   # Triton's form of an error, which its clients can read
   {_error(502, "the Triton instance ended before it answered")}
   {_error(504, "the Triton instance did not answer in time")}
-  # for servers written here; the agent gives the same to those that it adds. Three checks: one
-  # that is only busy keeps its work. One that hangs loses it: nobody would ever answer
-  default-server inter 500ms fastinter 150ms downinter 500ms rise 1 fall 3 \
+  # For servers written here (those that the agent adds bring their own). Often, as a slot that is
+  # filled waits up to one `inter` for its first check. Three checks: one that is only busy keeps
+  # its work; one that hangs loses it, as nobody would ever answer
+  default-server inter 250ms fastinter 150ms downinter 250ms rise 1 fall 3 \
 on-marked-down shutdown-sessions"""
 
 
