@@ -5,8 +5,10 @@ import json
 import shutil
 import socket
 import ssl
+import statistics
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +29,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("haproxy") is None, reason="no haproxy on PATH"),
 ]
 LIVE = "/inference.GRPCInferenceService/ServerLive"
+WORDS = 40
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 
 
@@ -276,6 +279,35 @@ def test_a_stream_outlives_the_drain_of_its_server(running: Running) -> None:
             assert list(stream) == [str(one).encode()]
 
 
+def test_words_of_a_streamed_answer_are_passed_on_at_once(running: Running) -> None:
+    """Over HTTP and over gRPC: held back by HAProxy they would come 200 ms late, in bunches."""
+    with _echo_server() as port, _grpc_server() as grpc_port:
+        running.tell(f"add server triton_backend/e 127.0.0.1:{port}")
+        running.tell("set server triton_backend/e state ready")
+        with socket.create_connection(("127.0.0.1", running.settings.http_port), 10) as door:
+            door.sendall(b"GET /words HTTP/1.1\r\nHost: lb\r\nConnection: close\r\n\r\n")
+            with door.makefile("rb") as lines:
+                over_http = [_lag(line) for line in lines if line.startswith(b"word")]
+        running.tell(f"add server triton_grpc_backend/g 127.0.0.1:{grpc_port} proto h2")
+        running.tell("set server triton_grpc_backend/g state ready")
+        with grpc.insecure_channel(f"127.0.0.1:{running.settings.grpc_port}") as channel:
+            over_grpc = [_lag(word) for word in channel.unary_stream(STREAM)(b"words", timeout=10)]
+    assert (len(over_http), len(over_grpc)) == (WORDS, WORDS)
+    assert statistics.median(over_http) < 0.05
+    assert statistics.median(over_grpc) < 0.05
+
+
+def _lag(word: bytes) -> float:
+    return time.time() - float(word.split()[1])
+
+
+def _words() -> Iterator[bytes]:
+    pause = threading.Event()
+    for _ in range(WORDS):
+        yield f"word {time.time()}\n".encode()
+        pause.wait(0.01)
+
+
 def test_both_doors_speak_tls_with_a_certificate(place: Path, certificate: Path) -> None:
     """And nothing older than TLS 1.2."""
     running = Running(place, _settings(place, certificate=str(certificate)))
@@ -333,7 +365,10 @@ class _grpc_server:  # noqa: N801 (used as a function)
             return json.dumps([key for key, _ in context.invocation_metadata()]).encode()
         return str(self._port).encode() if body == b"port" else b"alive"
 
-    def _stream(self, _body: bytes, _context: grpc.ServicerContext) -> Iterator[bytes]:
+    def _stream(self, body: bytes, _context: grpc.ServicerContext) -> Iterator[bytes]:
+        if body == b"words":
+            yield from _words()
+            return
         yield str(self._port).encode()
         assert self._go_on is not None
         self._go_on.wait(20)
@@ -375,12 +410,28 @@ class _dying_server:  # noqa: N801 (used as a function)
 
 
 class _Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
     def do_GET(self) -> None:
+        self.close_connection = True
+        if self.path == "/words":
+            self._speak()
+            return
         body = json.dumps(dict(self.headers.items())).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
+
+    def _speak(self) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for word in _words():
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(word), word))
+        self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *_: object) -> None:
         pass

@@ -212,6 +212,8 @@ defaults
   timeout http-keep-alive 60s
   timeout client-fin 30s
   timeout tunnel 1h
+  # without it the words of a streamed answer wait up to 200 ms for one another
+  option http-no-delay
   # who left while queueing is not served
   option abortonclose
   # Only where no connection came about is a request sent again, and at once to another instance.
