@@ -1,0 +1,123 @@
+"""What a rendered haproxy.cfg says, and what is never rendered."""
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn.errors import ConfigError
+from tarn_plugins.discovery.haproxy.config_command import config
+from tarn_plugins.discovery.haproxy.configuration import Settings, render
+
+TEXTS = ("cluster", "address", "socket", "backend", "grpc_backend", "slot_prefix", "certificate")
+TEXTS += ("log", "user", "group")
+ODD = st.text(alphabet=st.characters(codec="utf-8"), min_size=1) | st.text(
+    alphabet=string.ascii_letters + "/-_. \n\t\r\0\"'\\$#%{}();*~&|<>=,:@", min_size=1
+)
+
+
+@given(field=st.sampled_from(TEXTS), value=ODD | st.builds("/etc/{}".format, ODD))
+def test_what_is_no_single_word_never_reaches_the_file(field: str, value: str) -> None:
+    """HAProxy's own quoting, comments and variables have nothing to work on."""
+    try:
+        Settings(**{field: value})
+    except ConfigError:
+        return
+    assert re.fullmatch(r"[A-Za-z0-9_./@+=*-]+", value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"http_port": 0},
+        {"http_port": 65536},
+        {"http_port": True},
+        {"http_port": 8081},
+        {"stats_port": 8080},
+        {"slots": -1},
+        {"longest_s": 0},
+        {"backend": "same", "grpc_backend": "same"},
+        {"backend": "triton_http"},
+        {"grpc_backend": "haproxy_stats"},
+        {"socket": "/" + "a" * 100},
+        {"socket": "haproxy.sock"},
+        {"address": "lb1"},
+        {"log": "stdout format raw"},
+    ],
+    ids=str,
+)
+def test_a_value_that_haproxy_would_refuse_is_refused_at_once(wrong: dict[str, object]) -> None:
+    """With what would be right, before there is a file."""
+    with pytest.raises(ConfigError) as raised:
+        Settings(**wrong)
+    assert raised.value.right
+
+
+def test_an_inference_is_sent_again_only_where_no_connection_came_about() -> None:
+    """Anything else could run it twice."""
+    lines = [line.strip() for line in render(Settings()).splitlines()]
+    assert [line for line in lines if line.startswith("retry-on")] == ["retry-on conn-failure"]
+
+
+def test_both_doors_drop_what_only_tarn_says_to_itself() -> None:
+    """X-TARN-User from outside would be believed."""
+    doors = re.findall(r"^frontend triton_(\w+)$", render(Settings()), re.MULTILINE)
+    assert doors == ["http", "grpc"]
+    assert render(Settings()).count("  http-request del-header X-TARN- -m beg\n") == 2
+
+
+def test_the_file_names_the_agent_that_belongs_to_it() -> None:
+    """Options that differ from the agent's own defaults are there to be copied."""
+    text = render(Settings(cluster="ocr", backend="b", grpc_backend="g", slots=2, slot_prefix="s-"))
+    command = (
+        "tarn lb haproxy -c ocr --socket /var/run/haproxy.sock "
+        "--backend b --grpc-backend g --slots s-"
+    )
+    assert f"#   {command}\n" in text
+    plain = render(Settings(grpc_port=0))
+    assert "#   tarn lb haproxy --socket /var/run/haproxy.sock\n" in plain
+    assert "triton_grpc" not in plain
+
+
+def test_the_command_prints_what_render_returns(tmp_path: Path) -> None:
+    """To standard output, or into a file; each option reaches its field."""
+    options = ["-c", "ocr", "--address", "10.0.0.1", "--http-port", "80", "--grpc-port", "81"]
+    options += ["--stats-port", "0", "--socket", "/run/h.sock", "--backend", "b", "--longest", "60"]
+    options += ["--grpc-backend", "g", "--slots", "3", "--slot-prefix", "s", "--user", ""]
+    options += ["--group", "lb", "--certificate", "/etc/lb.pem", "--log", "syslog"]
+    wanted = render(
+        Settings(
+            cluster="ocr",
+            address="10.0.0.1",
+            http_port=80,
+            grpc_port=81,
+            stats_port=0,
+            socket="/run/h.sock",
+            backend="b",
+            grpc_backend="g",
+            slots=3,
+            slot_prefix="s",
+            certificate="/etc/lb.pem",
+            longest_s=60,
+            log="syslog",
+            user="",
+            group="lb",
+        )
+    )
+    printed = CliRunner().invoke(config, options)
+    assert (printed.exit_code, printed.output) == (0, wanted)
+    file = tmp_path / "haproxy.cfg"
+    assert CliRunner().invoke(config, [*options, "-o", str(file)]).output == ""
+    assert file.read_text() == wanted
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The message has the path and the reason."""
+    place = tmp_path / "nowhere" / "haproxy.cfg"
+    done = CliRunner().invoke(config, ["-o", str(place)])
+    assert isinstance(done.exception, ConfigError)
+    assert done.exception.where == str(place)
