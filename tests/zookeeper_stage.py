@@ -96,7 +96,6 @@ class Server:
                     "-Xmx128m",
                     "-XX:+UseSerialGC",
                     "-XX:TieredStopAtLevel=1",
-                    *self.jvm,
                     "-cp",
                     f"{jars()}/*",
                     _MAIN,

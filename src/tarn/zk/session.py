@@ -35,7 +35,7 @@ __all__ = ["Session", "Tls"]
 
 CALL_S: Final = 5.0
 """Longest wait for one answer."""
-_CLOSE_S: Final = 0.7
+CLOSE_S: Final = 0.7
 _FOLLOWERS: Final = (RolledBackError, RuntimeInconsistency)
 """What the operations beside the failed one get: no reason of their own."""
 
@@ -60,6 +60,9 @@ class Session:
         tls: None: not encrypted.
         changed: Called when the connection came, broke or was lost: on kazoo's thread, so it must
             only wake somebody.
+
+    Raises:
+        ConfigError: A file of *tls* is missing.
     """
 
     def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
@@ -72,6 +75,9 @@ class Session:
         tls: Tls | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
+        for file in attrs.astuple(tls) if tls else ():
+            if file and not Path(file).is_file():
+                raise ConfigError(f"the file {file} is missing", where="tls")
         self.ensemble = ensemble
         # Kazoo makes no chroot that is missing; so paths get it here, and it is a path as others.
         self._hosts, slash, root = ensemble.partition("/")
@@ -109,17 +115,17 @@ class Session:
         """
         self._started(within_s, "connect")
 
-    def close(self) -> None:
-        """End the session: ephemeral nodes go at once. Idempotent, returns within a second."""
-        self._leave()
+    def close(self, within_s: float = CLOSE_S) -> None:
+        """End the session: ephemeral nodes go at once. Idempotent, waits *within_s* at most."""
+        self._leave(within_s)
 
-    def abandon(self) -> None:
+    def abandon(self, within_s: float = CLOSE_S) -> None:
         """Leave without ending the session: what it made stays until the servers miss it.
 
-        Idempotent, returns within a second.
+        Idempotent, waits *within_s* at most.
         """
         self._line.cut()
-        self._leave()
+        self._leave(within_s)
 
     # -- reading
 
@@ -253,9 +259,6 @@ class Session:
         return client
 
     def _make(self) -> KazooClient:
-        for file in attrs.astuple(self._tls) if self._tls else ():
-            if file and not Path(file).is_file():
-                raise ConfigError(f"the file {file} is missing", where="tls")
         tls = self._tls or Tls()
         client = KazooClient(
             self._hosts,
@@ -300,7 +303,7 @@ class Session:
         tls = self._tls is not None
         raise translated(error, self.ensemble, doing, tls=tls, last=last) from error
 
-    def _leave(self) -> None:
+    def _leave(self, within_s: float) -> None:
         with self._guard:
             self._closed, client, self._client = True, self._client, None
         with self._flipped:
@@ -310,7 +313,7 @@ class Session:
         # Kazoo waits up to ten seconds for servers that are away; nobody here can.
         ending = threading.Thread(target=_end, args=(client,), name="zookeeper end", daemon=True)
         ending.start()
-        ending.join(_CLOSE_S)
+        ending.join(within_s)
 
 
 def _end(client: KazooClient) -> None:
