@@ -6,6 +6,7 @@ one listener here only wakes whoever asked to be woken.
 """
 
 import contextlib
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -62,7 +63,7 @@ class Session:
             only wake somebody.
 
     Raises:
-        ConfigError: A file of *tls* is missing.
+        ConfigError: A file of *tls* is missing, or holds no such thing.
     """
 
     def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
@@ -75,9 +76,6 @@ class Session:
         tls: Tls | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        for file in attrs.astuple(tls) if tls else ():
-            if file and not Path(file).is_file():
-                raise ConfigError(f"the file {file} is missing", where="tls")
         self.ensemble = ensemble
         # Kazoo makes no chroot that is missing; so paths get it here, and it is a path as others.
         self._hosts, slash, root = ensemble.partition("/")
@@ -89,7 +87,7 @@ class Session:
         self._changed = changed
         self._guard = threading.Lock()
         self._flipped = threading.Condition()
-        self._line = Line(max(0.5, timeout_s / (ensemble.count(",") + 2)))
+        self._line = Line(max(0.5, timeout_s / (ensemble.count(",") + 2)), _context(tls))
         self._client: KazooClient | None = None
         self._closed = False
 
@@ -259,7 +257,6 @@ class Session:
         return client
 
     def _make(self) -> KazooClient:
-        tls = self._tls or Tls()
         client = KazooClient(
             self._hosts,
             timeout=self._timeout_s,
@@ -270,11 +267,6 @@ class Session:
             command_retry={"max_tries": 0},
             logger=silent_logger(),
             use_ssl=self._tls is not None,
-            ca=tls.ca or None,
-            certfile=tls.cert or None,
-            keyfile=tls.key or None,
-            verify_certs=True,
-            check_hostname=self._tls is not None,
         )
         client.add_listener(self._heard)
         client.start_async()
@@ -320,6 +312,27 @@ def _end(client: KazooClient) -> None:
     with contextlib.suppress(Exception):  # of a connection that nobody will use again
         client.stop()
         client.close()
+
+
+def _context(tls: Tls | None) -> ssl.SSLContext | None:
+    """Return what a handshake needs; with ``ca`` nobody else is believed."""
+    if tls is None:
+        return None
+    for file in (tls.ca, tls.cert, tls.key):
+        if file and not Path(file).is_file():
+            raise ConfigError(f"the file {file} is missing", where="tls")
+    try:
+        context = ssl.create_default_context(cafile=tls.ca or None)
+        if tls.cert:
+            context.load_cert_chain(tls.cert, tls.key, password=lambda: "")
+    except (ssl.SSLError, OSError) as error:
+        why = error.strerror or type(error).__name__
+        raise ConfigError(
+            f"the files are of no use ({why})",
+            where="tls",
+            right="Right would be PEM, a key without a password, and a cert that belongs to it.",
+        ) from error
+    return context
 
 
 def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
