@@ -110,9 +110,22 @@ def plan(place: Place, found: Found, view: DiscoveryView, session_id: int) -> Pl
     fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, tuple(sorted(names)))
     if not units and fleet == found.fleet:
         return Plan((), found, tuple(sorted(blocked)))
-    after = Found(fleet, _next(found.version), _after(found, wanted, session_id))
-    transactions = _transactions(place, found, fleet, units)
+    batches = _batches(units, LIMIT - len(fleet.render()))
+    intent = _intent(found, fleet) if len(batches) > 1 else None
+    version = found.version if intent is None else _next(found.version)
+    after = Found(fleet, _next(version), _after(found, wanted, session_id))
+    transactions = _transactions(place, (intent, fleet), found.version, batches)
     return Plan(transactions, after, tuple(sorted(blocked)))
+
+
+def _intent(found: Found, fleet: FleetNode) -> FleetNode:
+    """Return what stands in the fleet's node while several transactions are on their way.
+
+    It names every node that may be made, so that none is forgotten when the rest does not follow.
+    """
+    nodes = found.ours | set(fleet.nodes)
+    count, revision = (found.fleet.count, found.fleet.revision) if found.fleet else (0, 0)
+    return attrs.evolve(fleet, revision=revision, count=count, nodes=tuple(sorted(nodes)))
 
 
 def _may(name: str, found: Found, data: bytes) -> bool:
@@ -149,25 +162,32 @@ def _same(old: bytes, new: bytes) -> bool:
 
 
 def _transactions(
-    place: Place, found: Found, fleet: FleetNode, units: Sequence[tuple[Operation, ...]]
+    place: Place,
+    said: tuple[FleetNode | None, FleetNode],
+    version: int | None,
+    batches: Sequence[tuple[Operation, ...]],
 ) -> tuple[tuple[Operation, ...], ...]:
-    """Return the transactions; each is void once another master has written the fleet's node."""
-    room = LIMIT - len(fleet.render())
-    batches = _batches(units, room)
-    version = found.version
+    """Return the transactions; each is void once another master has written the fleet's node.
+
+    *said* is what the fleet's node holds meanwhile (None: one transaction does it all), and at
+    the end.
+    """
+    intent, fleet = said
     first: tuple[tuple[Operation, ...], ...] = ()
-    if version is None and len(batches) > 1:
-        # Several need a node to check: one that claims the place and promises nothing.
-        claim = FleetNode(fleet.epoch, 0, 0, fleet.api_url)
-        first, version = ((Create(place.fleet, claim.render()),),), 0
-    data = fleet.render()
-    last = Create(place.fleet, data) if version is None else Put(place.fleet, data, version)
+    if intent is not None:
+        first = ((_write(place.fleet, intent, version),),)
+        version = _next(version)
     guard = () if version is None else (Check(place.fleet, version),)
     return (
         *first,
         *((*guard, *batch) for batch in batches[:-1]),
-        (*batches[-1], last),
+        (*batches[-1], _write(place.fleet, fleet, version)),
     )
+
+
+def _write(path: str, fleet: FleetNode, version: int | None) -> Operation:
+    data = fleet.render()
+    return Create(path, data) if version is None else Put(path, data, version)
 
 
 def _batches(
@@ -186,7 +206,7 @@ def _batches(
     return tuple(tuple(batch) for batch in batches)
 
 
-def _next(version: int | None) -> int | None:
+def _next(version: int | None) -> int:
     return 0 if version is None else version + 1
 
 
