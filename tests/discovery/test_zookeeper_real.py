@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -145,6 +146,33 @@ def test_a_lost_session_is_made_good_at_once(house: Masters, other: KazooClient)
     assert took_s < 1.0
     discovery.sync(view(2, 1, 2))
     assert children(other, house.path) == names(1, 2)
+
+
+def test_nothing_is_made_by_a_session_that_came_after_the_decision(
+    house: Masters, other: KazooClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session ends between the look and the writing: an error, and then all by the new one."""
+    discovery = house.make()
+    discovery.sync(view(1, 1))
+    session = discovery._session
+    before, commit = session.id, session.commit
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        discovery._closing.set()  # the keeper has no part in this
+        discovery._stirred.set()
+        lose(discovery, other)
+        until(lambda: session.id not in {0, before}, 10.0)
+        commit(*arguments)
+
+    monkeypatch.setattr(session, "commit", late)
+    with pytest.raises(DiscoveryError):
+        discovery.sync(view(2, 1, 2))
+    assert children(other, house.path) == set()
+    discovery.sync(view(2, 1, 2))
+    owners = {other.get(f"{house.path}/{n}")[1].ephemeralOwner for n in names(1, 2)}
+    assert owners == {session.id}
+    discovery._closing.clear()
 
 
 def test_two_clusters_and_the_java_tarn_share_a_path(house: Masters, other: KazooClient) -> None:
