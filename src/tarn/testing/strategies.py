@@ -224,8 +224,9 @@ members = st.builds(Member, instance_ids, instance_ids, endpoints, _hashes)
 
 @st.composite
 def discovery_views(draw: st.DrawFn, epoch: Epoch | None = None) -> DiscoveryView:
-    """Draw a view of *epoch* (None: any), its members sorted by unique id."""
-    drawn = draw(st.lists(members, max_size=4, unique_by=lambda m: m.instance_id))
+    """Draw a view of *epoch* (None: any), its members sorted by unique ids."""
+    ids = (lambda m: m.instance_id, lambda m: m.container_id)
+    drawn = draw(st.lists(members, max_size=4, unique_by=ids))
     return DiscoveryView(
         draw(epochs) if epoch is None else epoch,
         draw(st.integers(0, 1000)),

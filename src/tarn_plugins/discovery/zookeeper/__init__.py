@@ -1,1 +1,99 @@
 """ZooKeeper: an ephemeral node for each instance, and one that says which master speaks."""
+
+import re
+from collections.abc import Mapping
+
+import attrs
+from attrs.validators import ge, in_
+
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import Discovery, MasterContext
+from tarn.zk.acl import Grant
+from tarn.zk.nodes import check_path, valid_name
+
+__all__ = ["Settings", "Tls", "tarn_discoveries"]
+
+PATH = "/services/triton/instances"
+"""Where the Java TARN registered its instances."""
+
+_PORT = r"[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_SERVER = re.compile(rf"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+)(:({_PORT}))?")
+
+
+@attrs.frozen
+class Tls:
+    """Files of an encrypted connection, in PEM form, on the master's machine."""
+
+    ca: str
+    """Who signed the servers' certificates."""
+    cert: str = ""
+    """The master's own certificate, where the servers want to know their clients."""
+    key: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse half a pair."""
+        if bool(self.cert) != bool(self.key):
+            raise ValueError("cert and key belong together; one of them is missing")
+
+
+@attrs.frozen
+class Settings:
+    """``discovery[].options`` of ``zookeeper``."""
+
+    ensemble: str
+    """``host:port,host:port``; with a chroot at its end where wanted: ``zk1:2181,zk2:2181/a``."""
+    path: str = PATH
+    """Its children are the instances; it is made where it is missing."""
+    payload: str = attrs.field(default="hostport", validator=in_(("hostport", "json")))
+    """What a node says: ``host:port`` of the HTTP service, or JSON with everything."""
+    session_timeout_s: float = attrs.field(default=10.0, validator=ge(1.0))
+    """So long without a master, the instances stay; the servers may allow less or more."""
+    acl: tuple[str, ...] | None = None
+    """``scheme:id:permissions`` of each node made. None: with ``digest`` the master may do
+    everything and the world read (``auth::cdrwa``, ``world:anyone:r``), without it all may all."""
+    digest: str = ""
+    """Where ``user:password`` is kept: ``file:PATH`` or ``env:NAME``, on the master's machine."""
+    tls: Tls | None = None
+    jaas: str = ""
+    """Of the Java TARN; refused: use ``digest``."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what cannot be meant, at `tarn up` and not when the first instance is ready."""
+        servers = self.ensemble.partition("/")[0].split(",")
+        if not all(_SERVER.fullmatch(server.strip()) for server in servers):
+            raise ValueError(f"ensemble '{self.ensemble}' is not host:port,host:port")
+        chroot = self.ensemble.partition("/")[2].rstrip("/")
+        if chroot and not all(valid_name(name) for name in chroot.split("/")):
+            raise ValueError(f"ensemble '{self.ensemble}' ends with no chroot such as /services/a")
+        check_path(self.path)
+        for line in self.acl or ():
+            Grant.parse(line)
+        # Never the value: somebody may have put the password itself here.
+        kind, _, name = self.digest.partition(":")
+        if self.digest and not (kind in {"file", "env"} and name):
+            raise ValueError("digest names no place; right would be file:PATH or env:NAME")
+        if self.jaas:
+            raise ValueError(
+                "jaas: no JVM speaks to ZooKeeper any more, so no JAAS file is read. "
+                "Write user:password into a file and name it with digest: file:PATH"
+            )
+
+
+def _zookeeper(settings: Settings, context: MasterContext) -> Discovery:
+    from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper  # noqa: PLC0415
+
+    return ZooKeeper(settings, context)
+
+
+@hookimpl
+def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
+    """Offer ``zookeeper``."""
+    return {
+        "zookeeper": Factory(
+            settings=Settings,
+            create=_zookeeper,
+            summary="an ephemeral ZooKeeper node for each instance",
+            requires=("kazoo",),
+            extra="zookeeper",
+        )
+    }

@@ -1,0 +1,255 @@
+"""The discovery ``zookeeper``: keeps the nodes as the last view says, through lost sessions too."""
+
+import logging
+import threading
+import time
+from typing import Final
+
+from tarn.domain import Applied, DiscoveryView
+from tarn.errors import ConfigError, DiscoveryError, Superseded
+from tarn.interfaces import MasterContext
+from tarn.zk.acl import CREATOR_AND_READERS, Grant, Login
+from tarn.zk.failures import NodesChangedError
+from tarn.zk.nodes import FleetNode
+from tarn.zk.session import Session, Tls
+from tarn_plugins.discovery.zookeeper import Settings
+from tarn_plugins.discovery.zookeeper.login import login
+from tarn_plugins.discovery.zookeeper.plan import Found, Place, plan, refuse_newer
+
+__all__ = ["ZooKeeper"]
+
+log = logging.getLogger(__name__)
+
+SYNC_S: Final = 5.0
+"""Longest wait for one view; the master calls a provider blocked after ten."""
+LOOK_EVERY_S: Final = 30.0
+"""Between two looks whether somebody removed our nodes by hand."""
+_RETRY_S: Final = 0.2
+_TRIES: Final = 5
+_WITHDRAW_S: Final = 0.22
+_NAME: Final = "zookeeper"
+
+
+class ZooKeeper:
+    """Publishes one cluster's instances. Nothing is started before `reach` or `sync`.
+
+    Two threads write, never at once: the master's worker, and a keeper of our own that makes
+    everything anew after a lost session, when the master has no new view to post.
+    """
+
+    def __init__(self, settings: Settings, context: MasterContext) -> None:
+        self._clock, self._wake = context.clock, context.wake
+        self._epoch = context.epoch
+        self._place = Place(
+            settings.path, context.spec.name, settings.payload, getattr(context, "api_url", "")
+        )
+        who = login(settings.digest, context.environ)
+        grants = _grants(settings, who)
+        if not grants:
+            log.warning(
+                "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
+                "no digest and no acl is given",
+                settings.ensemble,
+            )
+        tls = settings.tls
+        self._stirred = threading.Event()
+        self._session = Session(
+            settings.ensemble,
+            timeout_s=settings.session_timeout_s,
+            login=who,
+            grants=grants,
+            tls=Tls(tls.ca, tls.cert, tls.key) if tls else None,
+            changed=self._stirred.set,
+        )
+        self._busy = threading.Lock()
+        """Held by whoever reads and writes the nodes, and what is known of them."""
+        self._view: DiscoveryView | None = None
+        """What was published last."""
+        self._found: Found | None = None
+        """What is in ZooKeeper; None: it must be read."""
+        self._owner = 0
+        """The session that published."""
+        self._applied: Applied | None = None
+        self._superseded: Superseded | None = None
+        self._closing = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    # -- the master's worker
+
+    def reach(self, within_s: float) -> None:
+        """Connect, and make the paths where they are missing.
+
+        Raises:
+            DiscoveryError: No server answered in time, or the ACL does not let us in.
+        """
+        end_s = time.monotonic() + within_s
+        self._session.connect(within_s)
+        self._ensure(end_s)
+
+    def sync(self, view: DiscoveryView) -> None:
+        """Publish *view*; nothing is written where nothing changed.
+
+        Raises:
+            Superseded: A newer master has published.
+            DiscoveryError: It could not be done, or not wholly; try again.
+        """
+        if view.epoch < self._epoch:
+            raise Superseded(str(view.epoch), str(self._epoch))
+        if self._superseded is not None:
+            raise self._superseded
+        with self._busy:
+            blocked = self._publish(view, time.monotonic() + SYNC_S)
+            self._view = view
+        self._keep()
+        if blocked:
+            raise _foreign(self._session.ensemble, self._place.path, blocked)
+        self._applied = Applied(_NAME, view.epoch, view.revision, self._clock.at())
+
+    def applied(self) -> Applied | None:
+        """Return the last acknowledged view."""
+        return self._applied
+
+    def close(self, *, withdraw: bool) -> None:
+        """Leave; without *withdraw* the nodes stay until the session's timeout, for a successor."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._stirred.set()
+        if withdraw:
+            self._withdraw()
+            self._session.close(_WITHDRAW_S)
+        else:
+            self._session.abandon(_WITHDRAW_S)
+        if self._keeper is not None:
+            self._keeper.join(_WITHDRAW_S)
+
+    # -- the keeper
+
+    def _keep(self) -> None:
+        if self._keeper is None and not self._closing.is_set():
+            self._keeper = threading.Thread(target=self._run, name="zookeeper keeper", daemon=True)
+            self._keeper.start()
+
+    def _run(self) -> None:
+        pause_s = LOOK_EVERY_S
+        while True:
+            stirred = self._stirred.wait(pause_s)
+            self._stirred.clear()
+            if self._closing.is_set():
+                return
+            pause_s = LOOK_EVERY_S
+            try:
+                self._mend(look=not stirred)
+            except Superseded as newer:
+                self._superseded = newer
+                log.warning("%s", newer)
+                self._wake()
+                return
+            except DiscoveryError as error:
+                log.warning("what was published cannot be kept up: %s", error)
+                pause_s = _RETRY_S
+
+    def _mend(self, *, look: bool) -> None:
+        """Publish the last view once more where the session is another, or a node has gone."""
+        if not self._session.connected:
+            return  # the listener tells when it is back; a broken connection changes nothing
+        with self._busy:
+            view, lost = self._view, self._session.id != self._owner
+            if view is None or not (lost or (look and self._missing())):
+                return
+            self._found = None
+            self._publish(view, time.monotonic() + SYNC_S)
+        if lost:
+            log.warning("the session with ZooKeeper was lost; everything is published again")
+
+    def _missing(self) -> bool:
+        known = self._found.nodes.keys() if self._found else set[str]()
+        return not known <= set(self._session.children(self._place.path))
+
+    # -- the nodes; with `_busy` held
+
+    def _publish(self, view: DiscoveryView, end_s: float) -> tuple[str, ...]:
+        """Make *view* true; return the names that could not be published."""
+        for _ in range(_TRIES):
+            self._session.connect(_left(end_s))
+            session_id = self._session.id
+            found = self._found if session_id == self._owner else None
+            self._found = None  # until all is done, nobody knows
+            if found is None:
+                found = self._read(view, end_s)
+            done = plan(self._place, found, view, session_id)
+            try:
+                for transaction in done.transactions:
+                    self._session.commit(transaction, session_id, _left(end_s))
+            except NodesChangedError as error:
+                log.info("%s; looking again", error)
+                continue
+            self._found, self._owner = done.after, session_id
+            return done.blocked
+        raise DiscoveryError(
+            _NAME,
+            f"somebody else changes {self._place.path} or {self._place.fleet} all the time",
+            where=f"ZooKeeper {self._session.ensemble}",
+            retry_after_s=1.0,
+        )
+
+    def _read(self, view: DiscoveryView, end_s: float) -> Found:
+        self._ensure(end_s)
+        at = self._session.get(self._place.fleet, _left(end_s))
+        fleet = _fleet(at.data, self._place.fleet) if at else None
+        found = Found(fleet, at.version if at else None)
+        refuse_newer(found, view)
+        names = found.ours | {member.container_id for member in view.members}
+        there = names & set(self._session.children(self._place.path, _left(end_s)))
+        paths = {self._place.at(name): name for name in there}
+        nodes = self._session.get_all(paths, _left(end_s))
+        return Found(fleet, found.version, {paths[path]: node for path, node in nodes.items()})
+
+    def _ensure(self, end_s: float) -> None:
+        self._session.ensure(self._place.path, _left(end_s))
+        self._session.ensure(self._place.fleet.rpartition("/")[0], _left(end_s))
+
+    def _withdraw(self) -> None:
+        """Remove our nodes, and say that there are none; what cannot be done in time is left."""
+        view = self._view
+        if view is None or not self._session.connected:
+            return
+        if not self._busy.acquire(timeout=_WITHDRAW_S):
+            return
+        empty = DiscoveryView(view.epoch, view.revision + 1, complete=True)
+        try:
+            self._publish(empty, time.monotonic() + _WITHDRAW_S)
+        except (DiscoveryError, Superseded) as error:
+            log.warning("the instances could not be withdrawn: %s", error)
+        finally:
+            self._busy.release()
+
+
+def _grants(settings: Settings, who: Login | None) -> tuple[Grant, ...]:
+    if settings.acl is not None:
+        return tuple(Grant.parse(line) for line in settings.acl)
+    return CREATOR_AND_READERS if who else ()
+
+
+def _fleet(data: bytes, path: str) -> FleetNode | None:
+    try:
+        return FleetNode.parse(data)
+    except ConfigError as error:
+        log.warning("%s is written anew: %s", path, error)
+        return None
+
+
+def _foreign(ensemble: str, path: str, blocked: tuple[str, ...]) -> DiscoveryError:
+    more = f" and {len(blocked) - 1} more" if len(blocked) > 1 else ""
+    return DiscoveryError(
+        _NAME,
+        f"the node {path}/{blocked[0]}{more} is somebody else's, and is left alone",
+        code="TARN-3303",
+        where=f"ZooKeeper {ensemble}",
+        retry_after_s=1.0,
+        next_step="Choose another path for this cluster, or have the node removed.",
+    )
+
+
+def _left(end_s: float) -> float:
+    return max(0.0, end_s - time.monotonic())
