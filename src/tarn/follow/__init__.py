@@ -1,5 +1,6 @@
-"""The client of a master: ask it, command it, and follow its streams."""
+"""The client of a master: ask it, command it, and follow its streams and its view."""
 
 from tarn.follow.api import Api, Message
+from tarn.follow.views import Following, Master, Source
 
-__all__ = ["Api", "Message"]
+__all__ = ["Api", "Following", "Master", "Message", "Source"]
