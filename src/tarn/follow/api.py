@@ -154,6 +154,14 @@ class Api:
         }
         return self._put(f"followers/{applied.name}", body, None)
 
+    def demand(self, source: str, waiting: int) -> Json:
+        """Say that *waiting* requests wait at *source* because there is no instance.
+
+        Said again each second or so while they do: a master forgets it after ten. It wakes a
+        cluster that sleeps, within its limits, unless a person set its size to 0.
+        """
+        return self._put("demand", {"from": source, "waiting": waiting}, None)
+
     def stream(
         self,
         path: str = "events",
