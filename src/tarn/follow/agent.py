@@ -156,7 +156,9 @@ class Agent:
             if failure is None:
                 return None
             return Applied(self._name, failure.view.epoch, 0, failure.at, failure.why)
-        error = applied.error if failure is None else failure.why
+        error = applied.error
+        if failure is not None and _moment(applied) < _moment(failure.view):
+            error = failure.why  # else the discovery has done it since by itself
         return attrs.evolve(applied, name=self._name, error=error)
 
     def _report_demand(self, view: DiscoveryView) -> None:
@@ -171,6 +173,10 @@ class Agent:
             return  # unknown is not zero, and nothing to report either
         if waiting > 0:
             self._line.ask(view.epoch, lambda api: api.demand(self._name, waiting))
+
+
+def _moment(said: Applied | DiscoveryView) -> tuple[Epoch, int]:
+    return said.epoch, said.revision
 
 
 class _Line:
