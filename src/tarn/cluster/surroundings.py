@@ -28,11 +28,11 @@ class Surroundings:
     """Loads the plugins; called as often as they are needed."""
     api: Callable[[str, str | None], Api] = Api
     """Makes a client of the API at a URL, with an api token."""
-    api_token: Callable[[], str | None] | None = None
-    """Gives the api token in place of what is kept with a cluster; asked at each connection."""
     clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
     """Waits so many seconds between two looks; an interrupt ends it."""
+    api_token: Callable[[], str | None] | None = None
+    """Gives the api token in place of what is kept with a cluster; asked at each connection."""
 
     @property
     def paths(self) -> Paths:

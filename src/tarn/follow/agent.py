@@ -32,7 +32,7 @@ RENEW_EVERY_S = 4.0
 DEMAND_EVERY_S = 1.0
 LOOK_EVERY_S = 0.25
 """How soon `run` hears that it shall end."""
-REACH_WITHIN_S = 10.0
+REACH_WITHIN_S = 3.0
 
 
 @runtime_checkable
