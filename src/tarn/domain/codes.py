@@ -179,6 +179,7 @@ _TABLE = (
     Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Read its message."),
     Code("TARN-3201", _A, "disk full", "There is not enough space; the old copy stays usable.", "Free the named number of bytes."),
     Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Read its message."),
+    Code("TARN-3305", _A, "no such backend", "HAProxy has no backend of the name that was given.", "Name one that it has, or add it to haproxy.cfg: `tarn lb haproxy config` renders one."),
     # 35xx: the sandbox
     Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
     Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),

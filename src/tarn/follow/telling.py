@@ -27,6 +27,7 @@ class Telling:
         self._failed: Failure | None = None
         self._unheard = 0
         self._mute = False
+        self._short = ""
         self._done: DiscoveryView | None = None
 
     def way(self, lost: Exception | None) -> None:
@@ -66,6 +67,7 @@ class Telling:
     def heard(self, view: DiscoveryView | None, word: Applied) -> None:
         """Hear that *word* arrived; *view* is what was applied last."""
         self._unheard, self._mute = 0, False
+        self._shortcoming(word)
         if view is None or word.error or (view.epoch, view.revision) != (word.epoch, word.revision):
             return
         before, self._done = self._done, view
@@ -73,6 +75,13 @@ class Telling:
             self._say(f"follows the master {view.epoch} of {self._cluster}")
         if before is None or (view.epoch, view.revision) != (before.epoch, before.revision):
             self._say(f"revision {view.revision} of {self._cluster}: {_change(before, view)}")
+
+    def _shortcoming(self, word: Applied) -> None:
+        """Say what the discovery itself complains of; what failed was said before."""
+        failed = self._failed is not None and self._failed.why == word.error
+        if word.error and not failed and word.error != self._short:
+            self._say(f"revision {word.revision} of {self._cluster}, but for this: {word.error}")
+        self._short = word.error
 
 
 def _change(before: DiscoveryView | None, view: DiscoveryView) -> str:

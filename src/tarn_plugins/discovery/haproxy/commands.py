@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["haproxy"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NO_BACKEND = "TARN-3305"
 PATH = "/services/triton/instances"
 
 
@@ -144,7 +145,8 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
     if where.ensemble:
         session = _session(where.ensemble)
         try:
-            cluster = where.cluster or only_cluster(session, where.path)
+            with _starting():
+                cluster = where.cluster or only_cluster(session, where.path)
             yield InZooKeeper(session, where.path, cluster, token)
         finally:
             session.close()
@@ -179,6 +181,7 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
 
     Raises:
         UnreachableError: HAProxy cannot be reached, or cannot be driven.
+        ConfigError: It has no such backend, or not enough placeholder servers.
         TarnError: There is no master, or it lets nobody in.
     """
     news, stop = threading.Event(), threading.Event()
@@ -193,20 +196,28 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
             demand=Demand(servers.statistics, context.clock),
             say=_say,
         )
-        try:
+        with _starting():
             agent.check()
-        except DiscoveryError as error:
-            raise UnreachableError(
-                error.found,
-                code=error.code,
-                where=error.where,
-                right=error.right,
-                next_step=error.next_step,
-            ) from error
         with _ended_by_signals(stop, news):
             agent.run(stop)
     finally:
         servers.close(withdraw=False)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Give what cannot be reached before anything was done the exit code that says so."""
+    try:
+        yield
+    except DiscoveryError as error:
+        kind = ConfigError if error.code == NO_BACKEND else UnreachableError
+        raise kind(
+            error.found,
+            code=error.code,
+            where=error.where,
+            right=error.right,
+            next_step=error.next_step,
+        ) from error
 
 
 def _say(line: str) -> None:
