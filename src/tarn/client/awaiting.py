@@ -18,11 +18,10 @@ from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
-from tarn.client.views import Following
+from tarn.client.views import Following, Source
 from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
-from tarn.follow import Source
 
 __all__ = ["AioClient"]
 

@@ -21,11 +21,10 @@ from tarn.client.sequences import Sequences
 from tarn.client.single import SingleClient, Spoken
 from tarn.client.statistics import summed
 from tarn.client.targets import Target
-from tarn.client.views import Following
+from tarn.client.views import Following, Source
 from tarn.client.wire import Answer, Connection, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
-from tarn.follow import Source
 
 __all__ = ["HttpClient", "PendingInference"]
 

@@ -15,10 +15,9 @@ from tarn.client.course import Course
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.targets import Target
-from tarn.client.views import Following
+from tarn.client.views import Following, Source
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TimedOutError, UnreachableError
-from tarn.follow import Source
 
 __all__ = ["GrpcClient"]
 

@@ -11,7 +11,7 @@ from tarn.follow import Master, Source
 from tarn.follow.views import NO_PUSH_FOR_S, POLL_EVERY_S
 from tarn.interfaces import Clock
 
-__all__ = ["NO_PUSH_FOR_S", "Following"]
+__all__ = ["NO_PUSH_FOR_S", "Following", "Source"]
 
 
 class Following(FollowingView):
