@@ -5,7 +5,7 @@ import re
 import signal
 import socket as sockets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +14,15 @@ import click
 
 from tarn.errors import ConfigError, DiscoveryError, ProviderMissingError, UnreachableError
 from tarn.follow import Agent, Source
-from tarn.interfaces import ClientContext
+from tarn.interfaces import ClientContext, Clock
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.demand import Demand
 from tarn_plugins.discovery.haproxy.masters import AtUrl, InZooKeeper, kept_token, only_cluster
-from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 from tarn_plugins.discovery.haproxy.target import Target
 
 if TYPE_CHECKING:
     from tarn.zk.session import Session
+    from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 
 __all__ = ["haproxy"]
 
@@ -161,7 +161,7 @@ def _session(ensemble: str) -> "Session":
         from tarn.zk.session import Session  # noqa: PLC0415 (needs an extra)
     except ImportError as error:
         raise ProviderMissingError(
-            "haproxy",
+            "discovery_haproxy",
             f"finding a master through ZooKeeper needs the module kazoo, not usable here ({error})",
             next_step="pip install 'tarn[zookeeper]'",
         ) from error
@@ -185,7 +185,7 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
         TarnError: There is no master, or it lets nobody in.
     """
     news, stop = threading.Event(), threading.Event()
-    servers = HAProxyServers(target, context.clock, news.set, name)
+    servers = _servers(target, context.clock, news.set, name)
     try:
         agent = Agent(
             source,
@@ -202,6 +202,19 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
             agent.run(stop)
     finally:
         servers.close(withdraw=False)
+
+
+def _servers(target: Target, clock: Clock, wake: Callable[[], None], name: str) -> "HAProxyServers":
+    try:
+        # not above: `config` works without haproxyadmin
+        from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
+    except ImportError as error:
+        raise ProviderMissingError(
+            "discovery_haproxy",
+            f"driving HAProxy needs the module haproxyadmin, not usable here ({error})",
+            next_step="pip install 'tarn[haproxy]'",
+        ) from error
+    return HAProxyServers(target, clock, wake, name)
 
 
 @contextlib.contextmanager

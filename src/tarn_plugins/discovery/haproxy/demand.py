@@ -5,11 +5,14 @@ queue now. Two readings of the first say how many were refused meanwhile.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.doors import Traffic
+
+if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
+    from tarn_plugins.discovery.haproxy.doors import Traffic
 
 __all__ = ["Demand", "waiting"]
 
@@ -17,7 +20,7 @@ FORGET_AFTER_S = 5.0
 """An older reading says nothing of the present."""
 
 
-def waiting(before: Traffic | None, now: Traffic) -> int:
+def waiting(before: "Traffic | None", now: "Traffic") -> int:
     """Return how many requests were refused since *before*, and how many are queued.
 
     A counter that fell was reset, or HAProxy began anew: what it shows came since.
@@ -32,9 +35,9 @@ def waiting(before: Traffic | None, now: Traffic) -> int:
 class Demand:
     """Asks HAProxy now and then; calling it returns what waits. One thread."""
 
-    _statistics: Callable[[], Traffic]
+    _statistics: "Callable[[], Traffic]"
     _clock: Clock
-    _before: Traffic | None = None
+    _before: "Traffic | None" = None
     _read_s: float = 0.0
 
     def __call__(self) -> int:
