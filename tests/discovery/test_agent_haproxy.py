@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from agent_stage import Proxy, Wire, agent, argv_of, fake_tritons
+from asking import ask
 from house import House, clear, kill, until
 
 from tarn.follow import Api
@@ -191,3 +192,26 @@ def test_what_is_wrong_at_the_start_has_its_exit_code(house, proxy, tmp_path):
         with agent(house, *words) as one:
             assert (one.process.wait(60), text in one.said()) == (code, True), (words, one.said())
             assert "Traceback" not in one.said()
+
+
+def test_requests_that_find_nobody_wake_a_cluster_that_sleeps(house, proxy):
+    """HAProxy answers 503, the agent says how many want a server, and one is started."""
+    models = {"repository": str(house.root / "models")}
+    triton = {"binary": str(house.root / "tritonserver"), "exit_timeout": "5s"}
+    sizes = {"min": 0, "max": 2, "initial": 0}
+    spec = house.spec("sleeper", models=models, triton=triton, replicas=sizes)
+    done = house.tarn("up", "-f", spec)
+    assert done.returncode == 0, done.stderr
+    with agent(house, "-c", "sleeper", "--socket", str(proxy.socket), "--name", "lb6") as one:
+        one.heard("of sleeper: 0 servers, acknowledged")
+        threading.Event().wait(2.0)
+        assert house.status("sleeper")["desired"] == 0
+        assert ask(proxy.port, "GET", "/v2/health/ready")[0] == 503
+
+        def served() -> bool:
+            return ask(proxy.port, "GET", "/v2/health/ready")[0] == 200
+
+        until(served, 30, "an instance that was woken")
+        assert house.status("sleeper")["desired"] == 1
+        one.heard("of sleeper: 1 server (+1 -0), acknowledged")
+        assert one.end() == 0
