@@ -175,7 +175,13 @@ def tarn_cli(commands: click.Group) -> None:
     """Add commands to `tarn`. Called for a verb that is not built in: import nothing heavy here.
 
     A command finds its `ClientContext` in ``click.get_current_context().meta["tarn.context"]``; its
-    ``progress`` talks on standard error.
+    ``progress`` talks on standard error. In ``meta["tarn.find"]`` is who finds masters: a function
+    of a cluster's name (None: the one that ``-c`` means by default), and of where its api token
+    comes from, if not from what is kept with the cluster (asked at each connection). It returns a
+    `tarn.follow.Source`, and raises ``NotFoundError`` where this user has no such cluster.
+
+    Commands for load balancers stand in the group ``lb``; whoever comes first adds it:
+    ``commands.commands.setdefault("lb", click.Group("lb", help=...))``.
     """
     raise NotImplementedError
 

@@ -1,11 +1,13 @@
 """Verbs that plugins bring."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import attrs
 import click
 
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings, here
+from tarn.cluster import Surroundings, choose, connect, here
+from tarn.follow import Source
 
 __all__ = ["verbs"]
 
@@ -13,10 +15,16 @@ __all__ = ["verbs"]
 def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     """Return the verbs that plugins bring, by name; loads the plugins.
 
-    They find their `ClientContext` in ``click.get_current_context().meta["tarn.context"]``.
+    What they find in ``click.get_current_context().meta`` is told in `tarn.hookspecs.tarn_cli`.
     """
     around: Surroundings = ctx.obj or here()
     brought = click.Group()
     around.plugins().cli(brought)
+
+    def find(name: str | None, api_token: Callable[[], str | None] | None = None) -> Source:
+        told = attrs.evolve(around, api_token=api_token)
+        return connect(name or choose(told), surroundings=told).source
+
     ctx.meta["tarn.context"] = around.context(Talk())
+    ctx.meta["tarn.find"] = find
     return brought.commands

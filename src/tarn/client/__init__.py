@@ -17,8 +17,8 @@ import attrs
 
 from tarn.client.options import Options
 from tarn.client.targets import Target, parse
-from tarn.client.views import Master, Source
 from tarn.errors import ConfigError, ProviderMissingError
+from tarn.follow import Master, Source
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient

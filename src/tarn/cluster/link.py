@@ -269,6 +269,8 @@ class Link:
         return ref.url
 
     def _api_token(self) -> str | None:
+        if self._surroundings.api_token is not None:
+            return self._surroundings.api_token()
         path = self._surroundings.paths.cluster(self.name) / "api_token"
         try:
             return path.read_text("ascii").strip() or None

@@ -31,6 +31,8 @@ class Surroundings:
     clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
     """Waits so many seconds between two looks; an interrupt ends it."""
+    api_token: Callable[[], str | None] | None = None
+    """Gives the api token in place of what is kept with a cluster; asked at each connection."""
 
     @property
     def paths(self) -> Paths:

@@ -183,6 +183,7 @@ _TABLE = (
     Code("TARN-3301", _A, "ZooKeeper does not answer", "The servers of the ensemble could not be reached, or not in time; what was published stays.", "Check that they run and can be reached; with TLS, check its files: a failed handshake looks the same."),
     Code("TARN-3302", _A, "ZooKeeper refuses", "The ACL of a node does not let this user write, or the digest is wrong.", "Mend `digest`, or have the ACL changed."),
     Code("TARN-3303", _A, "node of somebody else", "A node with the name of an instance was made by somebody else, and is left alone.", "Choose another `path`, or have it removed."),
+    Code("TARN-3305", _A, "no such backend", "HAProxy has no backend of the name that was given.", "Name one that it has, or add it to haproxy.cfg: `tarn lb haproxy config` renders one."),
     # 35xx: the sandbox
     Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
     Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),

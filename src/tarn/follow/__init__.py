@@ -1,5 +1,7 @@
-"""The client of a master: ask it, command it, and follow its streams."""
+"""The client of a master: ask it, command it, and follow its streams and its view."""
 
+from tarn.follow.agent import Agent, Bounded
 from tarn.follow.api import Api, Message
+from tarn.follow.views import Following, Master, Source
 
-__all__ = ["Api", "Message"]
+__all__ = ["Agent", "Api", "Bounded", "Following", "Master", "Message", "Source"]

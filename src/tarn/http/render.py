@@ -78,7 +78,11 @@ def render_status(snapshot: Snapshot, now_s: float) -> bytes:
 
 
 def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
-    """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic."""
+    """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic.
+
+    Beside it stands the ``weight`` that the view gives it, null without: rows in view say what
+    `view_json` says.
+    """
     head = {
         "name": snapshot.name,
         "epoch": str(snapshot.epoch),
@@ -86,9 +90,13 @@ def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
         "complete": snapshot.view.complete,
         "stale": snapshot.stale,
     }
-    members = {member.instance_id for member in snapshot.view.members}
+    weights = {member.instance_id: member.weight for member in snapshot.view.members}
     rows = (
-        {**_instance(i, now_s, snapshot.prospects.get(i.id)), "in_view": i.id in members}
+        {
+            **_instance(i, now_s, snapshot.prospects.get(i.id)),
+            "in_view": i.id in weights,
+            "weight": weights.get(i.id),
+        }
         for i in snapshot.instances
     )
     return _join(head, {"instances": rows})

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import attrs
 import click
 import pytest
+from fake_fleet import URL, FakeFleet, FakePlugin
 
 from tarn.cli import run
 from tarn.cluster import Surroundings
@@ -34,6 +36,39 @@ def test_a_plugin_s_verb_finds_the_context_of_the_process(
     said = capsys.readouterr()
     assert said.out == f"{tmp_path}\n"
     assert said.err == "looking: around\n"
+
+
+class Searching:
+    """A plugin with a verb that asks who finds a master."""
+
+    @hookimpl
+    def tarn_cli(self, commands: click.Group) -> None:
+        @commands.command("searching")
+        @click.argument("name", required=False)
+        def command(name: str | None) -> None:
+            meta = click.get_current_context().meta
+            for token in (None, lambda: "given"):
+                source = meta["tarn.find"](name, token)
+                api = source.open()
+                click.echo(f"{source.name} {api.url} {api.api_token}")
+                api.close()
+
+
+def test_a_plugin_s_verb_finds_the_master_of_a_cluster(
+    fleet: FakeFleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its name, or the one that is meant by default; the api token may be another's."""
+    Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
+    assert run(["up", "--no-wait"], fleet.surroundings) == 0
+    token = (fleet.directory / "api_token").read_text().strip()
+    around = attrs.evolve(
+        fleet.surroundings, plugins=lambda: load([FakePlugin(fleet), Searching()], points=())
+    )
+    capsys.readouterr()
+    for words in (["searching", "demo"], ["searching"]):
+        assert run(words, around) == 0
+        assert capsys.readouterr().out == f"demo {URL} {token}\ndemo {URL} given\n"
+    assert run(["searching", "nobody"], around) == 3
 
 
 def test_the_sandbox_is_a_verb_that_says_where_there_is_none(

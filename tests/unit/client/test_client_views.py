@@ -228,7 +228,7 @@ class ScriptedApi:
     def __exit__(self, *_exc):
         return None
 
-    def get(self, path):
+    def instances(self):
         self.master.polls += 1
         if isinstance(self.master.answer, Exception):
             raise self.master.answer
@@ -255,7 +255,16 @@ class Scripted:
 
 def view_of(revision, *ports):
     rows = [
-        {"id": f"a-{port}", "http": f"127.0.0.1:{port}", "grpc": "127.0.0.1:1", "in_view": True}
+        {
+            "id": f"a-{port}",
+            "container_id": None,
+            "spec_hash": "h",
+            "http": f"127.0.0.1:{port}",
+            "grpc": "127.0.0.1:1",
+            "metrics": "127.0.0.1:2",
+            "in_view": True,
+            "weight": 100,
+        }
         for port in ports
     ]
     away = {"id": "a-0", "http": None, "grpc": None, "in_view": False}
@@ -311,7 +320,16 @@ def test_asks_nothing_while_it_is_pushed():
 
 def test_an_older_view_is_not_obeyed():
     """A stream that was slow must not undo what is known since."""
-    member = {"instance_id": "a-1", "host": "127.0.0.1", "http_port": 1, "grpc_port": 2}
+    member = {
+        "instance_id": "a-1",
+        "container_id": "c-1",
+        "host": "127.0.0.1",
+        "http_port": 1,
+        "grpc_port": 2,
+        "metrics_port": 3,
+        "spec_hash": "h",
+        "weight": 100,
+    }
     old = {"epoch": "1-1", "revision": 3, "complete": True, "members": [member, member]}
     older = {**old, "epoch": "0-9", "revision": 99, "members": []}
     messages = [Message("", "reset", {}), Message("", "instances", old), Message("", "status", {})]

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+import click
+
 from tarn.errors import ProviderMissingError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Discovery, MasterContext
 from tarn_plugins.discovery.haproxy.settings import Settings
 
-__all__ = ["Settings", "tarn_discoveries"]
+__all__ = ["Settings", "tarn_cli", "tarn_discoveries"]
 
 
 def _create(settings: Settings, context: MasterContext) -> Discovery:
@@ -40,3 +42,14 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
             extra="haproxy",
         )
     }
+
+
+@hookimpl
+def tarn_cli(commands: click.Group) -> None:
+    """Add ``tarn lb haproxy``."""
+    from tarn_plugins.discovery.haproxy.commands import haproxy  # noqa: PLC0415 (only when asked)
+
+    help_ = "Load balancers in front of a cluster."
+    lb = commands.commands.setdefault("lb", click.Group("lb", help=help_))
+    assert isinstance(lb, click.Group)
+    lb.add_command(haproxy)

@@ -1,0 +1,255 @@
+"""`tarn lb haproxy`: the agent beside a HAProxy."""
+
+import contextlib
+import re
+import signal
+import socket as sockets
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from tarn.errors import ConfigError, DiscoveryError, ProviderMissingError, UnreachableError
+from tarn.follow import Agent, Source
+from tarn.interfaces import ClientContext, Clock
+from tarn_plugins.discovery.haproxy.config_command import config
+from tarn_plugins.discovery.haproxy.demand import Demand
+from tarn_plugins.discovery.haproxy.masters import AtUrl, InZooKeeper, kept_token, only_cluster
+from tarn_plugins.discovery.haproxy.target import Target
+
+if TYPE_CHECKING:
+    from tarn.zk.session import Session
+    from tarn_plugins.discovery.haproxy.servers import HAProxyServers
+
+__all__ = ["haproxy"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NO_BACKEND = "TARN-3305"
+PATH = "/services/triton/instances"
+
+
+@attrs.frozen
+class _Where:
+    """How the master is found."""
+
+    cluster: str | None
+    url: str | None
+    token_file: Path | None
+    ensemble: str | None
+    path: str
+
+
+def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+    name = value or sockets.gethostname()
+    if not _NAME.fullmatch(name):
+        raise click.BadParameter(
+            f"'{name}' is no name of a follower: 1 to 64 letters, digits, dots, dashes, underscores"
+        )
+    return name
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "-c",
+    "--cluster",
+    metavar="NAME",
+    help="Which cluster. [default: the name in ./tarn.yaml, else the only one]",
+)
+@click.option(
+    "--socket",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="HAProxy's Runtime API, 'level admin'. Required.",
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    callback=_name,
+    help="Of this agent, as discovery.options.followers lists it. [default: the host's name]",
+)
+@click.option(
+    "--backend",
+    metavar="NAME",
+    default="triton_backend",
+    show_default=True,
+    help="The backend for HTTP.",
+)
+@click.option(
+    "--grpc-backend", metavar="NAME", default="", help="The backend for gRPC. [default: none]"
+)
+@click.option(
+    "--slots",
+    metavar="PREFIX",
+    default="",
+    help="Use the placeholder servers whose names begin so. [default: servers are added]",
+)
+@click.option("--url", metavar="URL", help="Where the master is, like http://gpu1:40001.")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Holds the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else what is kept "
+    "with the cluster; with --url or --zookeeper: TARN_TOKEN]",
+)
+@click.option("--zookeeper", metavar="ENSEMBLE", help="Find the master there: zk1:2181,zk2:2181.")
+@click.option(
+    "--zookeeper-path",
+    metavar="PATH",
+    default=PATH,
+    show_default=True,
+    help="Where the instances are published.",
+)
+@click.pass_context
+def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: Any) -> None:
+    """Keep the servers of a HAProxy in step with a cluster.
+
+    Runs beside HAProxy, follows the cluster's master, and tells it what was done: a drain waits
+    for that word. Without a master all stays as it is. SIGTERM ends it, and leaves HAProxy as it
+    is.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if socket is None:
+        raise click.UsageError("Missing option '--socket': HAProxy's Runtime API.", ctx)
+    if options["url"] and options["zookeeper"]:
+        raise click.UsageError("--url and --zookeeper both say where the master is.", ctx)
+    where = _Where(
+        options["cluster"],
+        options["url"],
+        options["token_file"],
+        options["zookeeper"],
+        options["zookeeper_path"],
+    )
+    backends = {key: options[key] for key in ("backend", "grpc_backend", "slots")}
+    context: ClientContext = ctx.meta["tarn.context"]
+    with _source(ctx, where, context) as source:
+        try:
+            target = Target(socket, **backends, fleet=_fleet(source))
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        _follow(source, target, name, context)
+
+
+haproxy.add_command(config)
+
+
+@contextlib.contextmanager
+def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterator[Source]:
+    """Yield who finds the master."""
+    token = kept_token(
+        where.token_file, context.environ, variable=bool(where.url or where.ensemble)
+    )
+    if where.ensemble:
+        session = _session(where.ensemble)
+        try:
+            with _starting():
+                cluster = where.cluster or only_cluster(session, where.path)
+            yield InZooKeeper(session, where.path, cluster, token)
+        finally:
+            session.close()
+    elif where.url:
+        yield AtUrl(where.url, where.cluster or "", token)
+    else:
+        yield ctx.meta["tarn.find"](where.cluster, token)
+
+
+def _session(ensemble: str) -> "Session":
+    try:
+        from tarn.zk.session import Session  # noqa: PLC0415 (needs an extra)
+    except ImportError as error:
+        raise ProviderMissingError(
+            "discovery_haproxy",
+            f"finding a master through ZooKeeper needs the module kazoo, not usable here ({error})",
+            next_step="pip install 'tarn[zookeeper]'",
+        ) from error
+    return Session(ensemble)
+
+
+def _fleet(source: Source) -> str:
+    """Return the cluster's name, which its servers carry; a URL does not say it."""
+    if not isinstance(source, AtUrl) or source.cluster:
+        return source.name
+    with source.open() as api:
+        return api.cluster()
+
+
+def _follow(source: Source, target: Target, name: str, context: ClientContext) -> None:
+    """Run the agent until a signal ends it.
+
+    Raises:
+        UnreachableError: HAProxy cannot be reached, or cannot be driven.
+        ConfigError: It has no such backend, or not enough placeholder servers.
+        TarnError: There is no master, or it lets nobody in.
+    """
+    news, stop = threading.Event(), threading.Event()
+    servers = _servers(target, context.clock, news.set, name)
+    try:
+        agent = Agent(
+            source,
+            servers,
+            name,
+            context.clock,
+            news=news,
+            demand=Demand(servers.statistics, context.clock),
+            say=_say,
+        )
+        with _starting():
+            agent.check()
+        with _ended_by_signals(stop, news):
+            agent.run(stop)
+    finally:
+        servers.close(withdraw=False)
+
+
+def _servers(target: Target, clock: Clock, wake: Callable[[], None], name: str) -> "HAProxyServers":
+    try:
+        # not above: `config` works without haproxyadmin
+        from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
+    except ImportError as error:
+        raise ProviderMissingError(
+            "discovery_haproxy",
+            f"driving HAProxy needs the module haproxyadmin, not usable here ({error})",
+            next_step="pip install 'tarn[haproxy]'",
+        ) from error
+    return HAProxyServers(target, clock, wake, name)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Give what cannot be reached before anything was done the exit code that says so."""
+    try:
+        yield
+    except DiscoveryError as error:
+        kind = ConfigError if error.code == NO_BACKEND else UnreachableError
+        raise kind(
+            error.found,
+            code=error.code,
+            where=error.where,
+            right=error.right,
+            next_step=error.next_step,
+        ) from error
+
+
+def _say(line: str) -> None:
+    """Say *line*; whoever read it may have left, and the work goes on."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
+@contextlib.contextmanager
+def _ended_by_signals(stop: threading.Event, news: threading.Event) -> Iterator[None]:
+    """Set both events at SIGTERM and SIGINT."""
+
+    def end(_number: int, _frame: object) -> None:
+        stop.set()
+        news.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

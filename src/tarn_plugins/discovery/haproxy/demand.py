@@ -1,0 +1,53 @@
+"""How many requests wait because there is no server: from what HAProxy counts. Pure but `Demand`.
+
+HAProxy counts the requests that found no server since it began, and those that it holds in its
+queue now. Two readings of the first say how many were refused meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from tarn.interfaces import Clock
+
+if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
+    from tarn_plugins.discovery.haproxy.doors import Traffic
+
+__all__ = ["Demand", "waiting"]
+
+FORGET_AFTER_S = 5.0
+"""An older reading says nothing of the present."""
+
+
+def waiting(before: "Traffic | None", now: "Traffic") -> int:
+    """Return how many requests were refused since *before*, and how many are queued.
+
+    A counter that fell was reset, or HAProxy began anew: what it shows came since.
+    """
+    if before is None:
+        return now.queued
+    since = now.refused - before.refused
+    return now.queued + (since if since >= 0 else now.refused)
+
+
+@attrs.define
+class Demand:
+    """Asks HAProxy now and then; calling it returns what waits. One thread."""
+
+    _statistics: "Callable[[], Traffic]"
+    _clock: Clock
+    _before: "Traffic | None" = None
+    _read_s: float = 0.0
+
+    def __call__(self) -> int:
+        """Return how many requests want a server, as far as the last readings tell.
+
+        Raises:
+            DiscoveryError: HAProxy does not answer.
+        """
+        now, now_s = self._statistics(), self._clock.now_s()
+        fresh = now_s - self._read_s <= FORGET_AFTER_S
+        before = self._before if fresh else None
+        self._before, self._read_s = now, now_s
+        return waiting(before, now)
