@@ -147,17 +147,20 @@ def test_a_wrong_token_ends_the_start_with_a_clear_line(house, proxy, tmp_path):
     file = tmp_path / "token"
     file.write_text("wrong-horse\n")
     words = ("--url", url, "--socket", str(proxy.socket), "--token-file", str(file))
-    with agent(house, *words) as one:
-        assert one.process.wait(30) == 5
-        assert "TARN-5000" in one.said()
-        assert "wrong-horse" not in one.said()
-        assert len(one.said().splitlines()) == 1
+    by_name = ("-c", NAME, *words[2:])
+    for wrong in (words, by_name):
+        with agent(house, *wrong) as one:
+            assert one.process.wait(30) == 5
+            assert "TARN-5000" in one.said()
+            assert "wrong-horse" not in one.said()
+            assert len(one.said().splitlines()) == 1
     file.write_text(f"{good}\n")
-    with agent(house, *words, "--name", "lb4") as one:
-        one.heard("acknowledged")
-        assert good not in argv_of(one.process.pid)
-        assert good not in one.said()
-        assert one.end() == 0
+    for right in (words, by_name):
+        with agent(house, *right, "--name", "lb4") as one:
+            one.heard("acknowledged")
+            assert good not in argv_of(one.process.pid)
+            assert good not in one.said()
+            assert one.end() == 0
 
 
 @pytest.mark.parametrize("where", ["credentials", "variable"])

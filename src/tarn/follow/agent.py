@@ -105,6 +105,7 @@ class Agent:
                 where=f"cluster '{self._find.name}'",
                 right=f"{most} places or more would be right, or replicas.max of {capacity}.",
             )
+        self._following.look()  # a way that swallows streams tells that after a while only
 
     def run(self, stop: threading.Event) -> None:
         """Follow until *stop* is set, and a quarter of a second more.

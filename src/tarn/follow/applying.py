@@ -14,7 +14,7 @@ __all__ = ["Applying", "Failure"]
 
 log = logging.getLogger(__name__)
 
-FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.5, 10.0
+FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.2, 5.0
 CLOSE_WITHIN_S = 10.0
 
 

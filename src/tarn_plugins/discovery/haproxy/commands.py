@@ -17,7 +17,13 @@ from tarn.follow import Agent, Source
 from tarn.interfaces import ClientContext, Clock
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.demand import Demand
-from tarn_plugins.discovery.haproxy.masters import AtUrl, InZooKeeper, kept_token, only_cluster
+from tarn_plugins.discovery.haproxy.masters import (
+    AtUrl,
+    InZooKeeper,
+    Token,
+    kept_token,
+    only_cluster,
+)
 from tarn_plugins.discovery.haproxy.target import Target
 
 if TYPE_CHECKING:
@@ -127,7 +133,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
     context: ClientContext = ctx.meta["tarn.context"]
     with _source(ctx, where, context) as source:
         try:
-            target = Target(socket, **backends, fleet=_fleet(source))
+            target = Target(socket, **backends, fleet=source.name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         _follow(source, target, name, context)
@@ -151,7 +157,7 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
         finally:
             session.close()
     elif where.url:
-        yield AtUrl(where.url, where.cluster or "", token)
+        yield _at_url(where.url, where.cluster, token)
     else:
         yield ctx.meta["tarn.find"](where.cluster, token)
 
@@ -168,12 +174,13 @@ def _session(ensemble: str) -> "Session":
     return Session(ensemble)
 
 
-def _fleet(source: Source) -> str:
-    """Return the cluster's name, which its servers carry; a URL does not say it."""
-    if not isinstance(source, AtUrl) or source.cluster:
-        return source.name
-    with source.open() as api:
-        return api.cluster()
+def _at_url(url: str, cluster: str | None, token: Token | None) -> AtUrl:
+    """Return the master at *url*; where no cluster is named, it is the one that answers now."""
+    source = AtUrl(url, cluster or "", token)
+    if not cluster:
+        with source.open() as api:
+            source = attrs.evolve(source, cluster=api.cluster())
+    return source
 
 
 def _follow(source: Source, target: Target, name: str, context: ClientContext) -> None:

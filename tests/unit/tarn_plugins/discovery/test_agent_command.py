@@ -1,0 +1,127 @@
+"""The command line of `tarn lb haproxy`, with a master, and a discovery in memory for HAProxy."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from fake_master import TOKEN, FakeMaster, instance, snapshot
+
+from tarn.cli import run
+from tarn.cluster import Surroundings
+from tarn.domain import Acknowledge
+from tarn.errors import DiscoveryError
+from tarn.testing.fakes import FakeDiscovery
+from tarn.testing.wait import until
+from tarn_plugins.discovery.haproxy import commands
+
+
+class Servers(FakeDiscovery):
+    """What the command makes in place of HAProxy's servers."""
+
+    closed: bool | None = None
+    reachable: DiscoveryError | None = None
+
+    def reach(self, within_s: float) -> None:
+        if self.reachable is not None:
+            raise self.reachable
+
+    def statistics(self) -> None:
+        raise AssertionError("there are instances")
+
+    def close(self, *, withdraw: bool) -> None:
+        self.closed = withdraw
+        super().close(withdraw=withdraw)
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    made = Servers()
+    monkeypatch.setattr(commands, "_servers", lambda *_: made)
+    return made
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    return Surroundings({"TARN_HOME": str(tmp_path), "TARN_TOKEN": TOKEN.decode()})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_leaves_all_as_it_is(
+    servers: Servers, around: Surroundings, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    """With exit code 0; who had the signals before has them again."""
+    before = signal.getsignal(number)
+    with FakeMaster(snapshot(instance(1), instance(2))) as master:
+
+        def end() -> None:
+            until(lambda: any(isinstance(c, Acknowledge) for c in master.commands))
+            os.kill(os.getpid(), number)
+
+        thread = threading.Thread(target=end, name="ends")
+        thread.start()
+        words = ["--socket", "/run/haproxy.sock", "--url", master.url, "--name", "lb1"]
+        assert run(["lb", "haproxy", *words], around) == 0
+        thread.join(10)
+        assert {c.applied.name for c in master.commands if isinstance(c, Acknowledge)} == {"lb1"}
+    assert servers.closed is False
+    assert len(servers.registry.members) == 2
+    assert signal.getsignal(number) is before
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "of llama: 2 servers, acknowledged" in said.err
+    assert TOKEN.decode() not in said.err
+
+
+def test_what_haproxy_says_at_the_start_has_an_exit_code(
+    servers: Servers, around: Surroundings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3 where it is away, 2 where the backend is a slip; the parts of the message stay."""
+    with FakeMaster(snapshot()) as master:
+        words = ["lb", "haproxy", "--socket", "/run/haproxy.sock", "--url", master.url]
+        for code, expected in (("", 3), (commands.NO_BACKEND, 2)):
+            servers.reachable = DiscoveryError(
+                "haproxy", "nobody there", code=code, next_step="Do this."
+            )
+            assert run(words, around) == expected
+            assert "nobody there. Do this." in capsys.readouterr().err
+    assert servers.closed is False
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "Missing option '--socket'"),
+        (["--socket", "s", "--name", "a/b"], "'a/b' is no name of a follower"),
+        (["--socket", "s", "--url", "http://x", "--zookeeper", "zk:1"], "both say where"),
+        (["--socket", "s", "--url", "http://127.0.0.1:1", "-c", "x", "--backend", "a b"], "'a b'"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_anything_is_asked(
+    around: Surroundings, capsys: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
+    """Exit code 2."""
+    assert run(["lb", "haproxy", *words], around) == 2
+    assert text in capsys.readouterr().err
+
+
+MISSING = {
+    "haproxy": ("tarn_plugins.discovery.haproxy.servers", ["--url", "http://x", "-c", "x"]),
+    "zookeeper": ("tarn.zk.session", ["--zookeeper", "zk1:2181", "-c", "x"]),
+}
+
+
+@pytest.mark.parametrize("extra", MISSING)
+def test_a_missing_module_names_the_extra_that_brings_it(
+    around: Surroundings,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    extra: str,
+) -> None:
+    """Exit code 6."""
+    module, words = MISSING[extra]
+    monkeypatch.setitem(sys.modules, module, None)
+    assert run(["lb", "haproxy", "--socket", "s", *words], around) == 6
+    assert f"pip install 'tarn[{extra}]'" in capsys.readouterr().err
