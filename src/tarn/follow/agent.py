@@ -144,10 +144,13 @@ class Agent:
     def _give_word(self, epoch: Epoch) -> None:
         done = self._applying.done  # before the word, which is of this view or a later one
         word, now_s = self._word(), self._clock.now_s()
-        if word is None or (word == self._told and now_s < self._renew_s):
+        if word is None:
+            return
+        content = attrs.evolve(word, at=0.0)  # that a discovery looked again is no news
+        if content == self._told and now_s < self._renew_s:
             return
         self._line.ask(epoch, lambda api: api.acknowledge(word, LEASE_S))
-        self._told, self._renew_s = word, now_s + RENEW_EVERY_S
+        self._told, self._renew_s = content, now_s + RENEW_EVERY_S
         self._telling.heard(done, word)
 
     def _word(self) -> Applied | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 import attrs
@@ -122,6 +123,23 @@ def test_a_word_is_given_again_before_its_lease_ends(master, monkeypatch):
         until(lambda: len(words(master)) >= 3)
     assert len(set(words(master))) == 1
     assert len(words(master)) <= 4
+
+
+def test_a_discovery_that_looks_again_has_no_news(master):
+    """Its time moves, and what it says does not."""
+
+    class Looking(FakeDiscovery):
+        def applied(self):
+            applied = super().applied()
+            return applied and attrs.evolve(applied, at=time.time())
+
+    news = threading.Event()
+    with running(Agent(Moving(master.url), Looking(), "lb1", SystemClock(), news=news)):
+        until(lambda: said_revision(master) == 4)
+        for _ in range(20):
+            news.set()
+            threading.Event().wait(0.02)
+        assert len(words(master)) == 1
 
 
 def test_sessions_are_told_as_soon_as_the_discovery_says_so(master):

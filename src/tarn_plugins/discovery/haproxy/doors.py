@@ -209,6 +209,7 @@ class Doors:
             return self._api.error(f"what HAProxy says of '{door.backend}' cannot be read: {said}")
         return self._api.error(
             f"HAProxy has no backend '{door.backend}'",
+            code="TARN-3305",
             right=f"It has {', '.join(backends) or 'none'}.",
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
         )
