@@ -35,13 +35,16 @@ _WRITES = re.compile(r"(add|del|set|enable|disable|shutdown|clear)\s(?!table)")
 
 
 class Proxy:
-    """One HAProxy without a server."""
+    """One HAProxy without a server, or with placeholders ``triton-1``, ``triton-2`` and so on."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, slots: int = 0) -> None:
         self.port, _, _ = free_ports()
         self.socket = root / "haproxy.sock"
         self._file = root / "haproxy.cfg"
-        self._file.write_text(_CONFIG.format(socket=self.socket, port=self.port, backend=BACKEND))
+        text = _CONFIG.format(socket=self.socket, port=self.port, backend=BACKEND)
+        if slots:
+            text += f"  server-template triton- 1-{slots} 127.0.0.1:1 check inter 1s disabled\n"
+        self._file.write_text(text)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -72,7 +75,7 @@ class Proxy:
         return {
             row["srv_name"]: f"{row['srv_addr']}:{row['srv_port']}"
             for row in shown
-            if row["srv_admin_state"] == "0"
+            if row["srv_admin_state"] in {"0", "4"}  # 4: it began in maintenance, and is not now
         }
 
     def _answers(self) -> bool:
@@ -144,13 +147,23 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
 
 
 class AgentProcess:
-    """``tarn lb haproxy`` as a user starts it; what it says is in a file."""
+    """``tarn lb haproxy`` as a user starts it; what it says is in a file.
 
-    def __init__(self, house: House, *options: str, **environ: str) -> None:
+    Args:
+        house: Its home, and where it stands.
+        options: Of the verb; or those of another *program*, which becomes that verb.
+        program: None: ``tarn lb haproxy``.
+        environ: Beside the house's.
+    """
+
+    def __init__(
+        self, house: House, *options: str, program: Path | None = None, **environ: str
+    ) -> None:
+        verb = [house.python, "-m", "tarn", "lb", "haproxy"]
         self.log = house.root / f"agent-{len(list(house.root.glob('agent-*.log')))}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [house.python, "-m", "tarn", "lb", "haproxy", *options],
+                [*([str(program)] if program else verb), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -178,9 +191,11 @@ class AgentProcess:
 
 
 @contextlib.contextmanager
-def agent(house: House, *options: str, **environ: str) -> Iterator[AgentProcess]:
+def agent(
+    house: House, *options: str, program: Path | None = None, **environ: str
+) -> Iterator[AgentProcess]:
     """Run an agent meanwhile."""
-    one = AgentProcess(house, *options, **environ)
+    one = AgentProcess(house, *options, program=program, **environ)
     try:
         yield one
     finally:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from agent_stage import Proxy, Wire, agent, argv_of, fake_tritons
@@ -176,6 +177,26 @@ def test_the_token_may_come_from_systemd_or_the_environment(house, proxy, tmp_pa
     with agent(house, *words, **environ) as one:
         one.heard("acknowledged")
         assert one.end() == 0
+
+
+def test_the_script_of_the_java_tarn_runs_the_agent(house, tmp_path, api):
+    """Its call and its placeholders, with a token of which `ps` sees no more than it did."""
+    shown = scaled(api, 2)
+    good = (house.directory(NAME) / "api_token").read_text().strip()
+    script = Path(__file__).parents[2] / "scripts" / "update_haproxy.sh"
+    path = f"{Path(house.python).parent}:{house.environ['PATH']}"
+    with Proxy(tmp_path, slots=4) as proxy:
+        words = (str(proxy.socket), good)
+        with agent(house, *words, program=script, TARN_CLUSTER=NAME, PATH=path) as one:
+            one.heard("2 servers, acknowledged")
+            assert set(proxy.servers().values()) == set(shown.values())
+            assert set(proxy.servers()) <= {f"triton-{n}" for n in range(1, 5)}
+            assert good not in argv_of(one.process.pid)
+            shown = scaled(api, 3)
+            until(lambda: set(proxy.servers().values()) == set(shown.values()), 10)
+            assert one.end() == 0
+        with agent(house, words[0], "wrong", program=script, TARN_CLUSTER=NAME, PATH=path) as one:
+            assert one.process.wait(30) == 5
 
 
 def test_what_is_wrong_at_the_start_has_its_exit_code(house, proxy, tmp_path):
