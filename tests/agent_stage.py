@@ -50,7 +50,10 @@ class Proxy:
     def __enter__(self) -> Self:
         program = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
         assert program is not None, "no haproxy on this machine"
-        self._process = subprocess.Popen([program, "-db", "-f", str(self._file)])
+        with self._file.with_suffix(".log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [program, "-db", "-f", str(self._file)], stdout=log, stderr=log
+            )
         until(self._answers, 20, "HAProxy's socket")
         return self
 
