@@ -52,6 +52,8 @@ class Settled:
     """(instance id, open requests and streams) of those that leave, where there are any."""
     leaving: int = 0
     """Servers that are not gone yet."""
+    held: bool = False
+    """Whether servers that should leave are kept until another one works."""
     without_slot: tuple[str, ...] = ()
     """Instance ids for which no placeholder was free."""
 
@@ -125,6 +127,7 @@ class Doors:
         addresses: Mapping[str, str],
         *,
         remove: bool,
+        hold: bool = False,
     ) -> Settled:
         """Bring the servers to *members*, those without an address left as they are.
 
@@ -133,6 +136,7 @@ class Doors:
             members: Who may get traffic.
             addresses: By host; a member whose host is missing is neither added nor taken out.
             remove: Whether whoever is no member leaves.
+            hold: Whether they may be kept until a member works.
 
         Raises:
             DiscoveryError: HAProxy is away, or refused a command; all others were done.
@@ -146,6 +150,7 @@ class Doors:
             slots=bool(self._target.slots),
             # which slot is whose can only be told by its address
             remove=remove and not (self._target.slots and homeless),
+            hold=hold,
         )
         self._remember(situation)
         settled = Settled()
@@ -250,6 +255,7 @@ class Doors:
         return Settled(
             sessions=tuple(sorted((name, count) for name, count in sessions.items() if count)),
             leaving=sum(len(made.leaving) for made in plans),
+            held=any(made.held for made in plans),
             without_slot=tuple(dict.fromkeys(i for made in plans for i in made.without_slot)),
         )
 
@@ -266,6 +272,7 @@ class _Situation:
     """Members whose address is not known: their servers stay as they are."""
     slots: bool
     remove: bool
+    hold: bool
 
     def plans(
         self, doors: tuple[Door, ...], shown: _Servers, loads: tuple[dict[str, Load], ...]
@@ -279,6 +286,7 @@ class _Situation:
                 known,
                 slots=self.slots,
                 remove=self.remove,
+                hold=self.hold,
             )
             for door, wants, servers, known in zip(doors, self.wanted, shown, loads, strict=True)
         )
@@ -288,17 +296,19 @@ def _doors(target: Target) -> tuple[Door, ...]:
     """Return the backends of *target*: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
     faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, _SOON_S))
-    checks = (
+    parameters = (
         f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL} "
         "observe layer4 error-limit 1 on-error fastinter"  # a refused connection: look at once
     )
+    # an added server has no pool by default: each request would open a connection
+    parameters += " pool-max-conn -1 pool-purge-delay 5s"
     if target.max_connections:
-        checks += f" maxconn {target.max_connections}"
-    http = Door(target.backend, checks)
+        parameters += f" maxconn {target.max_connections}"
+    http = Door(target.backend, parameters)
     if not target.grpc_backend:
         return (http,)
     # without check-proto the check would speak HTTP/2 to Triton's HTTP port
-    grpc = f"proto h2 {checks} check-proto h1"
+    grpc = f"proto h2 {parameters} check-proto h1"
     return http, Door(target.grpc_backend, grpc, checks_elsewhere=True)
 
 
