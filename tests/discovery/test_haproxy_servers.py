@@ -37,6 +37,7 @@ class Triton:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # one packet an answer
 
             def do_GET(self) -> None:
                 if self.path == "/slow":
