@@ -86,6 +86,7 @@ class Doors:
                 f"backend '{self._target.backend}' has {capacity} placeholder servers "
                 f"'{self._target.slots}…' for {self._target.at_least} instances",
                 next_step="Add placeholders to haproxy.cfg, or lower replicas.max.",
+                code="TARN-3308",
             )
 
     def capacity(self) -> int | None:
@@ -216,6 +217,7 @@ class Doors:
             f"HAProxy has no backend '{door.backend}'",
             right=f"It has {', '.join(backends) or 'none'}.",
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
+            code="TARN-3305",
         )
 
     def _do(self, orders: Sequence[Order]) -> bool:

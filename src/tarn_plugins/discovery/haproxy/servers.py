@@ -18,7 +18,7 @@ from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
 from tarn_plugins.discovery.haproxy.doors import Doors, Settled, Traffic
 from tarn_plugins.discovery.haproxy.names import Found, Names
-from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
+from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
 from tarn_plugins.discovery.haproxy.target import Target
 
 __all__ = ["HAProxyServers", "Traffic"]
@@ -101,14 +101,19 @@ class HAProxyServers:
     # -- the Protocol
 
     def reach(self, within_s: float) -> None:
-        """Make sure that HAProxy answers, obeys, and has the backends and the room."""
+        """Make sure that HAProxy answers, obeys, and has the backends and the room.
+
+        Only an answer is waited for: a HAProxy that answers, and cannot do what is asked of it,
+        would not learn it meanwhile.
+        """
         end_s = self._clock.now_s() + within_s
         while True:
             try:
                 with self._at_work:
                     self._doors.check()
-            except DiscoveryError:
-                if self._clock.now_s() >= end_s or self._closed.wait(_LOOK_SOON_S):
+            except DiscoveryError as error:
+                late = error.code != AWAY or self._clock.now_s() >= end_s
+                if late or self._closed.wait(_LOOK_SOON_S):
                     raise
             else:
                 return
