@@ -474,10 +474,13 @@ def test_a_refused_command_is_an_error_and_the_others_are_done(
     """The command and HAProxy's own words stand in it."""
     engine = make()
     with pytest.raises(
-        DiscoveryError, match=r"about 1 of 2 servers: 'add server.*fleet-0001.*invalid port"
+        DiscoveryError, match=r"about 1 server: 'add server.*fleet-0001.*invalid port"
     ):
         engine.sync(view(1, member(1, 70_000), member(2, 4000)))
     assert "fleet-0002" in haproxy.serving()
+    with pytest.raises(DiscoveryError, match="about 1 server"):
+        engine.sync(view(2, member(1, 70_000), member(3, 4001)))
+    assert set(haproxy.servers()) == {"fleet-0003"}  # the drain came to its end
 
 
 def test_requests_that_find_no_server_are_counted(

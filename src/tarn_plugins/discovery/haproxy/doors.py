@@ -153,16 +153,20 @@ class Doors:
             remove=remove and not (self._target.slots and homeless),
             hold=hold,
         )
-        self._remember(situation)
-        settled = Settled()
-        for _ in range(_PASSES):
+        settled, done = Settled(), _Done()
+        for number in range(_PASSES):
             shown, theirs = self._read()
             if epoch is not None and theirs != epoch:
                 self._claim(epoch, theirs)
             plans, loads = self._plan(situation, shown)
+            self._remember(situation, shown)
             settled = self._settled(plans, loads)
-            if not self._do([order for made in plans for order in made.orders]):
+            done = self._do([order for made in plans for order in made.orders])
+            # refused at the first pass: HAProxy may have been reloaded since it was read
+            if not done.some and not (done.wrong and number == 0):
                 break
+        if done.wrong:
+            raise self._refused(done.wrong)
         return settled
 
     def _claim(self, mine: Epoch, theirs: Epoch | None) -> None:
@@ -220,31 +224,37 @@ class Doors:
             code="TARN-3305",
         )
 
-    def _do(self, orders: Sequence[Order]) -> bool:
-        """Give *orders*, and check each answer; say whether another look is worth it."""
-        if not orders:
-            return False
+    def _do(self, orders: Sequence[Order]) -> "_Done":
+        """Give *orders*, and check each answer."""
         answers = self._api.ask([order.text for order in orders])
         self.orders_given += len(orders)
         wrong: dict[str, str] = {}  # what follows a server's first complaint comes of it
+        done = set()
         for order, answer in zip(orders, answers, strict=True):
             if said := complaint(order, answer):
                 wrong.setdefault(order.server, f"'{order.text}' was answered with '{said}'")
-        if wrong:
-            more = len(wrong) - _SHOWN_COMPLAINTS
-            tail = f" (and {more} more)" if more > 0 else ""
-            raise self._api.error(
-                f"HAProxy refused commands about {len(wrong)} of "
-                f"{len({order.server for order in orders})} servers: "
-                f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
-                next_step="Mend what it complains about; it is tried again by itself.",
-            )
-        return any("still has connections" not in answer for answer in answers)
+            elif "still has connections" not in answer:
+                done.add(order.server)
+        return _Done(wrong, some=bool(done - wrong.keys()))
 
-    def _remember(self, situation: "_Situation") -> None:
+    def _refused(self, wrong: Mapping[str, str]) -> DiscoveryError:
+        """Return the error for commands that HAProxy complained about, by server."""
+        more = len(wrong) - _SHOWN_COMPLAINTS
+        tail = f" (and {more} more)" if more > 0 else ""
+        noun = "server" if len(wrong) == 1 else "servers"
+        return self._api.error(
+            f"HAProxy refused commands about {len(wrong)} {noun}: "
+            f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
+            next_step="Mend what it complains about; it is tried again by itself.",
+        )
+
+    def _remember(self, situation: "_Situation", shown: "_Servers") -> None:
         """Remember who is where: a slot that drains is known by its address only."""
-        for wants in situation.wanted:
-            self._ids.update({(one.address, one.port): one.instance_id for one in wants})
+        wants = [one for wants in situation.wanted for one in wants]
+        new = {(one.address, one.port): one.instance_id for one in wants}
+        there = {(one.address, one.port) for servers in shown for one in servers}
+        old = {place: name for place, name in self._ids.items() if place in there}
+        self._ids = {**old, **new}
 
     def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
         sessions: Counter[str] = Counter()
@@ -260,6 +270,16 @@ class Doors:
             held=any(made.held for made in plans),
             without_slot=tuple(dict.fromkeys(i for made in plans for i in made.without_slot)),
         )
+
+
+@attrs.frozen
+class _Done:
+    """How HAProxy took some commands."""
+
+    wrong: Mapping[str, str] = attrs.field(factory=dict)
+    """Server to what HAProxy complained about first."""
+    some: bool = False
+    """Whether a server was changed, so that another look is worth it."""
 
 
 _Servers = tuple[tuple[Server, ...], ...]
