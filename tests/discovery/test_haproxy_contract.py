@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from haproxy_stage import HAProxyStage
 
+from tarn.clock import SystemClock
 from tarn.domain import DiscoveryView, Endpoint, Epoch
 from tarn.hookspecs import Factory
 from tarn.interfaces import Discovery
@@ -26,21 +27,18 @@ class TestHAProxyContract(DiscoveryContract):
     factory: Factory[Discovery] = tarn_discoveries()["haproxy"]
 
     @pytest.fixture(autouse=True)
-    def _stage(self, haproxy: HAProxyStage, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def _stage(self, haproxy: HAProxyStage) -> Iterator[None]:
         self.stage = haproxy
         self.made: list[HAProxyServers] = []
         self.seen: dict[str, set[Endpoint]] = {}
         self.settings = {"socket": str(haproxy.socket), "grpc_backend": "triton_grpc"}
-        look_up = Names._ask
-        monkeypatch.setattr(
-            Names, "_ask", lambda names, host: look_up(names, _HOSTS.get(host, host))
-        )
         yield
         for one in self.made:
             one.close(withdraw=False)
 
     def make(self, tmp_path: Path, epoch: Epoch = _EPOCH) -> Discovery:
         made: Any = super().make(tmp_path, epoch)
+        made._names = Names(SystemClock(), lambda host: (_HOSTS[host],))
         sync = made.sync
 
         def recorded(view: DiscoveryView) -> None:

@@ -184,6 +184,10 @@ _TABLE = (
     Code("TARN-3302", _A, "ZooKeeper refuses", "The ACL of a node does not let this user write, or the digest is wrong.", "Mend `digest`, or have the ACL changed."),
     Code("TARN-3303", _A, "node of somebody else", "A node with the name of an instance was made by somebody else, and is left alone.", "Choose another `path`, or have it removed."),
     Code("TARN-3305", _A, "no such backend", "HAProxy has no backend of the name that was given.", "Name one that it has, or add it to haproxy.cfg: `tarn lb haproxy config` renders one."),
+    Code("TARN-3306", _A, "HAProxy does not answer", "Nobody answers at the socket of HAProxy's Runtime API, or not in time; the last view is kept for it.", "Start HAProxy, or mend the path of the socket; servers are given to it as soon as it answers."),
+    Code("TARN-3307", _A, "HAProxy does not obey", "The socket of HAProxy's Runtime API is not of the level admin, or this user may not use it.", "Write `stats socket PATH mode 660 group GROUP level admin` in haproxy.cfg, and reload HAProxy."),
+    Code("TARN-3308", _A, "too few placeholder servers", "HAProxy has fewer placeholder servers than the fleet may have instances.", "Add some to haproxy.cfg, lower `replicas.max`, or let servers be added: no `slots`."),
+    Code("TARN-3309", _A, "HAProxy refused a command", "HAProxy answered a command with a complaint; the commands about other servers were done.", "Mend what it complains about; the command is given again by itself."),
     # 35xx: the sandbox
     Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
     Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),

@@ -52,6 +52,8 @@ class Settled:
     """(instance id, open requests and streams) of those that leave, where there are any."""
     leaving: int = 0
     """Servers that are not gone yet."""
+    held: bool = False
+    """Whether servers that should leave are kept until another one works."""
     without_slot: tuple[str, ...] = ()
     """Instance ids for which no placeholder was free."""
 
@@ -84,6 +86,7 @@ class Doors:
                 f"backend '{self._target.backend}' has {capacity} placeholder servers "
                 f"'{self._target.slots}…' for {self._target.at_least} instances",
                 next_step="Add placeholders to haproxy.cfg, or lower replicas.max.",
+                code="TARN-3308",
             )
 
     def capacity(self) -> int | None:
@@ -125,6 +128,7 @@ class Doors:
         addresses: Mapping[str, str],
         *,
         remove: bool,
+        hold: bool = False,
     ) -> Settled:
         """Bring the servers to *members*, those without an address left as they are.
 
@@ -133,6 +137,7 @@ class Doors:
             members: Who may get traffic.
             addresses: By host; a member whose host is missing is neither added nor taken out.
             remove: Whether whoever is no member leaves.
+            hold: Whether they may be kept until a member works.
 
         Raises:
             DiscoveryError: HAProxy is away, or refused a command; all others were done.
@@ -146,17 +151,22 @@ class Doors:
             slots=bool(self._target.slots),
             # which slot is whose can only be told by its address
             remove=remove and not (self._target.slots and homeless),
+            hold=hold,
         )
-        self._remember(situation)
-        settled = Settled()
-        for _ in range(_PASSES):
+        settled, done = Settled(), _Done()
+        for number in range(_PASSES):
             shown, theirs = self._read()
             if epoch is not None and theirs != epoch:
                 self._claim(epoch, theirs)
             plans, loads = self._plan(situation, shown)
+            self._remember(situation, shown)
             settled = self._settled(plans, loads)
-            if not self._do([order for made in plans for order in made.orders]):
+            done = self._do([order for made in plans for order in made.orders])
+            # refused at the first pass: HAProxy may have been reloaded since it was read
+            if not done.some and not (done.wrong and number == 0):
                 break
+        if done.wrong:
+            raise self._refused(done.wrong)
         return settled
 
     def _claim(self, mine: Epoch, theirs: Epoch | None) -> None:
@@ -212,33 +222,40 @@ class Doors:
             code="TARN-3305",
             right=f"It has {', '.join(backends) or 'none'}.",
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
+            code="TARN-3305",
         )
 
-    def _do(self, orders: Sequence[Order]) -> bool:
-        """Give *orders*, and check each answer; say whether another look is worth it."""
-        if not orders:
-            return False
+    def _do(self, orders: Sequence[Order]) -> "_Done":
+        """Give *orders*, and check each answer."""
         answers = self._api.ask([order.text for order in orders])
         self.orders_given += len(orders)
         wrong: dict[str, str] = {}  # what follows a server's first complaint comes of it
+        done = set()
         for order, answer in zip(orders, answers, strict=True):
             if said := complaint(order, answer):
                 wrong.setdefault(order.server, f"'{order.text}' was answered with '{said}'")
-        if wrong:
-            more = len(wrong) - _SHOWN_COMPLAINTS
-            tail = f" (and {more} more)" if more > 0 else ""
-            raise self._api.error(
-                f"HAProxy refused commands about {len(wrong)} of "
-                f"{len({order.server for order in orders})} servers: "
-                f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
-                next_step="Mend what it complains about; it is tried again by itself.",
-            )
-        return any("still has connections" not in answer for answer in answers)
+            elif "still has connections" not in answer:
+                done.add(order.server)
+        return _Done(wrong, some=bool(done - wrong.keys()))
 
-    def _remember(self, situation: "_Situation") -> None:
+    def _refused(self, wrong: Mapping[str, str]) -> DiscoveryError:
+        """Return the error for commands that HAProxy complained about, by server."""
+        more = len(wrong) - _SHOWN_COMPLAINTS
+        tail = f" (and {more} more)" if more > 0 else ""
+        noun = "server" if len(wrong) == 1 else "servers"
+        return self._api.error(
+            f"HAProxy refused commands about {len(wrong)} {noun}: "
+            f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
+            next_step="Mend what it complains about; it is tried again by itself.",
+        )
+
+    def _remember(self, situation: "_Situation", shown: "_Servers") -> None:
         """Remember who is where: a slot that drains is known by its address only."""
-        for wants in situation.wanted:
-            self._ids.update({(one.address, one.port): one.instance_id for one in wants})
+        wants = [one for wants in situation.wanted for one in wants]
+        new = {(one.address, one.port): one.instance_id for one in wants}
+        there = {(one.address, one.port) for servers in shown for one in servers}
+        old = {place: name for place, name in self._ids.items() if place in there}
+        self._ids = {**old, **new}
 
     def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
         sessions: Counter[str] = Counter()
@@ -251,8 +268,19 @@ class Doors:
         return Settled(
             sessions=tuple(sorted((name, count) for name, count in sessions.items() if count)),
             leaving=sum(len(made.leaving) for made in plans),
+            held=any(made.held for made in plans),
             without_slot=tuple(dict.fromkeys(i for made in plans for i in made.without_slot)),
         )
+
+
+@attrs.frozen
+class _Done:
+    """How HAProxy took some commands."""
+
+    wrong: Mapping[str, str] = attrs.field(factory=dict)
+    """Server to what HAProxy complained about first."""
+    some: bool = False
+    """Whether a server was changed, so that another look is worth it."""
 
 
 _Servers = tuple[tuple[Server, ...], ...]
@@ -267,6 +295,7 @@ class _Situation:
     """Members whose address is not known: their servers stay as they are."""
     slots: bool
     remove: bool
+    hold: bool
 
     def plans(
         self, doors: tuple[Door, ...], shown: _Servers, loads: tuple[dict[str, Load], ...]
@@ -280,6 +309,7 @@ class _Situation:
                 known,
                 slots=self.slots,
                 remove=self.remove,
+                hold=self.hold,
             )
             for door, wants, servers, known in zip(doors, self.wanted, shown, loads, strict=True)
         )
@@ -289,17 +319,19 @@ def _doors(target: Target) -> tuple[Door, ...]:
     """Return the backends of *target*: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
     faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, _SOON_S))
-    checks = (
+    parameters = (
         f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL} "
         "observe layer4 error-limit 1 on-error fastinter"  # a refused connection: look at once
     )
+    # an added server has no pool by default: each request would open a connection
+    parameters += " pool-max-conn -1 pool-purge-delay 5s"
     if target.max_connections:
-        checks += f" maxconn {target.max_connections}"
-    http = Door(target.backend, checks)
+        parameters += f" maxconn {target.max_connections}"
+    http = Door(target.backend, parameters)
     if not target.grpc_backend:
         return (http,)
     # without check-proto the check would speak HTTP/2 to Triton's HTTP port
-    grpc = f"proto h2 {checks} check-proto h1"
+    grpc = f"proto h2 {parameters} check-proto h1"
     return http, Door(target.grpc_backend, grpc, checks_elsewhere=True)
 
 

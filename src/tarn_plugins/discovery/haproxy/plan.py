@@ -6,6 +6,9 @@ drain is one that leaves, whoever drained it, so a restarted agent goes on where
 A server that begins is gated until its first good check: while its weight is 0 it is made ready
 and then declared down, and gets its weight only after that. (Ready alone, it would be taken for up
 before any check; declared down in maintenance, it would forget it.)
+
+Nobody leaves while nobody who stays works: a view that replaces all at once would otherwise have
+clients meet a backend without a server until the first good check.
 """
 
 import re
@@ -57,6 +60,8 @@ class Plan:
     """Instance ids for which there is no free slot."""
     leaving: tuple[Server, ...] = ()
     """Servers that drain, or will after the orders."""
+    held: tuple[Server, ...] = ()
+    """Servers that leave only when another one works."""
 
 
 def ours(slots: str, fleet: str) -> Callable[[str], bool]:
@@ -80,6 +85,7 @@ def plan(  # noqa: PLR0913 (the whole situation)
     *,
     slots: bool,
     remove: bool,
+    hold: bool = False,
 ) -> Plan:
     """Return what brings *shown* nearer to *wanted*; nothing to do when it is there.
 
@@ -90,6 +96,7 @@ def plan(  # noqa: PLR0913 (the whole situation)
         loads: By server's name; one that is missing is not yet counted, so it is not taken out.
         slots: Whether the servers are placeholders, which are used and never added or deleted.
         remove: Whether the view is complete, so that what it does not name leaves.
+        hold: Whether those that leave may be kept until one that stays works.
     """
     shown = tuple(shown)
     placed, without = _in_slots(wanted, shown) if slots else _by_name(wanted)
@@ -98,10 +105,13 @@ def plan(  # noqa: PLR0913 (the whole situation)
     for name, one in placed.items():
         orders += _keep(door, one, known[name]) if name in known else _add(door, one)
     extra = [s for s in shown if s.name not in placed] if remove else []
+    alone = bool(placed) and not any(s.works and s.name in placed for s in shown)
+    held = tuple(s for s in extra if s.works) if hold and alone else ()
+    extra = [s for s in extra if s not in held]
     for server in extra:
         orders += _leave(door, server, loads.get(server.name), slots=slots)
     leaving = tuple(s for s in extra if not s.in_maintenance or not slots)
-    return Plan(tuple(orders), without, leaving)
+    return Plan(tuple(orders), without, leaving, held)
 
 
 def _by_name(wanted: Iterable[Wanted]) -> tuple[dict[str, Wanted], tuple[str, ...]]:

@@ -18,8 +18,11 @@ from haproxyadmin.haproxy import HAProxy
 
 from tarn.errors import DiscoveryError
 
-__all__ = ["RuntimeApi"]
+__all__ = ["AWAY", "RuntimeApi"]
 
+AWAY = "TARN-3306"
+"""The code of the error for a HAProxy that does not answer, as against one that refuses."""
+_NOT_ADMIN = "TARN-3307"
 _BATCH_BYTES = 48 * 1024
 """Of commands in one connection: less than the smallest buffer of a Unix socket takes at once, so
 that nothing is sent in part while HAProxy waits for us to read."""
@@ -110,7 +113,9 @@ class RuntimeApi:
         # the first is the answer to "prompt", the last the one to "quit"
         if len(answers) != len(commands) + 2:
             found = f"{len(commands)} commands had {max(0, len(answers) - 2)} answers"
-            raise self.error(f"{found}; HAProxy ended the conversation", again_after_s=_AWAY_S)
+            raise self.error(
+                f"{found}; HAProxy ended the conversation", code=AWAY, again_after_s=_AWAY_S
+            )
         return answers[1:-1]
 
     def _connected(self) -> HAProxy:
@@ -142,10 +147,11 @@ class RuntimeApi:
                 "there is no such socket",
                 next_step="Start HAProxy, or mend the path: it stands in haproxy.cfg, "
                 "'stats socket PATH level admin'.",
+                code=AWAY,
                 again_after_s=_AWAY_S,
             ) from error
         if not stat.S_ISSOCK(mode):
-            raise self.error("this file is no socket", next_step="Mend the path.")
+            raise self.error("this file is no socket", next_step="Mend the path.", code=AWAY)
         if not os.access(self._socket, os.R_OK | os.W_OK):
             raise self._not_ours()
 
@@ -154,6 +160,7 @@ class RuntimeApi:
             "this user may not use the socket",
             next_step="Give it the right in haproxy.cfg: "
             "'stats socket PATH mode 660 group GROUP level admin'.",
+            code=_NOT_ADMIN,
         )
 
     def _unreachable(self, error: Exception) -> DiscoveryError:
@@ -167,6 +174,7 @@ class RuntimeApi:
             if silent
             else "HAProxy does not answer",
             next_step="Start HAProxy; what it should serve is given to it as soon as it answers.",
+            code=AWAY,
             again_after_s=_AWAY_S,
         )
 
@@ -176,6 +184,7 @@ class RuntimeApi:
             f"HAProxy answers '{answer.strip()}' to '{command}'",
             right="The socket must have the level admin.",
             next_step="Write 'stats socket PATH level admin' in haproxy.cfg, and reload HAProxy.",
+            code=_NOT_ADMIN,
         )
 
     def error(
@@ -185,6 +194,7 @@ class RuntimeApi:
         code: str = "",
         right: str = "",
         next_step: str = "",
+        code: str = "TARN-3309",
         again_after_s: float = _REFUSED_S,
     ) -> DiscoveryError:
         """Return an error that names the socket."""

@@ -18,7 +18,7 @@ from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
 from tarn_plugins.discovery.haproxy.doors import Doors, Settled, Traffic
 from tarn_plugins.discovery.haproxy.names import Found, Names
-from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
+from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
 from tarn_plugins.discovery.haproxy.target import Target
 
 __all__ = ["HAProxyServers", "Traffic"]
@@ -33,6 +33,12 @@ _ANSWER_WITHIN_S = 2.0
 _NAMES_WITHIN_S = (0.05, 2.0)
 """For all look-ups of host names: before the others are served, and after that. The thread waits
 for the first only: it comes again."""
+_HOLD_S = 2.0
+"""For which servers that leave are kept at most until another one works: a placeholder's first
+check comes with its ``inter``, which is two seconds where nobody wrote one."""
+_HOLD_LOOKS = 6
+"""How often `sync` looks itself whether that is so, before it leaves it to the thread."""
+_HOLD_LOOK_EVERY_S = 0.02
 _CLOSE_STEP_S = 0.2
 """For each of the three waits of a `close`, which has a second in all."""
 
@@ -88,20 +94,26 @@ class HAProxyServers:
         self._applied: Applied | None = None
         self._trouble = ""
         self._look_after_s = _LOOK_EVERY_S
+        self._hold_until_s = 0.0
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     # -- the Protocol
 
     def reach(self, within_s: float) -> None:
-        """Make sure that HAProxy answers, obeys, and has the backends and the room."""
+        """Make sure that HAProxy answers, obeys, and has the backends and the room.
+
+        Only an answer is waited for: a HAProxy that answers, and cannot do what is asked of it,
+        would not learn it meanwhile.
+        """
         end_s = self._clock.now_s() + within_s
         while True:
             try:
                 with self._at_work:
                     self._doors.check()
-            except DiscoveryError:
-                if self._clock.now_s() >= end_s or self._closed.wait(_LOOK_SOON_S):
+            except DiscoveryError as error:
+                late = error.code != AWAY or self._clock.now_s() >= end_s
+                if late or self._closed.wait(_LOOK_SOON_S):
                     raise
             else:
                 return
@@ -109,6 +121,8 @@ class HAProxyServers:
     def sync(self, view: DiscoveryView) -> None:
         """Bring HAProxy's servers to *view*, and keep them there.
 
+        Where every server that works leaves at once, they are kept for as long as the new ones have
+        not had their first check, two seconds at most, and the view is acknowledged after that.
         An instance whose host name has no address, or for which there is no slot, does not hold up
         the others: `applied` says in ``error`` which one it is, and it is tried again.
 
@@ -124,6 +138,8 @@ class HAProxyServers:
             if view.epoch == goal.epoch and view.revision < goal.revision:
                 return  # an older message that came late
             self._goal = goal.after(view)
+            if self._goal != goal:
+                self._hold_until_s = self._clock.now_s() + _HOLD_S
             self._begin()
             self._work(_NAMES_WITHIN_S)
 
@@ -192,14 +208,26 @@ class HAProxyServers:
         """Apply *goal*, and acknowledge it; say whether every host had an address."""
         hosts = (one.endpoint.host for one in goal.members)
         found = self._names.find(hosts, names_within_s)
-        settled = self._doors.settle(
-            goal.epoch, goal.members, found.addresses, remove=goal.complete
-        )
-        self._look_after_s = _LOOK_SOON_S if settled.leaving else _LOOK_EVERY_S
+        settled = self._settle(goal, found)
+        soon = settled.leaving or settled.held
+        self._look_after_s = _LOOK_SOON_S if soon else _LOOK_EVERY_S
+        if settled.held:
+            return True  # not yet applied; the thread goes on
         lacking = _shortcomings(found, goal, settled)
         at = self._clock.at()
         self._say(Applied(self.name, goal.epoch, goal.revision, at, lacking, settled.sessions))
         return not found.missing
+
+    def _settle(self, goal: _Goal, found: Found) -> Settled:
+        settled = Settled()
+        for _ in range(_HOLD_LOOKS):
+            hold = self._clock.now_s() < self._hold_until_s
+            settled = self._doors.settle(
+                goal.epoch, goal.members, found.addresses, remove=goal.complete, hold=hold
+            )
+            if not settled.held or self._closed.wait(_HOLD_LOOK_EVERY_S):
+                break
+        return settled
 
     def _say(self, applied: Applied) -> None:
         """Acknowledge; wake whoever waits where the word is a new one."""

@@ -34,6 +34,8 @@ class Server:
     """0: the port of the service."""
     weight: int = 1
     initial_weight: int = 1
+    state: int = 0
+    """``srv_op_state``: 0 is down, all others are kinds of up."""
 
     @property
     def in_maintenance(self) -> bool:
@@ -49,6 +51,11 @@ class Server:
     def serves(self) -> bool:
         """Whether it gets traffic as soon as its check passes."""
         return not (self.in_maintenance or self.drains) and self.weight > 0
+
+    @property
+    def works(self) -> bool:
+        """Whether it gets traffic now."""
+        return self.serves and self.state != 0
 
     @property
     def has_check(self) -> bool:
@@ -104,6 +111,7 @@ def _server(row: dict[str, str]) -> Server:
             check_port=int(row.get("srv_check_port", "0")),
             weight=int(row["srv_uweight"]),
             initial_weight=int(row["srv_iweight"]),
+            state=int(row["srv_op_state"]),
         )
     except KeyError as missing:
         raise ValueError(f"no column {missing} in {' '.join(row)}") from missing

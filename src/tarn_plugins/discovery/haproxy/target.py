@@ -32,7 +32,8 @@ class Target:
 
     Ours are, without ``slots``, the servers named like the fleet's instances, ``<fleet>-<nnnn>``;
     with ``slots``, those whose name begins with it. Every other server of the backends is left
-    alone. A server that is ours and that somebody changed by hand is put right again.
+    alone. A server that is ours and that somebody changed by hand is put right again. An added
+    server has the weight 100: give a server of your own beside it the same.
     """
 
     socket: Path

@@ -290,3 +290,28 @@ def test_a_slot_without_a_check_is_not_closed() -> None:
     one = Wanted("fleet-0001", "10.0.0.1", 80, 80, 100)
     made = plan(DOOR, (one,), (slot,), {}, slots=True, remove=True)
     assert [order.text for order in made.orders] == ["set server b/triton-1 state ready"]
+
+
+def test_nobody_leaves_while_nobody_who_stays_works() -> None:
+    """The last one that works is kept until the new one is up, where the caller has the time."""
+    old = Server(
+        "fleet-0001", "10.0.0.1", 80, admin=0, check=6, weight=100, initial_weight=100, state=2
+    )
+    new = Server(
+        "fleet-0002", "10.0.0.1", 81, admin=0, check=6, weight=100, initial_weight=100, state=0
+    )
+    wanted = (Wanted("fleet-0002", "10.0.0.1", 81, 81),)
+
+    def made(*shown: Server, hold: bool) -> Plan:
+        return plan(DOOR, wanted, shown, {}, slots=False, remove=True, hold=hold)
+
+    assert made(old, new, hold=True).held == (old,)
+    assert made(old, new, hold=True).orders == ()
+    drain = "set server b/fleet-0001 state drain"
+    assert [order.text for order in made(old, new, hold=False).orders] == [drain]
+    up = attrs.evolve(new, state=2)
+    assert [order.text for order in made(old, up, hold=True).orders] == [drain]
+    dead = attrs.evolve(old, state=0)
+    assert [order.text for order in made(dead, new, hold=True).orders] == [drain]
+    nobody = plan(DOOR, (), (old,), {}, slots=False, remove=True, hold=True)
+    assert [order.text for order in nobody.orders] == [drain]
