@@ -7,9 +7,8 @@ import threading
 from collections.abc import Iterator
 
 from tarn.client.fleet import Fleet
-from tarn.client.views import Source
 from tarn.errors import NotAuthorizedError, TarnError
-from tarn.follow import Api
+from tarn.follow import Api, Source
 
 __all__ = ["Waiters"]
 

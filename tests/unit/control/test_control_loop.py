@@ -16,6 +16,7 @@ from tarn.domain import (
     Adapt,
     Applied,
     ClusterState,
+    Demand,
     DiscoveryView,
     Done,
     Down,
@@ -397,6 +398,7 @@ def test_a_fenced_master_posts_nothing_refuses_commands_and_acts_again_later() -
                 desk.ask(command)
             assert refused.value.code == "TARN-1008"
         assert desk.ask(Acknowledge(Applied("lb", Epoch(1, 1), 1, 0.0))).spec_revision == 1
+        assert desk.ask(Demand("lb", 1)).message == "heard"
         assert desk.tick(30.0).ready == 2
         assert runtime.wishes[-1].revision == revision
         assert desk.now.faults[0] == "the master has lost its runtime and does not act"

@@ -1,0 +1,28 @@
+"""06: the Java TARN could not leave zero: its load is 0 where no instance has a queue."""
+
+from client_stage import asks
+from compat.fleets import house
+from contract.fake_binary import fake_models, fake_triton
+from house import House
+
+import tarn.client
+
+__all__ = ["house"]
+
+
+def test_a_request_at_target_zero_is_held_and_answered(house: House) -> None:
+    """Target 0 and one request: target 1, and the answer; no second instance."""
+    spec = house.spec(
+        "w",
+        models={"repository": fake_models(house.root).repository},
+        triton={"binary": fake_triton(house.root).binary},
+        replicas={"min": 0, "max": 4, "initial": 0},
+    )
+    done = house.tarn("up", "-f", spec)
+    assert done.returncode == 0, done.stderr
+    assert house.status("w")["desired"] == 0
+    token = (house.directory("w") / "api_token").read_text().strip()
+    with tarn.client.http(str(house.ref("w")["url"]), api_token=token) as client:
+        assert asks(client, 6) == 6
+    status = house.status("w")
+    assert (status["desired"], status["ready"], status["spec_revision"]) == (1, 1, 1)
