@@ -37,7 +37,10 @@ class ZooKeeper:
     everything anew after a lost session, when the master has no new view to post.
     """
 
-    def __init__(self, settings: Settings, context: MasterContext) -> None:
+    def __init__(
+        self, settings: Settings, context: MasterContext, look_every_s: float = LOOK_EVERY_S
+    ) -> None:
+        self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
         self._epoch = context.epoch
         self._place = Place(
@@ -131,13 +134,13 @@ class ZooKeeper:
             self._keeper.start()
 
     def _run(self) -> None:
-        pause_s = LOOK_EVERY_S
+        pause_s = self._look_every_s
         while True:
             stirred = self._stirred.wait(pause_s)
             self._stirred.clear()
             if self._closing.is_set():
                 return
-            pause_s = LOOK_EVERY_S
+            pause_s = self._look_every_s
             try:
                 self._mend(look=not stirred)
             except Superseded as newer:

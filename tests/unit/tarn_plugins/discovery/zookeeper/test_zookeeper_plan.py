@@ -81,9 +81,11 @@ def views(
     )
 
 
-def publish(servers: Servers, place: Place, view: DiscoveryView, session: int) -> list[set[str]]:
+def publish(
+    servers: Servers, place: Place, view: DiscoveryView, session: int, limit: int = planning.LIMIT
+) -> list[set[str]]:
     """Publish as the discovery does; return the children before, between and after."""
-    done = plan(place, servers.look(place, view), view, session)
+    done = plan(place, servers.look(place, view), view, session, limit)
     seen = [servers.children()]
     for transaction in done.transactions:
         servers.commit(transaction, session)
@@ -155,16 +157,14 @@ def test_a_large_view_is_split_and_nothing_is_missing_in_between(
     """Pairs stay together, the fleet's node is last, and every part is void after a newer one."""
     two = attrs.evolve(two, epoch=max(one.epoch, two.epoch))
     servers, place = Servers(), Place(PATH, "fleet", "json")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "LIMIT", limit)
-        publish(servers, place, one, 1)
-        done = plan(place, servers.look(place, two), two, session)
-        if done.transactions:
-            assert done.transactions[-1][-1].path == place.fleet
-            for part in done.transactions[1:-1]:
-                assert part[0] == Check(place.fleet, servers.nodes[place.fleet].version + 1)
-        stays = servers.children() & {m.container_id for m in two.members}
-        assert all(stays <= children for children in publish(servers, place, two, session))
+    publish(servers, place, one, 1, limit)
+    done = plan(place, servers.look(place, two), two, session, limit)
+    if done.transactions:
+        assert done.transactions[-1][-1].path == place.fleet
+        for part in done.transactions[1:-1]:
+            assert part[0] == Check(place.fleet, servers.nodes[place.fleet].version + 1)
+    stays = servers.children() & {m.container_id for m in two.members}
+    assert all(stays <= children for children in publish(servers, place, two, session, limit))
     assert servers.children() == {m.container_id for m in two.members}
 
 
@@ -176,12 +176,10 @@ def test_nothing_is_forgotten_when_the_rest_of_a_split_does_not_follow(
     servers, place = Servers(), Place(PATH, "fleet", "json")
     two = attrs.evolve(two, epoch=max(one.epoch, two.epoch))
     three = attrs.evolve(three, epoch=max(two.epoch, three.epoch))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "LIMIT", 300)
-        publish(servers, place, one, 1)
-        for part in plan(place, servers.look(place, two), two, 1).transactions[:parts]:
-            servers.commit(part, 1)
-        publish(servers, place, three, 1)
+    publish(servers, place, one, 1, 300)
+    for part in plan(place, servers.look(place, two), two, 1, 300).transactions[:parts]:
+        servers.commit(part, 1)
+    publish(servers, place, three, 1, 300)
     assert servers.children() == {m.container_id for m in three.members}
 
 
