@@ -61,7 +61,7 @@ class Masters:
         plain = {"ensemble": self.address, "path": self.path, "session_timeout_s": 2.0, **options}
         context = master_context(self.root, spec=cluster_spec(cluster), epoch=epoch)
         context = attrs.evolve(context, environ={**context.environ, **(environ or {})})
-        one = ZooKeeper(Settings(**plain), context, look_every_s)
+        one = ZooKeeper(Settings(**plain), context, look_every_s=look_every_s)
         self._made.append(one)
         return one
 

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from tarn.domain import Applied, DiscoveryView
@@ -38,7 +39,12 @@ class ZooKeeper:
     """
 
     def __init__(
-        self, settings: Settings, context: MasterContext, look_every_s: float = LOOK_EVERY_S
+        self,
+        settings: Settings,
+        context: MasterContext,
+        *,
+        look_every_s: float = LOOK_EVERY_S,
+        session: Callable[..., Session] = Session,
     ) -> None:
         self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
@@ -56,7 +62,7 @@ class ZooKeeper:
             )
         tls = settings.tls
         self._stirred = threading.Event()
-        self._session = Session(
+        self._session = session(
             settings.ensemble,
             timeout_s=settings.session_timeout_s,
             login=who,
