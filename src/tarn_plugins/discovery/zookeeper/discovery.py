@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import ConfigError, DiscoveryError, Superseded
@@ -52,24 +52,8 @@ class ZooKeeper:
         self._place = Place(
             settings.path, context.spec.name, settings.payload, getattr(context, "api_url", "")
         )
-        who = login(settings.digest, context.environ)
-        grants = _grants(settings, who)
-        if not grants:
-            log.warning(
-                "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
-                "no digest and no acl is given",
-                settings.ensemble,
-            )
-        tls = settings.tls
         self._stirred = threading.Event()
-        self._session = session(
-            settings.ensemble,
-            timeout_s=settings.session_timeout_s,
-            login=who,
-            grants=grants,
-            tls=Tls(tls.ca, tls.cert, tls.key) if tls else None,
-            changed=self._stirred.set,
-        )
+        self._session = session(**_asked(settings, context), changed=self._stirred.set)
         self._busy = threading.Lock()
         """Held by whoever reads and writes the nodes, and what is known of them."""
         self._view: DiscoveryView | None = None
@@ -232,6 +216,30 @@ class ZooKeeper:
             log.warning("the instances could not be withdrawn: %s", error)
         finally:
             self._busy.release()
+
+
+def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
+    """Return what a session is made with; say once when nothing protects the nodes.
+
+    Raises:
+        ConfigError: The digest is not where the settings say.
+    """
+    who = login(settings.digest, context.environ)
+    grants = _grants(settings, who)
+    if not grants:
+        log.warning(
+            "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
+            "no digest and no acl is given",
+            settings.ensemble,
+        )
+    tls = settings.tls
+    return {
+        "ensemble": settings.ensemble,
+        "timeout_s": settings.session_timeout_s,
+        "login": who,
+        "grants": grants,
+        "tls": Tls(tls.ca, tls.cert, tls.key) if tls else None,
+    }
 
 
 def _grants(settings: Settings, who: Login | None) -> tuple[Grant, ...]:
