@@ -49,9 +49,7 @@ class ZooKeeper:
         self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
         self._epoch = context.epoch
-        self._place = Place(
-            settings.path, context.spec.name, settings.payload, getattr(context, "api_url", "")
-        )
+        self._place = Place(settings.path, context.spec.name, settings.payload, context.api_url)
         self._stirred = threading.Event()
         self._session = session(**_asked(settings, context), changed=self._stirred.set)
         self._busy = threading.Lock()
