@@ -14,7 +14,7 @@ from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 from tarn.testing.context import cluster_spec, master_context
 from tarn.zk.nodes import FleetNode, fleet_path
 from tarn_plugins.discovery.zookeeper import Settings
-from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper
+from tarn_plugins.discovery.zookeeper.discovery import LOOK_EVERY_S, ZooKeeper
 
 EPOCH = Epoch(1_700_000_000_000, 1)
 
@@ -55,12 +55,13 @@ class Masters:
         epoch: Epoch = EPOCH,
         cluster: str = "fleet",
         environ: Mapping[str, str] | None = None,
+        look_every_s: float = LOOK_EVERY_S,
         **options: Any,
     ) -> ZooKeeper:
         plain = {"ensemble": self.address, "path": self.path, "session_timeout_s": 2.0, **options}
         context = master_context(self.root, spec=cluster_spec(cluster), epoch=epoch)
         context = attrs.evolve(context, environ={**context.environ, **(environ or {})})
-        one = ZooKeeper(Settings(**plain), context)
+        one = ZooKeeper(Settings(**plain), context, look_every_s=look_every_s)
         self._made.append(one)
         return one
 

@@ -40,6 +40,7 @@ def test_a_cluster_is_found_from_up_to_down(
     listed = {other.get(f"{path}/{name}")[0].decode() for name in names}
     assert listed == {one["http"] for one in home.status("echo")["instances"]}
     first = fleet(other, path, "echo").epoch
+    assert fleet(other, path, "echo").api_url == home.ref("echo")["url"]
     with watched(zookeeper.address, path, *names):
         kill(int(home.ref("echo")["pid"]), signal.SIGKILL)
         until(lambda: fleet(other, path, "echo").epoch > first, 30, "the next master")

@@ -206,12 +206,9 @@ def test_a_node_of_somebody_else_is_left_alone(house: Masters, other: KazooClien
     assert fleet(other, house.path).count == 2
 
 
-def test_a_removed_node_comes_back(
-    house: Masters, other: KazooClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_removed_node_comes_back(house: Masters, other: KazooClient) -> None:
     """An operator's slip is mended without a new view."""
-    monkeypatch.setattr("tarn_plugins.discovery.zookeeper.discovery.LOOK_EVERY_S", 0.2)
-    discovery = house.make()
+    discovery = house.make(look_every_s=0.2)
     discovery.sync(view(1, 1, 2))
     other.delete(f"{house.path}/container_2")
     until(lambda: children(other, house.path) == names(1, 2), 5.0)
@@ -222,6 +219,38 @@ def test_nonsense_in_the_fleets_node_is_written_anew(house: Masters, other: Kazo
     other.create(fleet_path(house.path, "fleet"), b"\xff[[", makepath=True)
     house.make().sync(view(1, 1))
     assert fleet(other, house.path).count == 1
+
+
+def test_a_consumer_as_documented_keeps_the_last_good_set(
+    house: Masters, other: KazooClient
+) -> None:
+    """The example in the how-to, over the life of a cluster."""
+    page = Path(__file__).parents[2] / "docs/how-to/find-through-zookeeper.md"
+    code = page.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    scope: dict[str, Any] = {}
+    exec(compile(code, str(page), "exec"), scope)
+    last: list[str] = []
+
+    def look() -> list[str]:
+        last[:] = scope["instances"](other, house.path, "fleet", list(last))
+        return last
+
+    assert look() == []
+    first = house.make(session_timeout_s=1.0)
+    first.sync(view(1, 1, 2))
+    house.make(cluster="second").sync(view(1, 11))
+    both = ["127.0.0.1:8003", "127.0.0.1:8006"]
+    assert look() == both
+    first.close(withdraw=False)
+    until(lambda: children(other, house.path) == names(11), 5.0)
+    assert look() == both
+    later = house.make(epoch=LATER)
+    later.sync(view(1, 1, epoch=LATER, complete=False))
+    assert look() == both
+    later.sync(view(2, 1, epoch=LATER))
+    assert look() == both[:1]
+    later.close(withdraw=True)
+    assert look() == []
 
 
 def test_down_withdraws(house: Masters, other: KazooClient) -> None:

@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import ConfigError, DiscoveryError, Superseded
@@ -37,30 +38,20 @@ class ZooKeeper:
     everything anew after a lost session, when the master has no new view to post.
     """
 
-    def __init__(self, settings: Settings, context: MasterContext) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        context: MasterContext,
+        *,
+        look_every_s: float = LOOK_EVERY_S,
+        session: Callable[..., Session] = Session,
+    ) -> None:
+        self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
         self._epoch = context.epoch
-        self._place = Place(
-            settings.path, context.spec.name, settings.payload, getattr(context, "api_url", "")
-        )
-        who = login(settings.digest, context.environ)
-        grants = _grants(settings, who)
-        if not grants:
-            log.warning(
-                "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
-                "no digest and no acl is given",
-                settings.ensemble,
-            )
-        tls = settings.tls
+        self._place = Place(settings.path, context.spec.name, settings.payload, context.api_url)
         self._stirred = threading.Event()
-        self._session = Session(
-            settings.ensemble,
-            timeout_s=settings.session_timeout_s,
-            login=who,
-            grants=grants,
-            tls=Tls(tls.ca, tls.cert, tls.key) if tls else None,
-            changed=self._stirred.set,
-        )
+        self._session = session(**_asked(settings, context), changed=self._stirred.set)
         self._busy = threading.Lock()
         """Held by whoever reads and writes the nodes, and what is known of them."""
         self._view: DiscoveryView | None = None
@@ -131,13 +122,13 @@ class ZooKeeper:
             self._keeper.start()
 
     def _run(self) -> None:
-        pause_s = LOOK_EVERY_S
+        pause_s = self._look_every_s
         while True:
             stirred = self._stirred.wait(pause_s)
             self._stirred.clear()
             if self._closing.is_set():
                 return
-            pause_s = LOOK_EVERY_S
+            pause_s = self._look_every_s
             try:
                 self._mend(look=not stirred)
             except Superseded as newer:
@@ -223,6 +214,30 @@ class ZooKeeper:
             log.warning("the instances could not be withdrawn: %s", error)
         finally:
             self._busy.release()
+
+
+def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
+    """Return what a session is made with; say once when nothing protects the nodes.
+
+    Raises:
+        ConfigError: The digest is not where the settings say.
+    """
+    who = login(settings.digest, context.environ)
+    grants = _grants(settings, who)
+    if not grants:
+        log.warning(
+            "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
+            "no digest and no acl is given",
+            settings.ensemble,
+        )
+    tls = settings.tls
+    return {
+        "ensemble": settings.ensemble,
+        "timeout_s": settings.session_timeout_s,
+        "login": who,
+        "grants": grants,
+        "tls": Tls(tls.ca, tls.cert, tls.key) if tls else None,
+    }
 
 
 def _grants(settings: Settings, who: Login | None) -> tuple[Grant, ...]:

@@ -82,12 +82,14 @@ def refuse_newer(found: Found, view: DiscoveryView) -> None:
         raise Superseded(str(view.epoch), str(found.fleet.epoch))
 
 
-def plan(place: Place, found: Found, view: DiscoveryView, session_id: int) -> Plan:
+def plan(
+    place: Place, found: Found, view: DiscoveryView, session_id: int, limit: int = LIMIT
+) -> Plan:
     """Return how *view* becomes true.
 
     A node that another session owns would vanish with that session, so it is deleted and made
     anew in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
-    what it does not name is taken over as it is.
+    what it does not name is taken over as it is. A transaction holds *limit* bytes at most.
 
     Raises:
         Superseded: A higher epoch than the view's stands in the fleet's node.
@@ -110,7 +112,7 @@ def plan(place: Place, found: Found, view: DiscoveryView, session_id: int) -> Pl
     fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, tuple(sorted(names)))
     if not units and fleet == found.fleet:
         return Plan((), found, tuple(sorted(blocked)))
-    batches = _batches(units, LIMIT - len(fleet.render()))
+    batches = _batches(units, limit - len(fleet.render()))
     intent = _intent(found, fleet) if len(batches) > 1 else None
     version = found.version if intent is None else _next(found.version)
     after = Found(fleet, _next(version), _after(found, wanted, session_id))

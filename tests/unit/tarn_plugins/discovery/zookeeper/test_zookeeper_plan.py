@@ -1,9 +1,8 @@
 """Plans played against a ZooKeeper made of a dictionary."""
 
-from collections.abc import Iterable
-
 import attrs
 import pytest
+from fake_zookeeper import Conflict, Servers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import Superseded
 from tarn.testing.strategies import endpoints
 from tarn.zk.nodes import FleetNode
-from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put, size
+from tarn.zk.operations import Check, Node, size
 from tarn_plugins.discovery.zookeeper import plan as planning
 from tarn_plugins.discovery.zookeeper.plan import Found, Place, plan
 
@@ -21,50 +20,13 @@ _names = st.sampled_from([f"c{n}" for n in range(6)])
 _epochs = st.builds(Epoch, st.just(7), st.integers(1, 3))
 
 
-class Conflict(Exception):  # noqa: N818 (what a server says)
-    """The servers refused a transaction."""
-
-
-@attrs.define
-class Servers:
-    """A tree of nodes, and transactions that are done wholly or not at all."""
-
-    nodes: dict[str, Node] = attrs.field(factory=dict)
-
-    def commit(self, operations: Iterable[Operation], session: int) -> None:
-        after = dict(self.nodes)
-        for operation in operations:
-            self._do(after, operation, session)
-        self.nodes = after
-
-    def _do(self, nodes: dict[str, Node], operation: Operation, session: int) -> None:
-        path, there = operation.path, nodes.get(operation.path)
-        wanted = getattr(operation, "version", None)
-        if (there is None) != isinstance(operation, Create):
-            raise Conflict(path)
-        if there is not None and wanted not in {None, there.version}:
-            raise Conflict(path)
-        match operation:
-            case Create(_, data, ephemeral):
-                nodes[path] = Node(data, 0, session if ephemeral else 0)
-            case Delete():
-                del nodes[path]
-            case Put(_, data, version):
-                assert there is not None
-                nodes[path] = Node(data, version + 1, there.owner)
-
-    def look(self, place: Place, view: DiscoveryView) -> Found:
-        at = self.nodes.get(place.fleet)
-        told = FleetNode.parse(at.data) if at else None
-        names = {m.container_id for m in view.members} | set(told.nodes if told else ())
-        nodes = {n: self.nodes[place.at(n)] for n in names if place.at(n) in self.nodes}
-        return Found(told, at.version if at else None, nodes)
-
-    def children(self) -> set[str]:
-        return {p.rpartition("/")[2] for p in self.nodes if p.startswith(f"{PATH}/")}
-
-    def expire(self, session: int) -> None:
-        self.nodes = {p: n for p, n in self.nodes.items() if n.owner != session}
+def look(servers: Servers, place: Place, view: DiscoveryView) -> Found:
+    """Read what the discovery reads."""
+    at = servers.nodes.get(place.fleet)
+    told = FleetNode.parse(at.data) if at else None
+    names = {m.container_id for m in view.members} | set(told.nodes if told else ())
+    nodes = {n: servers.nodes[place.at(n)] for n in names if place.at(n) in servers.nodes}
+    return Found(told, at.version if at else None, nodes)
 
 
 @st.composite
@@ -81,14 +43,16 @@ def views(
     )
 
 
-def publish(servers: Servers, place: Place, view: DiscoveryView, session: int) -> list[set[str]]:
+def publish(
+    servers: Servers, place: Place, view: DiscoveryView, session: int, limit: int = planning.LIMIT
+) -> list[set[str]]:
     """Publish as the discovery does; return the children before, between and after."""
-    done = plan(place, servers.look(place, view), view, session)
-    seen = [servers.children()]
+    done = plan(place, look(servers, place, view), view, session, limit)
+    seen = [servers.children(PATH)]
     for transaction in done.transactions:
         servers.commit(transaction, session)
-        seen.append(servers.children())
-    found = servers.look(place, view)
+        seen.append(servers.children(PATH))
+    found = look(servers, place, view)
     assert done.after.fleet == found.fleet
     assert done.after.version == found.version
     names = found.ours
@@ -116,21 +80,21 @@ def test_what_any_masters_publish_is_the_last_view(
         newest = view.epoch
         if expired:
             servers.expire(session)
-        before = servers.children()
+        before = servers.children(PATH)
         seen = publish(servers, place, view, session)
         wanted = {m.container_id for m in view.members}
         stays = before - {"java"} if not view.complete else before & wanted
         assert all(stays <= children for children in seen)
-        after = servers.children() - {"java"}
+        after = servers.children(PATH) - {"java"}
         assert after == (wanted if view.complete else before - {"java"} | wanted)
         assert all(servers.nodes[place.at(n)].owner == session for n in after)
         for member in view.members:
             data = servers.nodes[place.at(member.container_id)].data
             assert planning._same(data, place.data(member, view))
-        told = servers.look(place, view).fleet
+        told = look(servers, place, view).fleet
         assert told is not None
         assert told.count == len(told.nodes) >= len(after)
-        assert plan(place, servers.look(place, view), view, session).transactions == ()
+        assert plan(place, look(servers, place, view), view, session).transactions == ()
     assert servers.nodes[f"{PATH}/java"] == Node(b"node:1", 0, 99)
 
 
@@ -141,7 +105,7 @@ def test_two_clusters_do_not_meet(one: DiscoveryView, two: DiscoveryView) -> Non
     first, second = Place(PATH, "first", "json"), Place(PATH, "second", "json")
     publish(servers, first, one, 1)
     taken = dict(servers.nodes)
-    blocked = plan(second, servers.look(second, two), two, 2).blocked
+    blocked = plan(second, look(servers, second, two), two, 2).blocked
     publish(servers, second, two, 2)
     ours = {m.container_id for m in one.members}
     assert set(blocked) == ours & {m.container_id for m in two.members}
@@ -155,17 +119,15 @@ def test_a_large_view_is_split_and_nothing_is_missing_in_between(
     """Pairs stay together, the fleet's node is last, and every part is void after a newer one."""
     two = attrs.evolve(two, epoch=max(one.epoch, two.epoch))
     servers, place = Servers(), Place(PATH, "fleet", "json")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "LIMIT", limit)
-        publish(servers, place, one, 1)
-        done = plan(place, servers.look(place, two), two, session)
-        if done.transactions:
-            assert done.transactions[-1][-1].path == place.fleet
-            for part in done.transactions[1:-1]:
-                assert part[0] == Check(place.fleet, servers.nodes[place.fleet].version + 1)
-        stays = servers.children() & {m.container_id for m in two.members}
-        assert all(stays <= children for children in publish(servers, place, two, session))
-    assert servers.children() == {m.container_id for m in two.members}
+    publish(servers, place, one, 1, limit)
+    done = plan(place, look(servers, place, two), two, session, limit)
+    if done.transactions:
+        assert done.transactions[-1][-1].path == place.fleet
+        for part in done.transactions[1:-1]:
+            assert part[0] == Check(place.fleet, servers.nodes[place.fleet].version + 1)
+    stays = servers.children(PATH) & {m.container_id for m in two.members}
+    assert all(stays <= children for children in publish(servers, place, two, session, limit))
+    assert servers.children(PATH) == {m.container_id for m in two.members}
 
 
 @given(views(complete=True), views(complete=True), views(complete=True), st.integers(0, 9))
@@ -176,13 +138,11 @@ def test_nothing_is_forgotten_when_the_rest_of_a_split_does_not_follow(
     servers, place = Servers(), Place(PATH, "fleet", "json")
     two = attrs.evolve(two, epoch=max(one.epoch, two.epoch))
     three = attrs.evolve(three, epoch=max(two.epoch, three.epoch))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "LIMIT", 300)
-        publish(servers, place, one, 1)
-        for part in plan(place, servers.look(place, two), two, 1).transactions[:parts]:
-            servers.commit(part, 1)
-        publish(servers, place, three, 1)
-    assert servers.children() == {m.container_id for m in three.members}
+    publish(servers, place, one, 1, 300)
+    for part in plan(place, look(servers, place, two), two, 1, 300).transactions[:parts]:
+        servers.commit(part, 1)
+    publish(servers, place, three, 1, 300)
+    assert servers.children(PATH) == {m.container_id for m in three.members}
 
 
 def test_a_newer_master_voids_the_rest_of_a_split() -> None:
@@ -190,7 +150,7 @@ def test_a_newer_master_voids_the_rest_of_a_split() -> None:
     servers, place = Servers(), Place(PATH, "fleet", "hostport")
     view = DiscoveryView(Epoch(7, 1), 1, complete=True, members=())
     publish(servers, place, view, 1)
-    old = servers.look(place, view)
+    old = look(servers, place, view)
     newer = attrs.evolve(view, epoch=Epoch(7, 2))
     publish(servers, place, newer, 2)
     done = plan(place, old, attrs.evolve(view, revision=2), 1)
@@ -206,7 +166,7 @@ def test_a_node_that_went_counts_until_a_complete_view() -> None:
     servers.expire(1)
     publish(servers, place, DiscoveryView(Epoch(7, 2), 1, complete=False, members=members[:1]), 2)
     told = FleetNode.parse(servers.nodes[place.fleet].data)
-    assert (told.count, servers.children()) == (2, {"c1"})
+    assert (told.count, servers.children(PATH)) == (2, {"c1"})
     publish(servers, place, DiscoveryView(Epoch(7, 2), 2, complete=True, members=members[:1]), 2)
     assert FleetNode.parse(servers.nodes[place.fleet].data).count == 1
 
