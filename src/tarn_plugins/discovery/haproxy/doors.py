@@ -222,7 +222,6 @@ class Doors:
             code="TARN-3305",
             right=f"It has {', '.join(backends) or 'none'}.",
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
-            code="TARN-3305",
         )
 
     def _do(self, orders: Sequence[Order]) -> "_Done":
