@@ -191,7 +191,6 @@ class RuntimeApi:
         self,
         found: str,
         *,
-        code: str = "",
         right: str = "",
         next_step: str = "",
         code: str = "TARN-3309",
