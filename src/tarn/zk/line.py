@@ -1,9 +1,11 @@
 """The wire of one session: it notes why it cannot connect, and can be cut."""
 
+import functools
 import logging
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
@@ -21,8 +23,11 @@ class Line(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no ty
     client then ends no session, since nothing can reach the servers any more.
     """
 
-    def __init__(self, connect_s: float, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, connect_s: float, tls: ssl.SSLContext | None, over: Callable[[], None]
+    ) -> None:
         super().__init__()
+        self._over = over
         self._connect_s = connect_s
         self._tls = tls
         self._guard = threading.Lock()
@@ -64,6 +69,20 @@ class Line(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no ty
         except OSError:
             made.close()
             raise
+
+    def spawn(self, func: Callable[..., None], *args: Any, **kwargs: Any) -> Any:
+        """Start the one thread that carries a connection, and tell when it gives up for good."""
+
+        @functools.wraps(func)
+        def carry(*args: Any, **kwargs: Any) -> None:
+            try:
+                func(*args, **kwargs)
+            finally:
+                self._over()
+
+        thread = super().spawn(carry, *args, **kwargs)
+        thread.name = "zookeeper connection"
+        return thread
 
     def cut(self) -> None:
         """Let nothing pass any more, in either direction. Any thread; never blocks."""

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 import attrs
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
+    AuthFailedError,
     ConnectionLoss,
     KazooException,
     NodeExistsError,
@@ -24,6 +25,7 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     SessionExpiredError,
 )
+from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, Id, Permissions
 
 from tarn.errors import ConfigError, DiscoveryError
@@ -39,6 +41,8 @@ CALL_S: Final = 5.0
 CLOSE_S: Final = 0.7
 _FOLLOWERS: Final = (RolledBackError, RuntimeInconsistency)
 """What the operations beside the failed one get: no reason of their own."""
+_ENDS: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
+"""States that kazoo does not leave by itself."""
 
 
 @attrs.frozen
@@ -87,8 +91,12 @@ class Session:
         self._changed = changed
         self._guard = threading.Lock()
         self._flipped = threading.Condition()
-        self._line = Line(max(0.5, timeout_s / (ensemble.count(",") + 2)), _context(tls))
+        self._connect_s = max(0.5, timeout_s / (ensemble.count(",") + 2))
+        self._context = _context(tls)
+        self._line: Line | None = None
         self._client: KazooClient | None = None
+        self._ended: tuple[KazooClient, str] | None = None
+        """The client that gave up by itself, and kazoo's word for it: it is replaced."""
         self._closed = False
 
     # -- the connection
@@ -122,7 +130,10 @@ class Session:
 
         Idempotent, waits *within_s* at most.
         """
-        self._line.cut()
+        with self._guard:
+            self._closed, line = True, self._line
+        if line is not None:
+            line.cut()
         self._leave(within_s)
 
     # -- reading
@@ -247,16 +258,28 @@ class Session:
         with self._guard:
             if self._closed:
                 raise DiscoveryError("zookeeper", f"could not {doing}: the session was closed")
+            if self._client is not None and self._end_of(self._client):
+                _end_aside(self._client)
+                self._client = None
             if self._client is None:
                 self._client = self._make()
             client = self._client
         with self._flipped:
-            up = self._flipped.wait_for(lambda: client.connected or self._closed, within_s)
-        if not up or not client.connected:
-            self._fail(ConnectionLoss(), doing)
+            self._flipped.wait_for(
+                lambda: client.connected or self._closed or self._end_of(client), within_s
+            )
+        if not client.connected:
+            refused = self._end_of(client) == KeeperState.AUTH_FAILED
+            self._fail(AuthFailedError() if refused else ConnectionLoss(), doing)
         return client
 
+    def _end_of(self, client: KazooClient) -> str:
+        """Return how *client* gave up; empty while it goes on trying."""
+        ended = self._ended
+        return ended[1] if ended is not None and ended[0] is client else ""
+
     def _make(self) -> KazooClient:
+        self._line = Line(self._connect_s, self._context, lambda: self._heard(client))
         client = KazooClient(
             self._hosts,
             timeout=self._timeout_s,
@@ -268,11 +291,14 @@ class Session:
             logger=silent_logger(),
             use_ssl=self._tls is not None,
         )
-        client.add_listener(self._heard)
+        client.add_listener(lambda _state: self._heard(client))
         client.start_async()
         return client
 
-    def _heard(self, _state: str) -> None:
+    def _heard(self, client: KazooClient) -> None:
+        state = client.client_state
+        if state in _ENDS and not self._end_of(client):
+            self._ended = (client, str(state))
         with self._flipped:
             self._flipped.notify_all()
         self._changed()
@@ -287,11 +313,11 @@ class Session:
             return answer.get(timeout=max(0.001, end_s - time.monotonic()))
         except (NoNodeError, NodeExistsError):
             raise
-        except (KazooException, self._line.timeout_exception) as error:
+        except (KazooException, Line.timeout_exception) as error:
             self._fail(error, doing)
 
     def _fail(self, error: Exception, doing: str) -> NoReturn:
-        last = self._line.last
+        last = self._line.last if self._line is not None else ""
         tls = self._tls is not None
         raise translated(error, self.ensemble, doing, tls=tls, last=last) from error
 
@@ -302,10 +328,14 @@ class Session:
             self._flipped.notify_all()
         if client is None:
             return
-        # Kazoo waits up to ten seconds for servers that are away; nobody here can.
-        ending = threading.Thread(target=_end, args=(client,), name="zookeeper end", daemon=True)
-        ending.start()
-        ending.join(within_s)
+        _end_aside(client).join(within_s)
+
+
+def _end_aside(client: KazooClient) -> threading.Thread:
+    """End a client: kazoo waits up to ten seconds for servers that are away, nobody here can."""
+    ending = threading.Thread(target=_end, args=(client,), name="zookeeper end", daemon=True)
+    ending.start()
+    return ending
 
 
 def _end(client: KazooClient) -> None:

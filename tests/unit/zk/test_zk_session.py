@@ -78,14 +78,39 @@ def test_a_cut_line_lets_nothing_pass(hole: str) -> None:
     session = Session(hole)
     with pytest.raises(DiscoveryError):
         session.connect(0.1)
+    line = session._line
     session.abandon()
+    assert line is not None
     with pytest.raises(ConnectionAbortedError):
-        session._line.create_connection(("127.0.0.1", 1), "localhost", 1.0)
+        line.create_connection(("127.0.0.1", 1), "localhost", 1.0)
 
 
 def test_a_server_that_swallows_everything_costs_its_share_only() -> None:
     """Of a session of 9 s, each of three servers gets less than three to connect."""
-    assert Session("a:1,b:1,c:1", timeout_s=9.0)._line._connect_s < 3.0
+    assert Session("a:1,b:1,c:1", timeout_s=9.0)._connect_s < 3.0
+
+
+def test_a_client_that_gave_up_is_replaced(hole: str) -> None:
+    """Kazoo may end for good, as when the servers refuse a digest; a later call begins anew."""
+    session = Session(hole)
+    with pytest.raises(DiscoveryError):
+        session.connect(0.1)
+    first = session._line
+    assert first is not None
+
+    def refuse(**_options: object) -> socket.socket:
+        raise theirs.AuthFailedError("a secret")
+
+    first.create_connection = refuse
+    assert first._socket is not None
+    first._socket.shutdown(socket.SHUT_RDWR)
+    with pytest.raises(DiscoveryError) as caught:
+        session.connect(5.0)
+    assert "a secret" not in str(caught.value)
+    with pytest.raises(DiscoveryError):
+        session.connect(0.1)
+    assert session._line is not first
+    session.close()
 
 
 def test_files_of_tls_are_looked_at_when_it_is_made(

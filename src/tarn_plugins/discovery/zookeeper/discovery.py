@@ -143,7 +143,11 @@ class ZooKeeper:
     def _mend(self, *, look: bool) -> None:
         """Publish the last view once more where the session is another, or a node has gone."""
         if not self._session.connected:
-            return  # the listener tells when it is back; a broken connection changes nothing
+            # A broken connection changes nothing, and the listener tells when it is back; only a
+            # client that gave up must be started again.
+            if look:
+                self._session.connect(SYNC_S)
+            return
         with self._busy:
             view, lost = self._view, self._session.id != self._owner
             if view is None or not (lost or (look and self._missing())):
@@ -206,6 +210,7 @@ class ZooKeeper:
         if view is None or not self._session.connected:
             return
         if not self._busy.acquire(timeout=_WITHDRAW_S):
+            log.warning("the instances vanish with the session: a view is being written just now")
             return
         empty = DiscoveryView(view.epoch, view.revision + 1, complete=True)
         try:

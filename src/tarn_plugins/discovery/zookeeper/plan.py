@@ -100,7 +100,11 @@ def plan(
     if not view.complete:
         kept = found.ours & found.nodes.keys()
         wanted = {name: found.nodes[name].data for name in kept} | wanted
-    wanted = {name: wanted[name] for name in sorted(wanted) if name not in blocked}
+    wanted = {
+        name: _settled(found.nodes.get(name), wanted[name], session_id)
+        for name in sorted(wanted)
+        if name not in blocked
+    }
 
     units = list(_units(place, found, wanted, session_id))
     leaving = sorted(found.ours - wanted.keys() - blocked) if view.complete else []
@@ -148,8 +152,15 @@ def _units(
             yield (Create(at, data, ephemeral=True),)
         elif node.owner != session_id:
             yield (Delete(at), Create(at, data, ephemeral=True))
-        elif not _same(node.data, data):
+        elif node.data != data:
             yield (Put(at, data, node.version),)
+
+
+def _settled(node: Node | None, data: bytes, session_id: int) -> bytes:
+    """Return what a node should hold: what it holds, where that is ours and means the same."""
+    if node is not None and node.owner == session_id and _same(node.data, data):
+        return node.data
+    return data
 
 
 def _same(old: bytes, new: bytes) -> bool:
@@ -219,7 +230,7 @@ def _after(found: Found, wanted: Mapping[str, bytes], session_id: int) -> dict[s
         node = found.nodes.get(name)
         if node is None or node.owner != session_id:
             after[name] = Node(data, 0, session_id)
-        elif _same(node.data, data):
+        elif node.data == data:
             after[name] = node
         else:
             after[name] = Node(data, node.version + 1, session_id)
