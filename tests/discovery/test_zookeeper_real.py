@@ -329,6 +329,18 @@ def test_1000_instances_in_one_transaction(house: Masters, other: KazooClient) -
     assert len(zxids) == 1
 
 
+def test_a_view_beyond_one_request_is_published_in_several(
+    house: Masters, other: KazooClient
+) -> None:
+    """ZooKeeper drops the connection of a request over a megabyte; here are 1.4 of payload."""
+    numbers = range(1, 4001)
+    for epoch in (EPOCH, LATER):
+        house.make(payload="json", epoch=epoch).sync(view(1, *numbers, epoch=epoch))
+        assert fleet(other, house.path).count == len(children(other, house.path)) == 4000
+    zxids = {other.get(f"{house.path}/container_{n}")[1].czxid for n in (1000, 3999)}
+    assert len(zxids) == 2
+
+
 def test_unreachable_is_said_in_time(house: Masters) -> None:
     """`required` asks `reach`: the error names the ensemble, and what to do."""
     discovery = house.make(ensemble="127.0.0.1:1,127.0.0.1:2")

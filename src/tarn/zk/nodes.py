@@ -9,6 +9,7 @@ The second is never a child of the first: consumers of the Java TARN take every 
 for an instance. Whoever reads them finds out what is written in docs/how-to.
 """
 
+import ipaddress
 import json
 import re
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from tarn.errors import ConfigError
 __all__ = [
     "FleetNode",
     "InstanceNode",
+    "check_ensemble",
     "check_path",
     "fleet_path",
     "instance_payload",
@@ -33,10 +35,44 @@ FLEETS = "fleets"
 _BAD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff/]")
 """What ZooKeeper takes in no name."""
 
+_PORT = r"[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
+_SERVER = re.compile(rf"(?:\[([0-9A-Fa-f:.]+)\]|[A-Za-z0-9._-]+)(?::(?:{_PORT}))?")
+
 
 def valid_name(name: str) -> bool:
     """Say whether ZooKeeper takes *name* for one node (no path)."""
     return bool(name) and name not in {".", ".."} and not _BAD.search(name)
+
+
+def check_ensemble(text: str) -> str:
+    """Return *text* when it names servers: ``host:port,host:port``, with or without a chroot.
+
+    Raises:
+        ConfigError: It does not.
+    """
+    servers, slash, chroot = text.partition("/")
+    names = chroot.rstrip("/").split("/") if chroot.rstrip("/") else []
+    if not all(_is_server(server.strip()) for server in servers.split(",")):
+        wrong = "names no servers"
+    elif not all(valid_name(name) for name in names) or (slash and "//" in f"/{chroot}"):
+        wrong = "ends with no chroot such as /services/a"
+    else:
+        return text
+    raise ConfigError(
+        f"the ensemble '{text}' {wrong}",
+        right="Right would be host:port,host:port, where wanted with a chroot at the end.",
+    )
+
+
+def _is_server(text: str) -> bool:
+    match = _SERVER.fullmatch(text)
+    if match is None or match[1] is None:
+        return match is not None
+    try:
+        ipaddress.IPv6Address(match[1])
+    except ValueError:
+        return False
+    return True
 
 
 def check_path(path: str) -> str:

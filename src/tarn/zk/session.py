@@ -32,6 +32,7 @@ from tarn.errors import ConfigError, DiscoveryError
 from tarn.zk.acl import Grant, Login
 from tarn.zk.failures import translated
 from tarn.zk.line import Line, silent_logger
+from tarn.zk.nodes import check_ensemble
 from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put
 
 __all__ = ["Session", "Tls"]
@@ -67,7 +68,7 @@ class Session:
             only wake somebody.
 
     Raises:
-        ConfigError: A file of *tls* is missing, or holds no such thing.
+        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or of no use.
     """
 
     def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
@@ -80,7 +81,7 @@ class Session:
         tls: Tls | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.ensemble = ensemble
+        self.ensemble = check_ensemble(ensemble)
         # Kazoo makes no chroot that is missing; so paths get it here, and it is a path as others.
         self._hosts, slash, root = ensemble.partition("/")
         self._root = f"{slash}{root}".rstrip("/")

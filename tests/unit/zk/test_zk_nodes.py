@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kazoo.hosts import collect_hosts
 
 from tarn.domain import Endpoint, Epoch, Member
 from tarn.errors import ConfigError
@@ -12,6 +13,7 @@ from tarn.testing.strategies import endpoints, epochs, instance_ids, texts
 from tarn.zk.nodes import (
     FleetNode,
     InstanceNode,
+    check_ensemble,
     check_path,
     fleet_path,
     instance_payload,
@@ -121,6 +123,18 @@ def test_a_path_that_cannot_be_meant_is_refused(path: str) -> None:
     """At the start, not when the first instance is ready."""
     with pytest.raises(ConfigError):
         check_path(path)
+
+
+@given(st.text() | st.text("az1:,/[]. @"))
+def test_an_ensemble_is_taken_as_kazoo_can_read_it_or_refused(text: str) -> None:
+    """Nothing else comes out than our error."""
+    try:
+        check_ensemble(text)
+    except ConfigError:
+        return
+    hosts = collect_hosts(text.partition("/")[0])[0]
+    assert hosts
+    assert all(host and 0 <= port < 65_536 for host, port in hosts)
 
 
 @given(st.text())

@@ -1,6 +1,5 @@
 """ZooKeeper: an ephemeral node for each instance, and one that says which master speaks."""
 
-import re
 from collections.abc import Mapping
 
 import attrs
@@ -9,15 +8,12 @@ from attrs.validators import ge, in_
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Discovery, MasterContext
 from tarn.zk.acl import Grant
-from tarn.zk.nodes import check_path, valid_name
+from tarn.zk.nodes import check_ensemble, check_path
 
 __all__ = ["Settings", "Tls", "tarn_discoveries"]
 
 PATH = "/services/triton/instances"
 """Where the Java TARN registered its instances."""
-
-_PORT = r"[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]"
-_SERVER = re.compile(rf"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+)(:({_PORT}))?")
 
 
 @attrs.frozen
@@ -59,12 +55,7 @@ class Settings:
 
     def __attrs_post_init__(self) -> None:
         """Refuse what cannot be meant, at `tarn up` and not when the first instance is ready."""
-        servers = self.ensemble.partition("/")[0].split(",")
-        if not all(_SERVER.fullmatch(server.strip()) for server in servers):
-            raise ValueError(f"ensemble '{self.ensemble}' is not host:port,host:port")
-        chroot = self.ensemble.partition("/")[2].rstrip("/")
-        if chroot and not all(valid_name(name) for name in chroot.split("/")):
-            raise ValueError(f"ensemble '{self.ensemble}' ends with no chroot such as /services/a")
+        check_ensemble(self.ensemble)
         check_path(self.path)
         for line in self.acl or ():
             Grant.parse(line)
