@@ -14,6 +14,7 @@ from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
 from tarn_plugins.discovery.haproxy.shown import Server, servers_in
 
+HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 BACKEND, GRPC_BACKEND, SLOTS_BACKEND = "triton_backend", "triton_grpc", "slots_backend"
 
 _CONFIGURATION = """\
@@ -97,7 +98,7 @@ class HAProxyStage:
         """Start it in the foreground; back when its socket answers."""
         with (self.root / "haproxy.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["haproxy", "-db", "-f", str(self.configuration)], stdout=log, stderr=log
+                [str(HAPROXY), "-db", "-f", str(self.configuration)], stdout=log, stderr=log
             )
         until(self._answers, 10, "HAProxy's socket")
 
@@ -119,7 +120,7 @@ class HAProxyStage:
         assert old is not None
         with (self.root / "haproxy.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["haproxy", "-db", "-f", str(self.configuration), "-sf", str(old.pid)],
+                [str(HAPROXY), "-db", "-f", str(self.configuration), "-sf", str(old.pid)],
                 stdout=log,
                 stderr=log,
             )
@@ -169,7 +170,7 @@ class HAProxyStage:
 @pytest.fixture
 def haproxy(tmp_path: Path) -> Iterator[HAProxyStage]:
     """A HAProxy of the test's own (it starts in some 30 ms), with four placeholder servers."""
-    if shutil.which("haproxy") is None:
+    if HAPROXY is None:
         pytest.skip("haproxy is not installed")
     stage = HAProxyStage(tmp_path)
     stage.start()

@@ -241,6 +241,44 @@ def test_an_open_request_ends_well_and_then_its_server_is_deleted(
     assert engine.applied().sessions == ()
 
 
+def test_closing_with_withdraw_lets_an_open_request_end(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Back within a second, its thread has ended, and what is open stays in drain."""
+    engine, answers = make(), []
+    engine.sync(view(1, tritons[0].member, tritons[1].member))
+    until(lambda: {served_by(haproxy) for _ in range(4)} == {"1", "2"}, 5)
+    requests = [
+        threading.Thread(target=lambda: answers.append(haproxy.get("/slow", timeout_s=30)))
+        for _ in range(2)
+    ]
+    for one in requests:
+        one.start()
+    assert all(triton.begun.wait(5) for triton in tritons[:2])
+    within(1, lambda: engine.close(withdraw=True), "close")
+    assert not engine._thread.is_alive()
+    assert all(server.drains for server in haproxy.servers().values())
+    for triton in tritons:
+        triton.go_on.set()
+    for one in requests:
+        one.join(5)
+    assert sorted(answers) == [(200, b"1"), (200, b"2")]
+
+
+def test_a_new_server_that_never_works_keeps_the_old_one_for_two_seconds(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Then the view is obeyed, and acknowledged."""
+    engine = make()
+    engine.sync(view(1, tritons[0].member))
+    until(lambda: served_by(haproxy) == "1", 5)
+    engine.sync(view(2, member(9, free_port())))
+    assert engine.applied().revision == 1
+    assert served_by(haproxy) == "1"
+    until(lambda: engine.applied().revision == 2, 4)
+    assert set(haproxy.servers()) == {"fleet-0009"}
+
+
 @pytest.mark.parametrize("slots", ["", "triton-"])
 def test_replacing_all_at_once_loses_no_request(
     haproxy: HAProxyStage, make: Make, tritons: list[Triton], slots: str

@@ -26,6 +26,8 @@ _FASTER_S = 0.1
 """Between checks of a server whose last check or connection failed."""
 _SOON_S = 0.05
 """Between checks of a server that is down, so the longest wait of a new one for its first."""
+_CHECKS_PER_S = 4000
+"""Of servers that are down, at most, in one backend: so with more than 200 they come less often."""
 _FALL = 3
 """Checks in a row that fail before a server is down: a busy Triton may miss one."""
 _EPOCH = re.compile(r"value=<([0-9]+-[0-9]+)>")
@@ -65,7 +67,7 @@ class Doors:
         self._target = target
         self._api = api
         self._ours = ours(target.slots, target.fleet)
-        self._doors = _doors(target)
+        self._doors = _doors(target, 0)
         of = f"{target.backend}_{target.fleet}"  # epochs of two fleets are not compared
         self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", of)
         self._remembers = False
@@ -146,6 +148,7 @@ class Doors:
         members = tuple(members)
         homeless = {m.instance_id for m in members if m.endpoint.host not in addresses}
         situation = _Situation(
+            _doors(self._target, len(members)),
             tuple(_wanted(door, members, addresses) for door in self._doors),
             frozenset(homeless),
             slots=bool(self._target.slots),
@@ -182,11 +185,11 @@ class Doors:
     ) -> tuple[tuple[Plan, ...], tuple[dict[str, Load], ...]]:
         """Plan; loads are asked only where a server leaves."""
         nothing: tuple[dict[str, Load], ...] = tuple({} for _ in self._doors)
-        plans = situation.plans(self._doors, shown, nothing)
+        plans = situation.plans(shown, nothing)
         if not any(made.leaving for made in plans):
             return plans, nothing
         loads = self._loads(4)
-        return situation.plans(self._doors, shown, loads), loads
+        return situation.plans(shown, loads), loads
 
     def _read(self) -> tuple["_Servers", Epoch | None]:
         """Return our servers of each backend, and the epoch that HAProxy remembers."""
@@ -289,6 +292,7 @@ _Servers = tuple[tuple[Server, ...], ...]
 class _Situation:
     """What is wanted of each backend."""
 
+    doors: tuple[Door, ...]
     wanted: tuple[tuple[Wanted, ...], ...]
     homeless: frozenset[str]
     """Members whose address is not known: their servers stay as they are."""
@@ -296,9 +300,7 @@ class _Situation:
     remove: bool
     hold: bool
 
-    def plans(
-        self, doors: tuple[Door, ...], shown: _Servers, loads: tuple[dict[str, Load], ...]
-    ) -> tuple[Plan, ...]:
+    def plans(self, shown: _Servers, loads: tuple[dict[str, Load], ...]) -> tuple[Plan, ...]:
         """Return a plan for each backend."""
         return tuple(
             plan(
@@ -310,14 +312,17 @@ class _Situation:
                 remove=self.remove,
                 hold=self.hold,
             )
-            for door, wants, servers, known in zip(doors, self.wanted, shown, loads, strict=True)
+            for door, wants, servers, known in zip(
+                self.doors, self.wanted, shown, loads, strict=True
+            )
         )
 
 
-def _doors(target: Target) -> tuple[Door, ...]:
-    """Return the backends of *target*: HTTP, and gRPC where there is one."""
+def _doors(target: Target, servers: int) -> tuple[Door, ...]:
+    """Return the backends of *target*, for so many servers: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
-    faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, _SOON_S))
+    spread_s = max(_SOON_S, servers / _CHECKS_PER_S)
+    faster, soon = (min(inter, round(s * 1000)) for s in (_FASTER_S, spread_s))
     parameters = (
         f"check inter {inter}ms fastinter {faster}ms downinter {soon}ms rise 1 fall {_FALL} "
         "observe layer4 error-limit 1 on-error fastinter"  # a refused connection: look at once

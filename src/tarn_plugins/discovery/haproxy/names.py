@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.shown import unscoped
+from tarn_plugins.discovery.haproxy.shown import normalized
 
 __all__ = ["Found", "Names", "addresses_of"]
 
@@ -73,7 +73,7 @@ class Names:
     def find(self, hosts: Iterable[str], within_s: float) -> Found:
         """Return the address of each host; one that is not known in *within_s* is missing."""
         names = set(hosts)
-        addresses = {host: unscoped(host) for host in names if _is_address(host)}
+        addresses = {host: normalized(host) for host in names if _is_address(host)}
         with self._changed:
             for host in sorted(names - addresses.keys()):
                 self._want(host)
@@ -122,7 +122,7 @@ class Names:
 
     def _ask(self, host: str) -> _Answer:
         try:
-            found = tuple(unscoped(address) for address in self._look_up(host))
+            found = tuple(normalized(address) for address in self._look_up(host))
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error)
             return _Answer((), self._clock.now_s() + _FAILED_S, why)

@@ -9,7 +9,7 @@ import ipaddress
 
 import attrs
 
-__all__ = ["Load", "Server", "loads_in", "servers_in", "unscoped"]
+__all__ = ["Load", "Server", "loads_in", "normalized", "servers_in"]
 
 _MAINTENANCE = 0x01 | 0x02 | 0x20
 """Forced, inherited, or for want of an address. 0x04 says that it began so, and stays for ever."""
@@ -79,7 +79,7 @@ class Load:
     """Requests that found no server, since HAProxy began."""
 
 
-def unscoped(address: str) -> str:
+def normalized(address: str) -> str:
     """Return *address* in the one form in which two can be compared."""
     try:
         return str(ipaddress.ip_address(address))
@@ -104,7 +104,7 @@ def _server(row: dict[str, str]) -> Server:
     try:
         return Server(
             name=row["srv_name"],
-            address=unscoped(row["srv_addr"]),
+            address=normalized(row["srv_addr"]),
             port=int(row["srv_port"]),
             admin=int(row["srv_admin_state"]),
             check=int(row["srv_check_state"]),
