@@ -36,12 +36,30 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
     ]
     if api and not status.get("code"):
         lines.append(f"API {api}")
+    if status.get("followers") and not status.get("ended_at"):
+        lines.append(f"followed by {_followers(status)}")
     if status.get("instances"):
         lines += ["", instance_table(status["instances"])]
     notes = [*status.get("warnings", ()), *status.get("faults", ())]
     if notes:
         lines += ["", *(f"! {first_words(note)}" for note in notes)]
     return "\n".join(lines)
+
+
+def _followers(status: Mapping[str, Any]) -> str:
+    """Return who publishes the instances, and how far each is."""
+    return ", ".join(
+        f"{one['name']} ({_step(one, status['view_revision'])})" for one in status["followers"]
+    )
+
+
+def _step(follower: Mapping[str, Any], newest: int) -> str:
+    if follower["lost"]:
+        return "lost"
+    if follower["revision"] < 0:
+        return "never came"
+    behind = newest - follower["revision"]
+    return f"{behind} behind" if behind > 0 else "in step"
 
 
 def _limits(status: Mapping[str, Any]) -> str:

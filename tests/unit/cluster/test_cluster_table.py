@@ -1,0 +1,34 @@
+"""What `tarn status` prints of one cluster."""
+
+import pytest
+
+from tarn.cluster.table import cluster_table
+
+
+def _follower(name: str, revision: int, *, lost: bool = False) -> dict[str, object]:
+    return {"name": name, "revision": revision, "lost": lost}
+
+
+@pytest.mark.parametrize(
+    ("follower", "words"),
+    [
+        (_follower("lb1", 7), "lb1 (in step)"),
+        (_follower("lb1", 5), "lb1 (2 behind)"),
+        (_follower("lb1", -1), "lb1 (never came)"),
+        (_follower("lb1", 7, lost=True), "lb1 (lost)"),
+    ],
+)
+def test_who_publishes_the_instances_is_named_with_how_far_it_is(follower, words) -> None:
+    """One line, in the order of the status."""
+    status = {"name": "ocr", "state": "ready", "ready": 1, "desired": 1, "view_revision": 7}
+    followers = [follower, _follower("zookeeper", 7)]
+    lines = cluster_table({**status, "followers": followers}, None).splitlines()
+    assert lines[2] == f"followed by {words}, zookeeper (in step)"
+
+
+def test_a_cluster_without_followers_has_no_such_line() -> None:
+    """Nor one that is over."""
+    status = {"name": "ocr", "state": "stopped", "view_revision": 7}
+    followers = [_follower("lb1", 7)]
+    for one in (status, {**status, "followers": followers, "ended_at": 1.0}):
+        assert "followed" not in cluster_table(one, None)
