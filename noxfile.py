@@ -170,6 +170,14 @@ def yarn(session: nox.Session) -> None:
 
 
 @nox.session(python=ONE)
+def knox_jar(session: nox.Session) -> None:
+    """Build the jar for Knox into the package; needs a JDK and, the first time, Maven."""
+    session.install("-e", ".")
+    target = "src/tarn_plugins/discovery/knox/tarn-knox.jar"
+    session.run("python", "tests/knox_jars.py", target)
+
+
+@nox.session(python=ONE)
 @budgeted
 def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""

@@ -36,7 +36,15 @@ from tarn.interfaces import (
     Storage,
 )
 
-__all__ = ["Factory", "LintRule", "RuntimeFactory", "StorageFactory", "hookimpl", "hookspec"]
+__all__ = [
+    "Factory",
+    "FileCheck",
+    "LintRule",
+    "RuntimeFactory",
+    "StorageFactory",
+    "hookimpl",
+    "hookspec",
+]
 
 hookspec = pluggy.HookspecMarker("tarn")
 hookimpl = pluggy.HookimplMarker("tarn")
@@ -108,6 +116,17 @@ class LintRule:
     ``Repository.read``. An exception becomes a finding that names the rule."""
 
 
+@attrs.frozen
+class FileCheck:
+    """How `tarn doctor` examines a file of one kind."""
+
+    check: Callable[[str, bytes], Iterable[Finding]]
+    """Called with the file's name, for ``Finding.where``, and its content; opens nothing else. A
+    `TarnError` says that it cannot be examined at all."""
+    summary: str
+    """What such a file is, in a few words."""
+
+
 @hookspec
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer runtimes, by the name written in ``runtime.use``."""
@@ -167,6 +186,15 @@ def tarn_doctor_checks(
     spec: ClusterSpec,
 ) -> Iterable[Callable[[ClientContext], Iterable[Finding]]]:
     """Offer checks of the surroundings of *spec*; each runs with a deadline, on a pool."""
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_doctor_files() -> Mapping[str, FileCheck]:
+    """Offer to examine files of other programs, by kind; ``tarn doctor --KIND FILE`` does it.
+
+    A kind is a word in lower case. Called when `tarn doctor` is used, and for its help.
+    """
     raise NotImplementedError
 
 

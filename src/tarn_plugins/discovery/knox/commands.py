@@ -1,0 +1,120 @@
+"""`tarn lb knox`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from tarn.errors import ConfigError, ProviderError
+from tarn_plugins.discovery.knox import jar
+from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
+from tarn_plugins.discovery.knox.rendering import EVERYONE, files
+
+__all__ = ["knox"]
+
+INSTANCES = "/services/triton/instances"
+_out = click.option(
+    "--out",
+    metavar="DIRECTORY",
+    default=".",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the files are written.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def knox() -> None:
+    """Configure Apache Knox in front of a cluster."""
+
+
+@knox.command("config")
+@click.option(
+    "--url",
+    "urls",
+    metavar="HAPROXY_URL",
+    multiple=True,
+    help="Base URL of a HAProxy in front of the cluster; may be repeated.",
+)
+@click.option("--zookeeper", metavar="ENSEMBLE", help="Find the instances in ZooKeeper instead.")
+@click.option(
+    "--zookeeper-namespace",
+    "namespace",
+    metavar="PATH",
+    default=INSTANCES,
+    show_default=True,
+    help="Where the instances' nodes are.",
+)
+@click.option("--name", default="triton", show_default=True, help="The topology's name.")
+@click.option(
+    "--acl",
+    default=EVERYONE,
+    show_default=True,
+    help="Who may use it, of those who are authenticated: users;groups;addresses.",
+)
+@_out
+@click.option("--dry-run", is_flag=True, help="Print the files, and write none.")
+def config(  # noqa: PLR0913 (one for each option)
+    *,
+    urls: tuple[str, ...],
+    zookeeper: str | None,
+    namespace: str,
+    name: str,
+    acl: str,
+    out: Path,
+    dry_run: bool,
+) -> None:
+    """Write what Knox needs: a service definition, and a topology or a descriptor.
+
+    With --url Knox asks HAProxy, which follows the cluster. With --zookeeper it follows the
+    instances itself, and needs the jar of `tarn lb knox jar`. Prints the files that it wrote.
+    """
+    made = files(_shape(urls, zookeeper, namespace), name, acl)
+    if dry_run:
+        for path, text in made.items():
+            click.echo(f"==> {out / path} <==\n{text}")
+        return
+    _write(out, made)
+    for path in made:
+        click.echo(out / path)
+
+
+@knox.command("jar")
+@click.option(
+    "--out",
+    metavar="PATH",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where it is written: a file, or a directory such as Knox's `lib`.",
+)
+def jar_command(out: Path) -> None:
+    """Copy out the jar with which Knox follows the instances in ZooKeeper.
+
+    It belongs into Knox's `lib` or `ext` directory; Knox reads it when it starts.
+    """
+    target = out / jar.NAME if out.is_dir() else out
+    _write(target.parent, {target.name: jar.content()})
+    click.echo(target)
+
+
+def _shape(urls: tuple[str, ...], zookeeper: str | None, namespace: str) -> Shape:
+    if bool(urls) == bool(zookeeper):
+        raise ConfigError(
+            "one of --url and --zookeeper is needed, and not both",
+            right="With --url Knox asks HAProxy; with --zookeeper it follows the instances itself.",
+        )
+    return Ensemble(zookeeper, namespace) if zookeeper else Balancers(urls)
+
+
+def _write(directory: Path, made: Mapping[str, str | bytes]) -> None:
+    try:
+        for path, content in made.items():
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise ProviderError(
+            "knox",
+            f"'{directory}' cannot be written: {error.strerror}",
+            next_step="Name another directory with --out.",
+        ) from error
