@@ -23,6 +23,7 @@ VERBS = {
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
+    "doctor": ("tarn.cli.doctor", "Find what is wrong with files of other programs."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
     "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),

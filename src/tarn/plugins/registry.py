@@ -12,7 +12,7 @@ import pluggy
 
 from tarn.domain import ClusterSpec, Decision, Event, Instance
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
-from tarn.hookspecs import Factory, LintRule, RuntimeFactory, StorageFactory
+from tarn.hookspecs import Factory, FileCheck, LintRule, RuntimeFactory, StorageFactory
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
@@ -261,6 +261,21 @@ class Plugins:
                 if rules.setdefault(f"{owner}:{rule.name}", rule) is not rule:
                     raise PluginError(owner, f"offers two lint rules named '{rule.name}'")
         return dict(sorted(rules.items()))
+
+    def doctor_files(self) -> Mapping[str, FileCheck]:
+        """Return how to examine files of other programs, by kind.
+
+        Raises:
+            PluginError: A plugin failed while offering, or two offer one kind.
+        """
+        kinds: dict[str, FileCheck] = {}
+        hook = "tarn_doctor_files"
+        for implementation in getattr(self._manager.hook, hook).get_hookimpls():
+            owner = implementation.plugin_name
+            for kind, check in self._offer(owner, hook, implementation.function).items():
+                if kinds.setdefault(kind, check) is not check:
+                    raise PluginError(owner, f"offers to examine '{kind}', as another plugin does")
+        return dict(sorted(kinds.items()))
 
     # -- announcing; the announcer thread calls these, and counts what they raise
 

@@ -1,0 +1,152 @@
+"""A topology of Knox, read into its parts; each keeps its line. Pure.
+
+Nothing outside the file is ever looked at: a document type, which entities need, is refused.
+"""
+
+import xml.parsers.expat
+from collections.abc import Iterator
+
+import attrs
+
+from tarn.errors import ConfigError
+
+__all__ = ["Element", "Parameter", "Provider", "Service", "Topology", "parse"]
+
+_DEEPEST = 32
+"""A topology has six floors."""
+
+
+@attrs.define
+class Element:
+    """One element, without its attributes: a topology has none."""
+
+    tag: str
+    line: int
+    text: str = ""
+    children: list["Element"] = attrs.field(factory=list)
+
+    def all(self, tag: str) -> Iterator["Element"]:
+        """Yield the children named *tag*."""
+        return (child for child in self.children if child.tag == tag)
+
+    def leaf(self, tag: str) -> str:
+        """Return the text of the first child named *tag*, without blanks around; else nothing."""
+        return next((child.text.strip() for child in self.all(tag)), "")
+
+
+@attrs.frozen
+class Parameter:
+    """One parameter of a provider; *value* as it is written, blanks and line ends included."""
+
+    name: str
+    value: str
+    line: int
+
+
+@attrs.frozen
+class Provider:
+    """One provider of the chain."""
+
+    role: str
+    name: str
+    enabled: bool
+    parameters: tuple[Parameter, ...]
+    line: int
+
+
+@attrs.frozen
+class Service:
+    """One service, and (URL, line) for each of its URLs."""
+
+    role: str
+    urls: tuple[tuple[str, int], ...]
+    line: int
+
+
+@attrs.frozen
+class Topology:
+    """What a topology's file says."""
+
+    providers: tuple[Provider, ...]
+    services: tuple[Service, ...]
+
+
+def parse(data: bytes) -> Topology:
+    """Return what the file says.
+
+    Raises:
+        ConfigError: It is no XML (TARN-3312), declares a document type (TARN-3313), or is
+            something else than a topology (TARN-3311). ``where`` is the line.
+    """
+    root = _tree(data)
+    if root.tag != "topology":
+        raise ConfigError(
+            f"the root is <{root.tag}>; a topology's is <topology>",
+            code="TARN-3311",
+            where=str(root.line),
+        )
+    providers = (_provider(one) for gateway in root.all("gateway") for one in gateway.children)
+    return Topology(
+        tuple(provider for provider in providers if provider is not None),
+        tuple(_service(one) for one in root.all("service")),
+    )
+
+
+def _provider(element: Element) -> Provider | None:
+    if element.tag != "provider":
+        return None
+    rows = ((one, next(one.all("value"), None)) for one in element.all("param"))
+    return Provider(
+        element.leaf("role"),
+        element.leaf("name"),
+        element.leaf("enabled").lower() != "false",
+        tuple(
+            Parameter(row.leaf("name"), value.text if value else "", (value or row).line)
+            for row, value in rows
+        ),
+        element.line,
+    )
+
+
+def _service(element: Element) -> Service:
+    urls = tuple((one.text.strip(), one.line) for one in element.all("url"))
+    return Service(element.leaf("role"), tuple(url for url in urls if url[0]), element.line)
+
+
+def _tree(data: bytes) -> Element:
+    parser = xml.parsers.expat.ParserCreate()
+    top = Element("", 0)
+    open_: list[Element] = [top]
+
+    def begin(tag: str, _attributes: object) -> None:
+        if len(open_) > _DEEPEST:
+            raise _refused(parser, "TARN-3311", f"more than {_DEEPEST} elements in one another")
+        element = Element(tag, parser.CurrentLineNumber)
+        open_[-1].children.append(element)
+        open_.append(element)
+
+    def text(found: str) -> None:
+        open_[-1].text += found
+
+    def end(_tag: str) -> None:
+        open_.pop()
+
+    def doctype(*_: object) -> None:
+        raise _refused(parser, "TARN-3313", "a DOCTYPE, which may read other files")
+
+    parser.StartElementHandler, parser.EndElementHandler = begin, end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = text, doctype
+    try:
+        parser.Parse(data, True)  # noqa: FBT003 (expat's own signature)
+    except xml.parsers.expat.ExpatError as error:
+        said = xml.parsers.expat.ErrorString(error.code)
+        raise ConfigError(
+            f"no well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
+        ) from error
+    except (LookupError, ValueError) as error:  # an encoding that Python does not have
+        raise ConfigError(f"no readable XML: {error}", code="TARN-3312", where="1") from error
+    return top.children[0]
+
+
+def _refused(parser: xml.parsers.expat.XMLParserType, code: str, found: str) -> ConfigError:
+    return ConfigError(found, code=code, where=str(parser.CurrentLineNumber))
