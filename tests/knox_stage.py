@@ -7,7 +7,9 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -15,6 +17,7 @@ import knox_jars
 import pytest
 from kazoo.client import KazooClient
 
+from tarn.testing.fake_triton import FakeTriton
 from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
 from tarn_plugins.discovery.knox.rendering import files
 
@@ -102,26 +105,31 @@ class ZooKeeper(Daemon):
 
 
 class HAProxy(Daemon):
-    """One without servers; `say` talks to its Runtime API."""
+    """One with backends without servers, a frontend for each; `say` talks to its Runtime API."""
+
+    BACKENDS = ("scaled", "real", "empty")
 
     def __init__(self, directory: Path) -> None:
-        self.port = free_port()
+        self.ports = {name: free_port() for name in self.BACKENDS}
         self.socket = directory / "haproxy.sock"
+        fronts = "".join(
+            f"frontend of-{name}\n bind 127.0.0.1:{port}\n default_backend {name}\n"
+            f"backend {name}\n balance roundrobin\n"
+            for name, port in self.ports.items()
+        )
         (directory / "haproxy.cfg").write_text(
             f"global\n stats socket {self.socket} mode 600 level admin\n"
             "defaults\n mode http\n timeout connect 2s\n timeout client 60s\n timeout server 60s\n"
             " option redispatch\n retries 3\n"
             " http-error status 503 content-type application/json string '{}' hdr Retry-After 2\n"
-            f"frontend f\n bind 127.0.0.1:{self.port}\n default_backend b\n"
-            "backend b\n balance roundrobin\n"
+            f"{fronts}"
         )
         argv = ["haproxy", "-db", "-f", str(directory / "haproxy.cfg")]
         super().__init__(directory, "haproxy", argv)
-        wait_for(lambda: self.alive() and listens(self.port), 10, "HAProxy")
+        wait_for(lambda: self.alive() and listens(self.ports["scaled"]), 10, "HAProxy")
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def url(self, backend: str) -> str:
+        return f"http://127.0.0.1:{self.ports[backend]}"
 
     def say(self, command: str) -> str:
         with socket.socket(socket.AF_UNIX) as one:
@@ -130,20 +138,21 @@ class HAProxy(Daemon):
             one.sendall(f"{command}\n".encode())
             return b"".join(iter(lambda: one.recv(65536), b"")).decode().strip()
 
-    def add(self, name: str, port: int) -> None:
-        self.say(f"add server b/{name} 127.0.0.1:{port}")
-        self.say(f"set server b/{name} state ready")
+    def add(self, server: str, port: int) -> None:
+        """Add ``backend/name``, ready for requests."""
+        self.say(f"add server {server} 127.0.0.1:{port}")
+        self.say(f"set server {server} state ready")
 
-    def remove(self, name: str) -> None:
+    def remove(self, server: str) -> None:
         """Drain, wait until nothing is open, delete."""
-        self.say(f"set server b/{name} state drain")
-        wait_for(lambda: self._open(name) == 0, 30, f"{name} quiet")
-        self.say(f"set server b/{name} state maint")
-        wait_for(lambda: "deleted" in self.say(f"del server b/{name}"), 10, f"{name} deleted")
+        self.say(f"set server {server} state drain")
+        wait_for(lambda: self._open(server) == 0, 30, f"{server} quiet")
+        self.say(f"set server {server} state maint")
+        wait_for(lambda: "deleted" in self.say(f"del server {server}"), 10, f"{server} deleted")
 
-    def _open(self, name: str) -> int:
+    def _open(self, server: str) -> int:
         rows = (line.split(",") for line in self.say("show stat").splitlines())
-        return next(int(row[4]) for row in rows if row[:2] == ["b", name])
+        return next(int(row[4]) for row in rows if "/".join(row[:2]) == server)
 
 
 class Knox(Daemon):
@@ -157,7 +166,12 @@ class Knox(Daemon):
         self.began_s = time.monotonic()
         main = "org.apache.knox.gateway.GatewayServer"
         super().__init__(directory, "knox", self._command(main))
-        self.client = httpx.Client(verify=False, trust_env=False, timeout=30)
+        # Shiro's cookie would let the next user in as the last one.
+        forgetful = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        limits = httpx.Limits(max_connections=64)
+        self.client = httpx.Client(
+            verify=False, trust_env=False, timeout=30, cookies=forgetful, limits=limits
+        )
         wait_for(lambda: self.alive() and self._healthy(), START_S, "Knox")
         self.started_in_s = time.monotonic() - self.began_s
 
@@ -168,22 +182,16 @@ class Knox(Daemon):
     def url(self, topology: str, path: str) -> str:
         return f"https://127.0.0.1:{self.port}/gateway/{topology}/{path}"
 
-    def deploy(
-        self, name: str, shape: Shape, acl: str = "alice;*;*", *, authenticates: bool = True
-    ) -> None:
-        """Write the topology as `tarn lb knox config` renders it, with Shiro's users in it."""
-        root = ET.fromstring(files(shape, name, acl)[f"topologies/{name}.xml"])
-        if authenticates:
-            root.find("gateway").insert(0, shiro(dict((ALICE, BOB))))
-        self.put(name, ET.tostring(root))
-
-    def put(self, name: str, topology: bytes) -> None:
-        """Put a topology's file there, and wait until Knox knows it."""
-        part = self.conf / f"{name}.part"
-        part.write_bytes(topology)
-        part.rename(self.conf / "topologies" / f"{name}.xml")
-        asked = self.url(name, "triton/v2")
-        wait_for(lambda: self.client.get(asked).status_code != 404, DEPLOY_S, f"topology {name}")
+    def deploy(self, topologies: Mapping[str, bytes]) -> None:
+        """Put topologies' files there, and wait until Knox knows all: it looks every 5 s."""
+        for name, text in topologies.items():
+            part = self.conf / f"{name}.part"
+            part.write_bytes(text)
+            part.rename(self.conf / "topologies" / f"{name}.xml")
+        for name in topologies:
+            asked = self.url(name, "triton/v2")
+            known = lambda asked=asked: self.client.get(asked).status_code != 404  # noqa: E731
+            wait_for(known, DEPLOY_S, f"topology {name}")
 
     def get(self, topology: str, path: str, user: tuple[str, str] | None = ALICE) -> httpx.Response:
         return self.client.get(self.url(topology, f"triton/{path}"), auth=user)
@@ -256,7 +264,10 @@ class Knox(Daemon):
         opened = [f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in OPENED]
         return [
             *("java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *opened),
-            *(f"-DGATEWAY_HOME={self.home}", f"-Dorg.apache.knox.gateway.data.dir={self.home}/data"),
+            *(
+                f"-DGATEWAY_HOME={self.home}",
+                f"-Dorg.apache.knox.gateway.data.dir={self.home}/data",
+            ),
             f"-Dlog4j2.configurationFile={self.conf}/gateway-log4j2.xml",
             *("-cp", classes, *arguments),
         ]
@@ -281,10 +292,32 @@ def shiro(users: dict[str, str]) -> ET.Element:
     return provider
 
 
-class Perimeter:
-    """Knox, HAProxy and ZooKeeper, started side by side."""
+def rendered(shape: Shape, name: str, users: Mapping[str, str] | None = None) -> ET.Element:
+    """Return a topology as `tarn lb knox config` writes it; with Shiro's users in it, if any."""
+    root = ET.fromstring(files(shape, name, "alice;*;*")[f"topologies/{name}.xml"])
+    if users:
+        root.find("gateway").insert(0, shiro(users))
+    return root
 
-    INSTANCES = "/services/triton/instances"
+
+class Perimeter:
+    """Knox, HAProxy and ZooKeeper, and topologies that everybody may ask.
+
+    ========== =====================================================================
+    scaled     as rendered for a HAProxy, whose servers a test brings
+    real       the same, for a real Triton
+    empty      the same, without any server
+    zk0..zk4   as rendered for ZooKeeper; a namespace for each, so for each a test
+    nobody     as rendered, with no authentication provider
+    lines      for ZooKeeper, with the value on several lines, as the Java TARN's guide has it
+    away       for a ZooKeeper that is not there; with the URL of `still`
+    plain      two URLs, and no HaProvider
+    lazy       two URLs, and a HaProvider without enableLoadBalancing
+    recorder   the URL of `recorder`
+    ========== =====================================================================
+    """
+
+    NAMESPACES = tuple(f"zk{number}" for number in range(5))
 
     def __init__(self, directory: Path) -> None:
         with contextlib.ExitStack() as started:
@@ -294,7 +327,88 @@ class Perimeter:
             started.callback(self.haproxy.end)
             self.knox = Knox(directory)
             started.callback(self.knox.end)
+            self.still = [started.enter_context(FakeTriton()) for _ in range(2)]
+            self.recorder = Recorder()
+            started.callback(self.recorder.end)
+            self.knox.deploy({k: ET.tostring(v) for k, v in self._topologies().items()})
             self.end = started.pop_all().close
+
+    def _topologies(self) -> dict[str, ET.Element]:
+        users = dict((ALICE, BOB))
+        still = tuple(f"http://{one.endpoint.http}" for one in self.still)
+        made = {
+            name: rendered(Ensemble(self.zookeeper.ensemble, f"/{name}/instances"), name, users)
+            for name in self.NAMESPACES
+        }
+        for name in HAProxy.BACKENDS:
+            made[name] = rendered(Balancers((self.haproxy.url(name),)), name, users)
+        made["nobody"] = rendered(Balancers(still), "nobody")
+        made["recorder"] = rendered(Balancers((self.recorder.url,)), "recorder", users)
+        made["lines"] = rendered(
+            Ensemble(self.zookeeper.ensemble, "/zk0/instances"), "lines", users
+        )
+        for value in made["lines"].iter("value"):
+            value.text = (
+                value.text.replace(";", ";\n        ") if "zoo" in value.text else value.text
+            )
+        nowhere = Ensemble(f"127.0.0.1:{free_port()}", "/zk0/instances")
+        made["away"] = rendered(nowhere, "away", users)
+        ET.SubElement(made["away"].find("service"), "url").text = still[0]
+        made["plain"] = rendered(Balancers(still), "plain", users)
+        gateway = made["plain"].find("gateway")
+        gateway.remove(next(one for one in gateway if one.findtext("role") == "ha"))
+        made["lazy"] = rendered(Balancers(still), "lazy", users)
+        for value in made["lazy"].iter("value"):
+            value.text = value.text.replace("enableLoadBalancing=true;", "")
+        return made
+
+
+class Recorder:
+    """A server that keeps the heads of what it was asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Mapping[str, str]]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(10)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        seen = self.seen
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+            def do_POST(self) -> None:
+                seen.append((self.path, dict(self.headers)))
+                self._read()
+                self.send_response(200)
+                if "stream" in self.path:
+                    self.send_header("Content-Type", "text/event-stream")
+                    self.end_headers()
+                    for number in range(4):
+                        self.wfile.write(f"data: {number}\n\n".encode())
+                        self.wfile.flush()
+                        threading.Event().wait(0.2)
+                else:
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+
+            def _read(self) -> None:
+                if self.headers.get("Transfer-Encoding") != "chunked":
+                    self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                    return
+                while size := int(self.rfile.readline(), 16):
+                    self.rfile.read(size + 2)
+                self.rfile.readline()
+
+        return Handler
 
 
 @pytest.fixture(scope="session")

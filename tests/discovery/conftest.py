@@ -7,3 +7,6 @@ from zookeeper_stage import (  # noqa: F401
     zookeeper_three,
     zookeeper_tls,
 )
+"""Fixtures for tests with real servers in front of a fleet."""
+
+from knox_stage import perimeter  # noqa: F401

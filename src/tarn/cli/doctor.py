@@ -22,7 +22,10 @@ class _Doctor(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the options, those of plugins first."""
-        return [*(_option(kind, one) for kind, one in _kinds(ctx).items()), *super().get_params(ctx)]
+        return [
+            *(_option(kind, one) for kind, one in _kinds(ctx).items()),
+            *super().get_params(ctx),
+        ]
 
 
 def _kinds(ctx: click.Context) -> Mapping[str, FileCheck]:

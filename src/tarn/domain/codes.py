@@ -196,7 +196,7 @@ _TABLE = (
     Code("TARN-3314", _A, "no Triton in it", "The topology has no service of the role TRITON.", "Add the service; `tarn lb knox config` writes a whole topology."),
     Code("TARN-3320", _A, "value on several lines", "HaProvider's value has blanks or line ends; Knox cuts at ';' and keeps them as a part of the key, so it knows none of these keys, and says nothing.", "Write the value on one line without blanks."),
     Code("TARN-3321", _W, "no load balancing", "HaProvider has no enableLoadBalancing=true: Knox sends every request to one instance until that one fails.", "Add enableLoadBalancing=true."),
-    Code("TARN-3322", _W, "wrong namespace", "zookeeperNamespace does not look like the path at which TARN publishes instances; the parent of such a path works with TARN's jar only.", "Write the path of `discovery`'s options, such as /services/triton/instances."),
+    Code("TARN-3322", _W, "wrong namespace", "The path in zookeeperNamespace does not look like the one at which TARN publishes instances; its parent works with TARN's jar only.", "Write the path of `discovery`'s options, such as /services/triton/instances."),
     Code("TARN-3323", _W, "needs TARN's jar", "Knox itself follows no ZooKeeper for the role TRITON: without TARN's jar these parameters are passed over, and it says nothing.", "Put the jar of `tarn lb knox jar` into Knox's lib directory, and start Knox anew."),
     Code("TARN-3324", _A, "nobody to ask", "The service has no URL, and no HaProvider finds instances in ZooKeeper.", "Write the URL of a HAProxy, or the parameters for ZooKeeper."),
     Code("TARN-3325", _A, "half a place", "Only one of zookeeperEnsemble and zookeeperNamespace is given; both are needed.", "Add the other one."),

@@ -48,6 +48,18 @@ _TURNS = 3
 closed before, and their sockets stay open."""
 
 
+async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    """Return a request's body, whole or in chunks: gateways send those."""
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return await reader.readexactly(int(headers.get("content-length", "0")))
+    body = bytearray()
+    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        body += await reader.readexactly(size)
+        await reader.readexactly(2)
+    await reader.readexactly(2)
+    return bytes(body)
+
+
 class FakeServer:
     """Serves one `State` on two ports; every method runs on one asyncio loop."""
 
@@ -176,7 +188,7 @@ class FakeServer:
         method, path, _ = first.split(" ", 2)
         pairs = (line.partition(":") for line in lines if line)
         headers = {key.strip().lower(): value.strip() for key, _, value in pairs}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        body = await _body(reader, headers)
         if self.state.hanging:
             await self._thawed.wait()
         if self.state.delay_s:

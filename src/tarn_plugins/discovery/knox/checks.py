@@ -3,13 +3,13 @@
 What Knox 2.0.0 does with each of these was seen on a real one (``tests/discovery``).
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from tarn.domain import CODES, Severity
 from tarn.errors import ConfigError
 from tarn.interfaces import Finding
-from tarn.plain import did_you_mean
 from tarn_plugins.discovery.knox.places import ROLE
 from tarn_plugins.discovery.knox.topology import Parameter, Provider, Service, Topology, parse
 
@@ -95,8 +95,9 @@ def _value(topology: Topology) -> Iterator[Found]:
         yield "TARN-3320", row.line, f"blanks or line ends in the value of {ROLE}; lost: {lost}"
     for key in keys:
         if key not in _KEYS:
-            near = did_you_mean(key, _KEYS)
-            yield "TARN-3327", row.line, f"HaProvider has a key '{key}'. {near}".rstrip()
+            near = difflib.get_close_matches(key[:80], _KEYS, n=1)
+            meant = f"; meant is perhaps '{near[0]}'" if near else ""
+            yield "TARN-3327", row.line, f"HaProvider has a key '{key[:80]}'{meant}"
     if keys.get("enableLoadBalancing", "").lower() != "true":
         yield "TARN-3321", row.line, f"the value of {ROLE} has no enableLoadBalancing=true"
 
@@ -112,11 +113,9 @@ def _ensemble(topology: Topology) -> Iterator[Found]:
     elif servers:
         yield "TARN-3323", line, f"instances come from ZooKeeper ({servers}{_slashed(namespace)})"
         if not namespace.rstrip("/").endswith("/instances"):
-            yield (
-                *("TARN-3322", line),
-                f"zookeeperNamespace={namespace}: TARN publishes instances at a path such as "
-                f"{_slashed(namespace)}/instances",
-            )
+            right = f"{_slashed(namespace)}/instances"
+            text = f"zookeeperNamespace={namespace}; TARN publishes at a path such as {right}"
+            yield "TARN-3322", line, text
 
 
 def _slashed(namespace: str) -> str:

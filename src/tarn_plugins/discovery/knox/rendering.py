@@ -5,7 +5,7 @@ Knox 2.0.0 is what they were tried with. Clients ask
 """
 
 import json
-import xml.etree.ElementTree as ET  # noqa: S405 (it writes, and reads nothing)
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 
 from tarn_plugins.discovery.knox.places import (
@@ -49,7 +49,7 @@ _AUTHENTICATION = f"""
     </provider>
 
  Who of them may use the fleet stands in {ROLE}.acl below: users;groups;addresses.
-"""  # noqa: E501 (a line of an example)
+"""
 
 
 def files(shape: Shape, name: str = "triton", acl: str = EVERYONE) -> Mapping[str, str]:

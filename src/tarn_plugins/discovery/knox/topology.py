@@ -114,39 +114,50 @@ def _service(element: Element) -> Service:
 
 
 def _tree(data: bytes) -> Element:
-    parser = xml.parsers.expat.ParserCreate()
-    top = Element("", 0)
-    open_: list[Element] = [top]
-
-    def begin(tag: str, _attributes: object) -> None:
-        if len(open_) > _DEEPEST:
-            raise _refused(parser, "TARN-3311", f"more than {_DEEPEST} elements in one another")
-        element = Element(tag, parser.CurrentLineNumber)
-        open_[-1].children.append(element)
-        open_.append(element)
-
-    def text(found: str) -> None:
-        open_[-1].text += found
-
-    def end(_tag: str) -> None:
-        open_.pop()
-
-    def doctype(*_: object) -> None:
-        raise _refused(parser, "TARN-3313", "a DOCTYPE, which may read other files")
-
-    parser.StartElementHandler, parser.EndElementHandler = begin, end
-    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = text, doctype
+    reader = _Reader()
     try:
-        parser.Parse(data, True)  # noqa: FBT003 (expat's own signature)
+        return reader.read(data)
     except xml.parsers.expat.ExpatError as error:
         said = xml.parsers.expat.ErrorString(error.code)
         raise ConfigError(
             f"no well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
         ) from error
-    except (LookupError, ValueError) as error:  # an encoding that Python does not have
+    except LookupError as error:
         raise ConfigError(f"no readable XML: {error}", code="TARN-3312", where="1") from error
-    return top.children[0]
 
 
-def _refused(parser: xml.parsers.expat.XMLParserType, code: str, found: str) -> ConfigError:
-    return ConfigError(found, code=code, where=str(parser.CurrentLineNumber))
+class _Reader:
+    """Builds elements while expat reads."""
+
+    def __init__(self) -> None:
+        self._top = Element("", 0)
+        self._open = [self._top]
+        self._parser = xml.parsers.expat.ParserCreate()
+        self._parser.StartElementHandler = self._begin
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    def read(self, data: bytes) -> Element:
+        """Return the root."""
+        self._parser.Parse(data, True)  # noqa: FBT003 (expat's own signature)
+        return self._top.children[0]
+
+    def _begin(self, tag: str, _attributes: object) -> None:
+        if len(self._open) > _DEEPEST:
+            raise self._refused("TARN-3311", f"more than {_DEEPEST} elements in one another")
+        element = Element(tag, self._parser.CurrentLineNumber)
+        self._open[-1].children.append(element)
+        self._open.append(element)
+
+    def _end(self, _tag: str) -> None:
+        self._open.pop()
+
+    def _text(self, found: str) -> None:
+        self._open[-1].text += found
+
+    def _doctype(self, *_: object) -> None:
+        raise self._refused("TARN-3313", "a DOCTYPE, which may read other files")
+
+    def _refused(self, code: str, found: str) -> ConfigError:
+        return ConfigError(found, code=code, where=str(self._parser.CurrentLineNumber))
