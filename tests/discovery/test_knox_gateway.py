@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from house import House, clear, ids
@@ -119,6 +120,24 @@ def test_haproxy_grows_and_shrinks_behind_knox_and_no_request_fails(perimeter):
     assert load.sent > 80
     assert load.lost == []
     assert answered == load.sent
+
+
+def test_more_inferences_run_at_once_than_knox_would_allow_by_itself(perimeter):
+    """Knox has 32 connections for a service; a fleet executes more than that."""
+    knox = perimeter.knox
+    url = knox.url("scaled", "triton/v2/models/echo/infer")
+    tensor = {"name": "IN", "shape": [1], "datatype": "FP32", "data": [7]}
+
+    def ask(_number: int) -> int:
+        return knox.client.post(url, json={"inputs": [tensor]}, auth=ALICE).status_code
+
+    with FakeTriton(FakeModel("echo", latency_s=1.5, instances=64)) as one:
+        perimeter.haproxy.add("scaled/one", one.endpoint.http_port)
+        with ThreadPoolExecutor(48) as pool:
+            asked = [pool.submit(ask, number) for number in range(48)]
+            wait_for(lambda: one.executing == 48, 10, "48 at once")
+            assert {answer.result(30) for answer in asked} == {200}
+        perimeter.haproxy.remove("scaled/one")
 
 
 # -- with a real Triton

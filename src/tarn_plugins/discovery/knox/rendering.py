@@ -30,6 +30,11 @@ _ROUTES = {
 """Name of a rule to what Knox is asked, and what the fleet is asked."""
 _CALM = "enabled=true;enableLoadBalancing=true;maxFailoverAttempts=3;failoverSleep=100"
 """Knox's own pause of 1000 ms before it tries another one is an eternity here."""
+_LIMITS = {
+    "httpclient.maxConnections": "512",  # Knox's own 32 would be the most inferences at once
+    "httpclient.connectionTimeout": "5s",  # a machine that is gone refuses nothing
+    "httpclient.socketTimeout": "10m",  # the longest inference
+}
 _AUTHENTICATION = f"""
  WHO AUTHENTICATES IS FOR YOU TO SAY: without an authentication provider this topology lets nobody
  in. An example, for LDAP; put yours in the place of this comment:
@@ -118,15 +123,13 @@ def _topology(shape: Shape, name: str, acl: str) -> ET.Element:
         _leaf(one, "role", role)
         _leaf(one, "name", provider)
         _leaf(one, "enabled", "true")
-        for key, value in parameters.items():
-            parameter = ET.SubElement(one, "param")
-            _leaf(parameter, "name", key)
-            _leaf(parameter, "value", value)
+        _parameters(one, parameters)
     service = ET.SubElement(topology, "service")
     _leaf(service, "role", ROLE)
     _leaf(service, "version", VERSION)
     for url in _urls(shape):
         _leaf(service, "url", url)
+    _parameters(service, _LIMITS)
     return topology
 
 
@@ -148,7 +151,7 @@ def _urls(shape: Shape) -> tuple[str, ...]:
 
 
 def _descriptor(shape: Shape, name: str) -> object:
-    service: dict[str, object] = {"name": ROLE, "version": VERSION}
+    service: dict[str, object] = {"name": ROLE, "version": VERSION, "params": _LIMITS}
     if urls := _urls(shape):
         service["urls"] = list(urls)
     return {"provider-config-ref": f"{name}-providers.json", "services": [service]}
@@ -161,6 +164,13 @@ def _providers(shape: Shape, acl: str) -> object:
             for role, provider, parameters in _chain(shape, acl)
         ]
     }
+
+
+def _parameters(above: ET.Element, parameters: Mapping[str, str]) -> None:
+    for key, value in parameters.items():
+        row = ET.SubElement(above, "param")
+        _leaf(row, "name", key)
+        _leaf(row, "value", value)
 
 
 def _leaf(above: ET.Element, tag: str, text: str) -> None:

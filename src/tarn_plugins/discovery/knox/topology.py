@@ -133,6 +133,7 @@ class _Reader:
         self._top = Element("", 0)
         self._open = [self._top]
         self._parser = xml.parsers.expat.ParserCreate()
+        self._parser.buffer_text = True
         self._parser.StartElementHandler = self._begin
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
