@@ -170,6 +170,7 @@ def yarn(session: nox.Session) -> None:
 
 
 @nox.session(python=ONE)
+@budgeted
 def knox_jar(session: nox.Session) -> None:
     """Build the jar for Knox into the package; needs a JDK and, the first time, Maven."""
     session.install("-e", ".")
