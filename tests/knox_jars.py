@@ -39,10 +39,6 @@ POM = f"""\
         <artifactId>gateway-discovery-cm</artifactId></exclusion>
       <exclusion><groupId>com.cloudera.api.swagger</groupId><artifactId>*</artifactId></exclusion>
     </exclusions>
-  </dependency><!-- What a ZooKeeper server of Knox's version needs beside; for the tests. -->
-  <dependency>
-    <groupId>org.xerial.snappy</groupId><artifactId>snappy-java</artifactId>
-    <version>1.1.10.7</version>
   </dependency></dependencies>
 </project>
 """

@@ -1,12 +1,12 @@
 """A real Knox with a HAProxy and a ZooKeeper behind it; one for a session, on loopback only."""
 
 import contextlib
+import functools
 import socket
 import subprocess
 import threading
 import time
 import xml.etree.ElementTree as ET
-import zipfile
 from collections.abc import Iterator, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,15 +15,16 @@ from pathlib import Path
 import httpx
 import knox_jars
 import pytest
-from kazoo.client import KazooClient
+import zookeeper_stage
 
 from tarn.testing.fake_triton import FakeTriton
+from tarn.testing.wait import until
 from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
 from tarn_plugins.discovery.knox.rendering import files
 
 MASTER = "knox-secret"
 ALICE, BOB = ("alice", "alice-pw"), ("bob", "bob-pw")
-START_S, DEPLOY_S = 120.0, 60.0
+START_S = 120.0
 OPENED = (
     *("java.lang", "java.lang.reflect", "java.net", "java.util", "sun.security.x509"),
     "sun.security.util",
@@ -32,20 +33,8 @@ OPENED = (
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def wait_for(true, within_s: float, what: str):
-    """Return the first true answer; fail when there is none in time."""
-    pause, end_s = threading.Event(), time.monotonic() + within_s
-    while True:
-        if answer := true():
-            return answer
-        if time.monotonic() > end_s:
-            pytest.fail(f"{what} did not come true within {within_s:g} s")
-        pause.wait(0.05)
+    (found,) = zookeeper_stage.free_ports(1)
+    return found
 
 
 def listens(port: int) -> bool:
@@ -75,35 +64,6 @@ class Daemon:
             self.process.wait(10)
 
 
-class ZooKeeper(Daemon):
-    """One server, from Knox's own jars."""
-
-    def __init__(self, directory: Path) -> None:
-        self.port = free_port()
-        self.ensemble = f"127.0.0.1:{self.port}"
-        data = directory / "zookeeper"
-        data.mkdir()
-        (directory / "zoo.cfg").write_text(
-            f"tickTime=500\ndataDir={data}\nclientPort={self.port}\n"
-            "clientPortAddress=127.0.0.1\nadmin.enableServer=false\n"
-        )
-        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        classes = f"{knox_jars.library()}/*"
-        argv = ["java", "-Xmx128m", "-cp", classes, main, str(directory / "zoo.cfg")]
-        super().__init__(directory, "zookeeper", argv)
-        wait_for(lambda: self.alive() and listens(self.port), 30, "ZooKeeper")
-
-    @contextlib.contextmanager
-    def client(self) -> Iterator[KazooClient]:
-        one = KazooClient(self.ensemble, timeout=4.0)
-        one.start(timeout=30)
-        try:
-            yield one
-        finally:
-            one.stop()
-            one.close()
-
-
 class HAProxy(Daemon):
     """One with backends without servers, a frontend for each; `say` talks to its Runtime API."""
 
@@ -126,7 +86,7 @@ class HAProxy(Daemon):
         )
         argv = ["haproxy", "-db", "-f", str(directory / "haproxy.cfg")]
         super().__init__(directory, "haproxy", argv)
-        wait_for(lambda: self.alive() and listens(self.ports["scaled"]), 10, "HAProxy")
+        until(lambda: self.alive() and listens(self.ports["scaled"]), 10, "HAProxy")
 
     def url(self, backend: str) -> str:
         return f"http://127.0.0.1:{self.ports[backend]}"
@@ -146,9 +106,9 @@ class HAProxy(Daemon):
     def remove(self, server: str) -> None:
         """Drain, wait until nothing is open, delete."""
         self.say(f"set server {server} state drain")
-        wait_for(lambda: self._open(server) == 0, 30, f"{server} quiet")
+        until(lambda: self._open(server) == 0, 30, f"{server} quiet")
         self.say(f"set server {server} state maint")
-        wait_for(lambda: "deleted" in self.say(f"del server {server}"), 10, f"{server} deleted")
+        until(lambda: "deleted" in self.say(f"del server {server}"), 10, f"{server} deleted")
 
     def _open(self, server: str) -> int:
         rows = (line.split(",") for line in self.say("show stat").splitlines())
@@ -156,12 +116,14 @@ class HAProxy(Daemon):
 
 
 class Knox(Daemon):
-    """Knox with our service definition and our jar, and no topology but that of its health."""
+    """Knox with our service definition, our jar, and *topologies*: name to XML."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, topologies: Mapping[str, ET.Element]) -> None:
         self.port, self.home = free_port(), directory / "knox"
         self.conf = self.home / "conf"
         self._lay_out()
+        for name, root in topologies.items():
+            (self.conf / "topologies" / f"{name}.xml").write_bytes(ET.tostring(root))
         self._java("org.apache.knox.gateway.util.KnoxCLI", "create-master", "--master", MASTER)
         self.began_s = time.monotonic()
         main = "org.apache.knox.gateway.GatewayServer"
@@ -172,7 +134,8 @@ class Knox(Daemon):
         self.client = httpx.Client(
             verify=False, trust_env=False, timeout=30, cookies=forgetful, limits=limits
         )
-        wait_for(lambda: self.alive() and self._healthy(), START_S, "Knox")
+        for name in topologies:
+            until(functools.partial(self._knows, name), START_S, f"Knox with topology {name}")
         self.started_in_s = time.monotonic() - self.began_s
 
     def end(self) -> None:
@@ -182,23 +145,13 @@ class Knox(Daemon):
     def url(self, topology: str, path: str) -> str:
         return f"https://127.0.0.1:{self.port}/gateway/{topology}/{path}"
 
-    def deploy(self, topologies: Mapping[str, bytes]) -> None:
-        """Put topologies' files there, and wait until Knox knows all: it looks every 5 s."""
-        for name, text in topologies.items():
-            part = self.conf / f"{name}.part"
-            part.write_bytes(text)
-            part.rename(self.conf / "topologies" / f"{name}.xml")
-        for name in topologies:
-            asked = self.url(name, "triton/v2")
-            known = lambda asked=asked: self.client.get(asked).status_code != 404  # noqa: E731
-            wait_for(known, DEPLOY_S, f"topology {name}")
-
     def get(self, topology: str, path: str, user: tuple[str, str] | None = ALICE) -> httpx.Response:
         return self.client.get(self.url(topology, f"triton/{path}"), auth=user)
 
-    def _healthy(self) -> bool:
+    def _knows(self, topology: str) -> bool:
+        assert self.alive()
         with contextlib.suppress(httpx.TransportError):
-            return self.client.get(self.url("health", "v1/ping")).status_code == 200
+            return self.client.get(self.url(topology, "triton/v2")).status_code != 404
         return False
 
     def _lay_out(self) -> None:
@@ -214,7 +167,6 @@ class Knox(Daemon):
             if path.startswith("services/"):
                 (data / path).parent.mkdir(parents=True, exist_ok=True)
                 (data / path).write_text(text)
-        self._take_health(data)
         site = {"gateway.port": self.port, "gateway.host": "127.0.0.1", "gateway.path": "gateway"}
         configuration = ET.Element("configuration")
         for name, value in site.items():
@@ -232,16 +184,6 @@ class Knox(Daemon):
             <Root level="WARN"><AppenderRef ref="F"/></Root></Loggers></Configuration>"""
         )
         self._certificate(data / "security/keystores/gateway.jks")
-
-    def _take_health(self, data: Path) -> None:
-        stock = knox_jars.library() / "gateway-service-definitions-2.0.0.jar"
-        with zipfile.ZipFile(stock) as jar:
-            jar.extractall(data, [one for one in jar.namelist() if "/health/" in one])
-        (self.conf / "topologies/health.xml").write_text(
-            "<topology><name>health</name><gateway><provider><role>authentication</role>"
-            "<name>Anonymous</name><enabled>true</enabled></provider></gateway>"
-            "<service><role>HEALTH</role></service></topology>"
-        )
 
     @staticmethod
     def _certificate(store: Path) -> None:
@@ -307,7 +249,7 @@ class Perimeter:
     scaled     as rendered for a HAProxy, whose servers a test brings
     real       the same, for a real Triton
     empty      the same, without any server
-    zk0..zk4   as rendered for ZooKeeper; a namespace for each, so for each a test
+    zk0..zk6   as rendered for ZooKeeper; a namespace for each, so for each a test
     nobody     as rendered, with no authentication provider
     lines      for ZooKeeper, with the value on several lines, as the Java TARN's guide has it
     away       for a ZooKeeper that is not there; with the URL of `still`
@@ -317,36 +259,34 @@ class Perimeter:
     ========== =====================================================================
     """
 
-    NAMESPACES = tuple(f"zk{number}" for number in range(5))
+    NAMESPACES = tuple(f"zk{number}" for number in range(7))
 
     def __init__(self, directory: Path) -> None:
         with contextlib.ExitStack() as started:
-            self.zookeeper = ZooKeeper(directory)
-            started.callback(self.zookeeper.end)
+            self.zookeeper = zookeeper_stage.standalone(directory / "zookeeper")
+            self.zookeeper.start()
+            started.callback(self.zookeeper.stop)
             self.haproxy = HAProxy(directory)
             started.callback(self.haproxy.end)
-            self.knox = Knox(directory)
-            started.callback(self.knox.end)
             self.still = [started.enter_context(FakeTriton()) for _ in range(2)]
             self.recorder = Recorder()
             started.callback(self.recorder.end)
-            self.knox.deploy({k: ET.tostring(v) for k, v in self._topologies().items()})
+            self.knox = Knox(directory, self._topologies())
+            started.callback(self.knox.end)
             self.end = started.pop_all().close
 
     def _topologies(self) -> dict[str, ET.Element]:
         users = dict((ALICE, BOB))
         still = tuple(f"http://{one.endpoint.http}" for one in self.still)
         made = {
-            name: rendered(Ensemble(self.zookeeper.ensemble, f"/{name}/instances"), name, users)
+            name: rendered(Ensemble(self.zookeeper.address, f"/{name}/instances"), name, users)
             for name in self.NAMESPACES
         }
         for name in HAProxy.BACKENDS:
             made[name] = rendered(Balancers((self.haproxy.url(name),)), name, users)
         made["nobody"] = rendered(Balancers(still), "nobody")
         made["recorder"] = rendered(Balancers((self.recorder.url,)), "recorder", users)
-        made["lines"] = rendered(
-            Ensemble(self.zookeeper.ensemble, "/zk0/instances"), "lines", users
-        )
+        made["lines"] = rendered(Ensemble(self.zookeeper.address, "/zk0/instances"), "lines", users)
         for value in made["lines"].iter("value"):
             value.text = (
                 value.text.replace(";", ";\n        ") if "zoo" in value.text else value.text

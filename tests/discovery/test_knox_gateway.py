@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from house import House, clear, ids
 from knox_load import Load
-from knox_stage import ALICE, BOB, wait_for
+from knox_stage import ALICE, BOB
 
 from tarn.testing.fake_triton import FakeModel, FakeTriton
+from tarn.testing.wait import until
 
 pytestmark = pytest.mark.discovery
 
@@ -111,7 +112,7 @@ def test_haproxy_grows_and_shrinks_behind_knox_and_no_request_fails(perimeter):
             pause = threading.Event()
             pause.wait(1)
             haproxy.add("scaled/b", b.endpoint.http_port)
-            wait_for(lambda: b.model("echo").successes > 5, 5, "requests on b")
+            until(lambda: b.model("echo").successes > 5, 5, "requests on b")
             haproxy.remove("scaled/a")
             a.crash()
             pause.wait(1)
@@ -135,7 +136,7 @@ def test_more_inferences_run_at_once_than_knox_would_allow_by_itself(perimeter):
         perimeter.haproxy.add("scaled/one", one.endpoint.http_port)
         with ThreadPoolExecutor(48) as pool:
             asked = [pool.submit(ask, number) for number in range(48)]
-            wait_for(lambda: one.executing == 48, 10, "48 at once")
+            until(lambda: one.executing == 48, 10, "48 at once")
             assert {answer.result(30) for answer in asked} == {200}
         perimeter.haproxy.remove("scaled/one")
 
@@ -166,11 +167,11 @@ def triton(tmp_path_factory, perimeter):
     done = house.tarn("up", "-f", path)
     try:
         assert done.returncode == 0, done.stderr
-        wait_for(lambda: ids(house.status("echo")), 60, "an instance")
+        until(lambda: ids(house.status("echo")), 60, "an instance")
         (instance,) = house.status("echo")["instances"]
         perimeter.haproxy.add("real/one", int(instance["http"].rpartition(":")[2]))
         ready = "v2/models/echo/ready"
-        wait_for(lambda: perimeter.knox.get("real", ready).status_code == 200, 30, "echo")
+        until(lambda: perimeter.knox.get("real", ready).status_code == 200, 30, "echo")
         yield
         perimeter.haproxy.remove("real/one")
     finally:

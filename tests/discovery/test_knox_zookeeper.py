@@ -1,62 +1,60 @@
-"""A real Knox that follows instances in a real ZooKeeper by itself, with TARN's jar."""
+"""A real Knox that follows what masters publish in a real ZooKeeper, by TARN's jar."""
 
 import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 from knox_load import Load
-from knox_stage import wait_for
+from zookeeper_house import EPOCH, Masters, masters
+from zookeeper_stage import client
 
+from tarn.domain import DiscoveryView, Epoch, Member
+from tarn.errors import DiscoveryError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
+from tarn.testing.wait import until
+from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper
 
 pytestmark = pytest.mark.discovery
 SOON_S = 5.0
+LATER = Epoch(EPOCH.incarnation, EPOCH.attempt + 1)
 
 
-class Fleet:
-    """What a master writes: its instances' nodes, and its own."""
+class Master:
+    """One master of a fleet; its view is what a test says."""
 
-    def __init__(self, perimeter, name: str) -> None:
-        self.knox, self.name = perimeter.knox, name
+    def __init__(self, some: Masters, epoch: Epoch = EPOCH, **options: object) -> None:
+        self.zookeeper: ZooKeeper = some.make(epoch=epoch, cluster="echo", **options)
+        self._epoch, self._revision = epoch, 0
 
-    def say(self, zk: KazooClient, *nodes: str) -> None:
-        """Write the fleet's node as a master does, with the names of the instances' nodes."""
-        self.write(zk, {"count": len(nodes), "nodes": sorted(nodes)})
+    def shows(self, **tritons: FakeTriton) -> None:
+        """Publish who may get traffic: name of the node to who it is."""
+        self._revision += 1
+        members = tuple(
+            Member(f"echo-{name}", name, one.endpoint, "aaaaaaaaaaaa")
+            for name, one in sorted(tritons.items())
+        )
+        view = DiscoveryView(self._epoch, self._revision, complete=True, members=members)
+        self.zookeeper.sync(view)
 
-    def write(self, zk: KazooClient, word: dict[str, object]) -> None:
-        path = f"/{self.name}/fleets/echo"
-        zk.ensure_path(path)
-        plain = {"epoch": "1-1", "revision": 1, "api_url": "", **word}
-        zk.set(path, json.dumps(plain).encode())
+    def loses_its_session(self) -> None:
+        """Let nothing more reach ZooKeeper; the session ends after its time-out of 2 s."""
+        self.zookeeper._session._line.cut()
 
-    def publish(self, zk: KazooClient, node: str, payload: str) -> None:
-        path = f"/{self.name}/instances/{node}"
-        zk.create(path, payload.encode(), ephemeral=True, makepath=True)
 
-    def withdraw(self, zk: KazooClient, node: str, *left: str) -> None:
-        """Take one out in one transaction, as a master does."""
-        change = zk.transaction()
-        change.delete(f"/{self.name}/instances/{node}")
-        plain = {"epoch": "1-1", "revision": 2, "count": len(left), "nodes": sorted(left)}
-        change.set_data(f"/{self.name}/fleets/echo", json.dumps(plain).encode())
-        wrong = [one for one in change.commit() if isinstance(one, Exception)]
-        assert wrong == []
+@pytest.fixture
+def some(perimeter, tmp_path: Path):
+    """Return how to get masters in one of the namespaces that the perimeter's topologies have."""
+    with contextlib.ExitStack() as closing:
 
-    def status(self) -> int:
-        return self.knox.get(self.name, "v2/health/ready").status_code
+        def made(name: str) -> Masters:
+            one = closing.enter_context(masters(tmp_path, perimeter.zookeeper.address))
+            one.path = f"/{name}/instances"
+            return one
 
-    def wait(self, *tritons: FakeTriton) -> None:
-        """Wait until each got a request."""
-        before = [one.looks for one in tritons]
-
-        def all_asked() -> bool:
-            answers = self.status() == 200
-            return answers and all(o.looks > was for o, was in zip(tritons, before, strict=True))
-
-        wait_for(all_asked, SOON_S, "a request for each")
+        yield made
 
 
 @contextlib.contextmanager
@@ -65,115 +63,165 @@ def slow() -> Iterator[FakeTriton]:
         yield one
 
 
+def status(perimeter, name: str) -> int:
+    return perimeter.knox.get(name, "v2/health/ready").status_code
+
+
+def all_get(perimeter, name: str, *tritons: FakeTriton) -> None:
+    """Wait until each got a request."""
+    before = [one.looks for one in tritons]
+
+    def asked() -> bool:
+        good = status(perimeter, name) == 200
+        return good and all(o.looks > was for o, was in zip(tritons, before, strict=True))
+
+    until(asked, SOON_S, "a request for each")
+
+
 def gets(one: FakeTriton, more: int = 5) -> None:
     """Wait until it answered so many more."""
     before = one.model("echo").successes
-    wait_for(lambda: one.model("echo").successes > before + more, SOON_S, "requests")
+    until(lambda: one.model("echo").successes > before + more, SOON_S, "requests")
 
 
 def end(one: FakeTriton) -> None:
     """End it as a drain does: after the quiesce time, once nothing executes."""
     threading.Event().wait(0.5)
-    wait_for(lambda: one.executing == 0, SOON_S, "quiet")
+    until(lambda: one.executing == 0, SOON_S, "quiet")
     one.crash()
 
 
-def test_a_fleet_grows_and_shrinks_and_no_request_fails(perimeter):
-    """Who appears gets requests at once, who is withdrawn gets none; two ways to write a node."""
-    fleet = Fleet(perimeter, "zk1")
-    with slow() as a, slow() as b, slow() as c, perimeter.zookeeper.client() as zk:
-        fleet.publish(zk, "c1", a.endpoint.http)
-        fleet.say(zk, "c1")
-        fleet.wait(a)
-        with Load(perimeter.knox, "zk1") as load:
-            for node, new in (("c2", b), ("c3", c)):
-                fleet.publish(zk, node, json.dumps({"url": f"http://{new.endpoint.http}"}))
-                gets(new)
-            fleet.say(zk, "c1", "c2", "c3")
-            fleet.withdraw(zk, "c1", "c2", "c3")
+@pytest.mark.parametrize(("name", "payload"), [("zk0", "hostport"), ("zk1", "json")])
+def test_a_fleet_grows_and_shrinks_and_no_request_fails(perimeter, some, name, payload):
+    """Who appears gets requests at once, who is withdrawn gets none; both ways to write a node."""
+    master = Master(some(name), payload=payload)
+    with slow() as a, slow() as b, slow() as c:
+        master.shows(c1=a)
+        all_get(perimeter, name, a)
+        with Load(perimeter.knox, name) as load:
+            master.shows(c1=a, c2=b)
+            gets(b)
+            master.shows(c1=a, c2=b, c3=c)
+            gets(c)
+            master.shows(c2=b, c3=c)
             end(a)
-            fleet.withdraw(zk, "c2", "c3")
+            master.shows(c3=c)
             end(b)
             gets(c, 20)
-        fleet.withdraw(zk, "c3")
         answered = sum(one.model("echo").successes for one in (a, b, c))
     assert load.sent > 60
     assert load.lost == []
     assert answered == load.sent
 
 
-def test_an_expired_session_takes_nobody_away(perimeter):
+def test_an_expired_session_takes_nobody_away(perimeter, some):
     """All nodes vanish, the fleet's node says 2: Knox goes on, and follows the next master."""
-    fleet = Fleet(perimeter, "zk2")
-    with slow() as a, slow() as b, slow() as c, contextlib.ExitStack() as until_then:
-        with perimeter.zookeeper.client() as zk:
-            fleet.publish(zk, "c1", a.endpoint.http)
-            fleet.publish(zk, "c2", b.endpoint.http)
-            fleet.say(zk, "c1", "c2")
-            fleet.wait(a, b)
-            load = until_then.enter_context(Load(perimeter.knox, "zk2"))
+    both = some("zk2")
+    first, second = Master(both), Master(both, LATER)
+    with (
+        slow() as a,
+        slow() as b,
+        slow() as c,
+        client(perimeter.zookeeper.address) as zk,
+    ):
+        first.shows(c1=a, c2=b)
+        all_get(perimeter, "zk2", a, b)
+        with Load(perimeter.knox, "zk2") as load:
             gets(a)
-        # The session is over, and with it both nodes.
-        with perimeter.zookeeper.client() as zk:
-            assert zk.get_children("/zk2/instances") == []
+            first.loses_its_session()
+            until(lambda: zk.get_children(both.path) == [], 10, "the session's end")
             gets(a, 10)
             gets(b, 10)
-            fleet.publish(zk, "c1", a.endpoint.http)
-            fleet.publish(zk, "c3", c.endpoint.http)
-            fleet.say(zk, "c1", "c3")
+            second.shows(c1=a, c3=c)
             gets(c)
             end(b)
             gets(c, 20)
-            until_then.close()
-            fleet.say(zk)
     assert load.sent > 60
     assert load.lost == []
 
 
-def test_an_empty_fleet_is_believed_when_its_master_says_so(perimeter):
-    """A count of 0 is the truth: 500, the word of this Knox for nobody; then it is back at once."""
-    fleet = Fleet(perimeter, "zk3")
+def test_a_zookeeper_that_is_away_for_a_while_changes_nothing(perimeter, some):
+    """The set stands while no server answers; what changes after its return is followed."""
     a, b = perimeter.still
-    with perimeter.zookeeper.client() as zk:
-        assert fleet.status() == 500, "nobody ever was there"
-        fleet.publish(zk, "c1", a.endpoint.http)
-        fleet.say(zk, "c1")
-        fleet.wait(a)
-        fleet.withdraw(zk, "c1")
-        wait_for(lambda: fleet.status() == 500, SOON_S, "500")
-        fleet.publish(zk, "c2", b.endpoint.http)
-        fleet.say(zk, "c2")
-        fleet.wait(b)
-        zk.delete("/zk3/fleets/echo")
-        zk.delete("/zk3/instances/c2")
-        wait_for(lambda: fleet.status() == 500, SOON_S, "500")
+    master = Master(some("zk6"), session_timeout_s=10.0)
+    master.shows(c1=a)
+    all_get(perimeter, "zk6", a)
+    (server,) = perimeter.zookeeper.servers
+    server.kill()
+    try:
+        threading.Event().wait(1)
+        assert {status(perimeter, "zk6") for _ in range(8)} == {200}
+    finally:
+        perimeter.zookeeper.restart()
+
+    def published() -> bool:
+        with contextlib.suppress(DiscoveryError):
+            master.shows(c1=a, c2=b)
+            return True
+        return False
+
+    until(published, 20, "the master's way back")
+    until(lambda: looked_at(perimeter, "zk6", b), 20, "requests on b")
 
 
-def test_who_does_not_answer_is_passed_over(perimeter):
+def looked_at(perimeter, name: str, one: FakeTriton) -> bool:
+    before = one.looks
+    assert status(perimeter, name) == 200
+    return one.looks > before
+
+
+def test_an_empty_fleet_is_believed_when_its_master_says_so(perimeter, some):
+    """A view without anybody is the truth: 500, Knox's word for it; then it is back at once."""
+    a, b = perimeter.still
+    assert status(perimeter, "zk3") == 500, "nobody ever was there"
+    master = Master(some("zk3"))
+    master.shows(c1=a)
+    all_get(perimeter, "zk3", a)
+    master.shows()
+    until(lambda: status(perimeter, "zk3") == 500, SOON_S, "500")
+    master.shows(c2=b)
+    all_get(perimeter, "zk3", b)
+
+
+def test_who_does_not_answer_is_passed_over(perimeter, some):
     """A dead instance whose node still stands costs at most what Knox had sent to it.
 
     That Knox repeats such a request elsewhere, without its body: Triton refuses it.
     """
-    fleet = Fleet(perimeter, "zk4")
     a, _ = perimeter.still
-    with FakeTriton() as dead, perimeter.zookeeper.client() as zk:
-        fleet.publish(zk, "c0", "no address")
-        fleet.publish(zk, "c1", a.endpoint.http)
-        fleet.publish(zk, "c2", dead.endpoint.http)
-        fleet.write(zk, {"count": 2})
-        fleet.wait(a, dead)
+    master = Master(some("zk4"))
+    with FakeTriton() as dead:
+        master.shows(c1=a, c2=dead)
+        all_get(perimeter, "zk4", a, dead)
         with Load(perimeter.knox, "zk4") as load:
             gets(dead)
             on_its_way = dead.http_connections
             dead.crash()
             threading.Event().wait(1.5)
-        # Counts alone, as others may write them: who vanishes without a word stays.
-        zk.delete("/zk4/instances/c1")
-        threading.Event().wait(0.5)
-        assert {fleet.status() for _ in range(4)} == {200}
-        fleet.say(zk)
+        master.shows(c1=a)
     assert load.sent > 40
     assert len(load.lost) <= on_its_way, load.lost
+
+
+def test_nodes_that_others_write_are_read_as_far_as_they_can_be(perimeter):
+    """A count without names, as a writer of one's own may leave it; an address that is none."""
+    a, b = perimeter.still
+    with client(perimeter.zookeeper.address) as zk:
+        zk.create("/zk5/fleets/other", json.dumps({"count": 2}).encode(), makepath=True)
+        for node, text in (("x", "no address"), ("y", a.endpoint.http), ("z", b.endpoint.http)):
+            zk.create(f"/zk5/instances/{node}", text.encode(), makepath=True)
+        all_get(perimeter, "zk5", a, b)
+        zk.delete("/zk5/instances/y")
+        threading.Event().wait(0.5)
+        all_get(perimeter, "zk5", a, b)
+        zk.set("/zk5/fleets/other", json.dumps({"count": 1}).encode())
+        threading.Event().wait(0.5)
+        before = a.looks
+        assert {status(perimeter, "zk5") for _ in range(4)} == {200}
+        assert a.looks == before
+        zk.delete("/zk5/fleets/other")
+        zk.delete("/zk5/instances/z")
+        until(lambda: status(perimeter, "zk5") == 500, SOON_S, "500")
 
 
 def test_a_zookeeper_that_is_not_there_leaves_the_topology_its_own_urls(perimeter):
