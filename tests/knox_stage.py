@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import socket
 import subprocess
 import threading
@@ -116,14 +117,18 @@ class HAProxy(Daemon):
 
 
 class Knox(Daemon):
-    """Knox with our service definition, our jar, and *topologies*: name to XML."""
+    """Knox with our service and jar; *topologies*: name to XML, *others*: path in ``conf``."""
 
-    def __init__(self, directory: Path, topologies: Mapping[str, ET.Element]) -> None:
+    def __init__(
+        self, directory: Path, topologies: Mapping[str, ET.Element], others: Mapping[str, str]
+    ) -> None:
         self.port, self.home = free_port(), directory / "knox"
         self.conf = self.home / "conf"
         self._lay_out()
         for name, root in topologies.items():
             (self.conf / "topologies" / f"{name}.xml").write_bytes(ET.tostring(root))
+        for path, text in others.items():
+            (self.conf / path).write_text(text)
         self._java("org.apache.knox.gateway.util.KnoxCLI", "create-master", "--master", MASTER)
         self.began_s = time.monotonic()
         main = "org.apache.knox.gateway.GatewayServer"
@@ -242,6 +247,18 @@ def rendered(shape: Shape, name: str, users: Mapping[str, str] | None = None) ->
     return root
 
 
+def described(shape: Shape, name: str, users: Mapping[str, str]) -> dict[str, str]:
+    """Return a descriptor and its providers as they are rendered, with Shiro's users in them."""
+    found = files(shape, name, "alice;*;*")
+    made = {path: json.loads(text) for path, text in found.items() if path.endswith(".json")}
+    rows = {row.findtext("name"): row.findtext("value") for row in shiro(users).iter("param")}
+    provider = {"role": "authentication", "name": "ShiroProvider", "enabled": "true"}
+    made[f"shared-providers/{name}-providers.json"]["providers"].insert(
+        0, {**provider, "params": rows}
+    )
+    return {path: json.dumps(plain) for path, plain in made.items()}
+
+
 class Perimeter:
     """Knox, HAProxy and ZooKeeper, and topologies that everybody may ask.
 
@@ -256,6 +273,7 @@ class Perimeter:
     plain      two URLs, and no HaProvider
     lazy       two URLs, and a HaProvider without enableLoadBalancing
     recorder   the URL of `recorder`
+    described  two URLs, from a descriptor and its providers
     ========== =====================================================================
     """
 
@@ -271,7 +289,9 @@ class Perimeter:
             self.still = [started.enter_context(FakeTriton()) for _ in range(2)]
             self.recorder = Recorder()
             started.callback(self.recorder.end)
-            self.knox = Knox(directory, self._topologies())
+            still = Balancers(tuple(f"http://{one.endpoint.http}" for one in self.still))
+            others = described(still, "described", dict((ALICE, BOB)))
+            self.knox = Knox(directory, self._topologies(), others)
             started.callback(self.knox.end)
             self.end = started.pop_all().close
 

@@ -89,6 +89,14 @@ def test_without_any_server_the_words_of_haproxy_pass(perimeter):
     assert answer.headers["Retry-After"] == "2"
 
 
+def test_a_descriptor_does_what_a_topology_does(perimeter):
+    """With several HAProxys Knox takes turns; only alice may."""
+    until(lambda: perimeter.knox.get("described", "v2").status_code == 200, 30, "the descriptor")
+    assert looks(perimeter, "described") == [3, 3]
+    assert perimeter.knox.get("described", "v2", BOB).status_code == 403
+    assert perimeter.knox.get("described", "v2", None).status_code == 401
+
+
 def test_the_mistakes_that_the_doctor_names_are_mistakes_of_this_knox(perimeter):
     """Several lines: no key is known. No HaProvider, no enableLoadBalancing: one URL gets all."""
     assert perimeter.knox.get("lines", "v2").status_code == 500
