@@ -72,7 +72,7 @@ def build(target: Path) -> Path:
         subprocess.run(
             [
                 *("javac", "--release", "8", "-proc:none", "-Werror"),
-                "-Xlint:all,-options,-classfile,-deprecation,-path",
+                "-Xlint:all,-options,-classfile,-path",
                 *("-cp", ":".join(jars), "-d", made),
                 *map(str, sorted(SOURCES.rglob("*.java"))),
             ],

@@ -16,7 +16,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.cache.TreeCache;
 import org.apache.curator.framework.recipes.cache.TreeCacheEvent;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.slf4j.Logger;
@@ -25,13 +24,14 @@ import org.slf4j.LoggerFactory;
 /**
  * Follows the nodes of instances and fleets by watch.
  *
- * <p>A namespace is the path of the instances ({@code /services/triton/instances}), or the parent of
- * a path that ends so; the fleets' nodes are in {@code fleets} beside the instances' path.
+ * <p>A namespace is the path of the instances ({@code /services/triton/instances}), or the parent
+ * of a path that ends so; the fleets' nodes are in {@code fleets} beside the instances' path.
  *
  * <p>One client and one view serve every topology with one ensemble and namespace: Knox makes new
  * managers with each deployment, and closes none.
  *
- * <p>{@code TreeCache} and not its successor, for that one needs ZooKeeper 3.6 on the servers.
+ * <p>{@code TreeCache} and not its successor, for that one needs ZooKeeper 3.6 on the servers. (Its
+ * full name stands below because an import would warn of its deprecation.)
  */
 @SuppressWarnings("deprecation")
 final class ZooKeeperInstances implements InstancesURLManager.Instances {
@@ -92,7 +92,10 @@ final class ZooKeeperInstances implements InstancesURLManager.Instances {
   }
 
   private void follow(CuratorFramework client, String path, int depth) throws Exception {
-    TreeCache cache = TreeCache.newBuilder(client, path).setMaxDepth(depth).build();
+    org.apache.curator.framework.recipes.cache.TreeCache cache =
+        org.apache.curator.framework.recipes.cache.TreeCache.newBuilder(client, path)
+            .setMaxDepth(depth)
+            .build();
     cache.getListenable().addListener((unused, event) -> hear(event));
     cache.start();
   }
