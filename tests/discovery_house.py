@@ -30,6 +30,7 @@ __all__ = [
     "Door",
     "Fleet",
     "Line",
+    "Tap",
     "executed",
     "fake_tritons",
     "followed",
@@ -230,14 +231,89 @@ class Door:
         return False
 
 
+class Tap:
+    """Stands before a HAProxy's socket, and writes down what is said to it.
+
+    A connection is one round trip of the agent: many commands, then all their answers.
+    """
+
+    READS = ("show ", "get ", "prompt", "quit", "help")
+
+    def __init__(self, root: Path, to: Path) -> None:
+        self.socket, self._to = root / "tap.sock", to
+        self.heard: list[list[str]] = []
+        """The commands of each connection."""
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self._listener.bind(str(self.socket))
+        self._listener.listen(64)
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    @property
+    def writes(self) -> list[str]:
+        """The commands that were meant to change something."""
+        every = (command for one in tuple(self.heard) for command in one)
+        return [command for command in every if not command.startswith(self.READS)]
+
+    def _start(self, work: Callable[..., None], *given: object) -> None:
+        self._threads.append(threading.Thread(target=work, args=given, name="tap", daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._start(self._relay, client)
+
+    def _relay(self, client: socket.socket) -> None:
+        """Hand on both ways until HAProxy has said all."""
+        with client, socket.socket(socket.AF_UNIX) as server:
+            try:
+                server.connect(str(self._to))
+            except OSError:
+                return  # as HAProxy's own socket: a connection, and no answer
+            said: list[bytes] = []
+            back = threading.Thread(target=_pour, args=(client, server, said.append), daemon=True)
+            back.start()
+            _pour(server, client, lambda _block: None)
+            back.join(10)
+            self.heard.append(b"".join(said).decode().replace(";", "\n").split("\n"))
+            self.heard[-1] = [word.strip() for word in self.heard[-1] if word.strip()]
+
+
+def _pour(of: socket.socket, into: socket.socket, keep: Callable[[bytes], None]) -> None:
+    """Hand on what *of* says until it ends, then end *into*."""
+    with contextlib.suppress(OSError):
+        while block := of.recv(65536):
+            keep(block)
+            into.sendall(block)
+    for one in (of, into):
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
 class Agent:
     """``tarn lb haproxy`` beside a `Door`, as a user starts it."""
 
     program = ("-m", "tarn", "lb", "haproxy")
 
-    def __init__(self, house: House, door: Door, cluster: str, *options: str) -> None:
+    def __init__(
+        self, house: House, door: Door, cluster: str, *options: str, by: Path | None = None
+    ) -> None:
         self._log = house.root / "agent.log"
-        words = ["-c", cluster, "--socket", str(door.socket), "--name", AGENT]
+        words = ["-c", cluster, "--socket", str(by or door.socket), "--name", AGENT]
         words += ["--backend", door.settings.backend, "--grpc-backend", door.settings.grpc_backend]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -296,9 +372,14 @@ class Fleet:
         status, _, body = ask(port, "GET", "/health")
         return status, body.decode()
 
+    def all(self) -> list[Mapping[str, Any]]:
+        """Return every instance that has not ended."""
+        rows: list[Mapping[str, Any]] = self.api.instances()["instances"]
+        return rows
+
     def ready(self) -> dict[str, Mapping[str, Any]]:
         """Return the instances in the view: HTTP address to what the master says of each."""
-        return {row["http"]: row for row in self.api.instances()["instances"] if row["in_view"]}
+        return {str(row["http"]): row for row in self.all() if row["in_view"]}
 
     def settled(self, door: Door, size: int) -> None:
         """Wait until *size* instances are in the view, and HAProxy sends to just those."""

@@ -84,6 +84,7 @@ def course(root: Path, request: pytest.FixtureRequest) -> Iterator[Course]:
         assert done.returncode == 0, done.stderr
         with Door(root) as door, Agent(house, door, "load"), Fleet(house, "load") as fleet:
             yield _play(fleet, door, root)
+            clear(house)  # while the agent is there, whose word the end waits for
     finally:
         clear(house)
 
