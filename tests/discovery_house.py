@@ -35,6 +35,7 @@ __all__ = [
     "fake_tritons",
     "followed",
     "ledger_model",
+    "poured",
     "soon",
 ]
 
@@ -285,15 +286,17 @@ class Tap:
             except OSError:
                 return  # as HAProxy's own socket: a connection, and no answer
             said: list[bytes] = []
-            back = threading.Thread(target=_pour, args=(client, server, said.append), daemon=True)
+            back = threading.Thread(target=poured, args=(client, server, said.append), daemon=True)
             back.start()
-            _pour(server, client, lambda _block: None)
+            poured(server, client)
             back.join(10)
             self.heard.append(b"".join(said).decode().replace(";", "\n").split("\n"))
             self.heard[-1] = [word.strip() for word in self.heard[-1] if word.strip()]
 
 
-def _pour(of: socket.socket, into: socket.socket, keep: Callable[[bytes], None]) -> None:
+def poured(
+    of: socket.socket, into: socket.socket, keep: Callable[[bytes], None] = lambda _block: None
+) -> None:
     """Hand on what *of* says until it ends, then end *into*."""
     with contextlib.suppress(OSError):
         while block := of.recv(65536):
