@@ -131,7 +131,7 @@ def test_nothing_is_written_in_steady_state(stage: Stage) -> None:
     looks, writes = len(stage.tap.heard), len(stage.tap.writes)
     threading.Event().wait(STEADY_S)
     assert stage.tap.writes[writes:] == []
-    assert 0 < len(stage.tap.heard) - looks < 5 * STEADY_S
+    assert 0 < len(stage.tap.heard) - looks < 20 * STEADY_S
 
 
 def test_a_killed_master_changes_nothing(stage: Stage) -> None:
