@@ -1,42 +1,34 @@
-"""A stage for what happens through a real HAProxy: the proxy, its agent, and a cluster behind it.
-
-HAProxy's own words are the witness: its statistics, and a line of its log for each request.
-"""
+"""A stage for what happens through a real HAProxy: an agent beside it, and a cluster behind it."""
 
 import contextlib
-import re
-import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import attrs
-from asking import ask, free_ports
-from house import House, until
+from asking import ask
+from discovery_door import Door, Tap
+from house import House, clear, kill, until
 
 from tarn.follow import Api
-from tarn_plugins.discovery.haproxy.configuration import Settings, render
 
 __all__ = [
     "AGENT",
+    "SERVED_S",
     "Agent",
-    "Door",
     "Fleet",
-    "Line",
-    "Tap",
+    "Stage",
     "executed",
     "fake_tritons",
     "followed",
     "ledger_model",
-    "poured",
     "soon",
+    "staged",
 ]
 
 T = TypeVar("T")
@@ -44,6 +36,8 @@ T = TypeVar("T")
 AGENT = "lb1"
 """The name under which the agent speaks to the master."""
 WITHIN_S = 60.0
+SERVED_S = 5.5
+"""Who is killed sooner after it was ready counts as a bad start, and five of them end a cluster."""
 
 _LEDGER = '''"""Answers what it was sent, and writes down that it did: nothing may run twice."""
 
@@ -73,254 +67,21 @@ output [{name: "OUT" data_type: TYPE_INT32 dims: [-1]}]
 instance_group [{kind: KIND_CPU count: 1}]
 """
 
-_LINE = re.compile(
-    r"\S+ \[(?P<when>[^\]]+)\] \S+ (?P<backend>[^/\s]+)/(?P<server>\S+) "
-    r"(?P<TR>-?\d+)/(?P<Tw>-?\d+)/(?P<Tc>-?\d+)/(?P<Tr>-?\d+)/\+?(?P<Ta>-?\d+) "
-    r"(?P<status>-?\d+) \+?\d+ \S+ \S+ (?P<ending>\S{4}) "
-    r"\d+/\d+/\d+/\d+/\+?(?P<retries>\d+) \d+/\d+ (?:\{[^}]*\} )*\"(?P<request>.*)\"$"
-)
-
-
-@attrs.frozen
-class Line:
-    """What HAProxy says of one request, in Unix seconds, exact to a millisecond."""
-
-    began: float
-    """The first byte of the request came."""
-    sent: float
-    """A server was chosen, and a connection to it began."""
-    ended: float
-    server: str
-    status: int
-    ending: str
-    """The four letters of its end; ``----`` is a good one."""
-    request: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Read a line of ``option httplog``; None where it is something else."""
-        found = _LINE.match(text)
-        if found is None:
-            return None
-        began = datetime.strptime(found["when"], "%d/%b/%Y:%H:%M:%S.%f").astimezone().timestamp()
-        before_ms = max(0, int(found["TR"])) + max(0, int(found["Tw"]))
-        return cls(
-            began,
-            began + before_ms / 1000,
-            began + int(found["Ta"]) / 1000,
-            found["server"],
-            int(found["status"]),
-            found["ending"],
-            found["request"],
-        )
-
-    @property
-    def number(self) -> int | None:
-        """What the client's query says as ``n``."""
-        found = re.search(r"[?&]n=(\d+)", self.request)
-        return None if found is None else int(found[1])
-
-
-class Door:
-    """One HAProxy of our own, with the file that ``tarn lb haproxy config`` renders."""
-
-    def __init__(self, root: Path, **settings: Any) -> None:
-        self.http_port, self.grpc_port, _ = free_ports()
-        self.settings = Settings(
-            address="127.0.0.1",
-            http_port=self.http_port,
-            grpc_port=self.grpc_port,
-            stats_port=0,
-            socket=str(root / "ha.sock"),
-            user="",
-            group="",
-            **settings,
-        )
-        self.socket = Path(self.settings.socket)
-        self._file, self._log = root / "haproxy.cfg", root / "haproxy.log"
-        self._file.write_text(render(self.settings))
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.stop()
-
-    @property
-    def address(self) -> str:
-        """Where HTTP is spoken."""
-        return f"127.0.0.1:{self.http_port}"
-
-    @property
-    def grpc_address(self) -> str:
-        """Where gRPC is spoken."""
-        return f"127.0.0.1:{self.grpc_port}"
-
-    @property
-    def pid(self) -> int:
-        """The process."""
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it; its socket answers when this returns."""
-        program = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-        assert program is not None, "no haproxy on this machine"
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [program, "-db", "-f", str(self._file)], stdout=log, stderr=log
-            )
-        until(self._answers, WITHIN_S, "HAProxy's socket")
-
-    def stop(self) -> None:
-        """End it at once, as a crash does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(WITHIN_S)
-            self._process = None
-
-    def command(self, text: str) -> str:
-        """Say *text* to the socket, and return the answer."""
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(WITHIN_S)
-            sock.connect(str(self.socket))
-            sock.sendall(text.encode() + b"\n")
-            return b"".join(iter(lambda: sock.recv(65536), b"")).decode()
-
-    def info(self, name: str) -> int:
-        """Return one number of ``show info``."""
-        lines = self.command("show info").splitlines()
-        return int(next(line for line in lines if line.startswith(f"{name}:")).partition(":")[2])
-
-    def servers(self, backend: str = "") -> dict[str, Mapping[str, str]]:
-        """Return the statistics of each server of a backend."""
-        head, *rows = self.command("show stat").removeprefix("# ").strip().splitlines()
-        names = head.split(",")
-        every = (dict(zip(names, row.split(","), strict=True)) for row in rows)
-        wanted = backend or self.settings.backend
-        groups = ("FRONTEND", "BACKEND")
-        return {
-            row["svname"]: row
-            for row in every
-            if row["pxname"] == wanted and row["svname"] not in groups
-        }
-
-    def taking(self, backend: str = "") -> dict[str, str]:
-        """Return the servers that new requests may go to: address to name."""
-        return {
-            row["addr"]: name
-            for name, row in self.servers(backend).items()
-            if row["status"].startswith(("UP", "no check")) and row["weight"] != "0"
-        }
-
-    def lines(self) -> list[Line]:
-        """Return what was logged so far, in the order in which requests ended."""
-        texts = self._log.read_text("utf-8", "replace").splitlines()
-        return [line for text in texts if (line := Line.parse(text)) is not None]
-
-    def said(self) -> str:
-        """Return the log as it is."""
-        return self._log.read_text("utf-8", "replace")
-
-    def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.said()
-        with contextlib.suppress(OSError):
-            return "Pid:" in self.command("show info")
-        return False
-
-
-class Tap:
-    """Stands before a HAProxy's socket, and writes down what is said to it.
-
-    A connection is one round trip of the agent: many commands, then all their answers.
-    """
-
-    READS = ("show ", "get ", "prompt", "quit", "help")
-
-    def __init__(self, root: Path, to: Path) -> None:
-        self.socket, self._to = root / "tap.sock", to
-        self.heard: list[list[str]] = []
-        """The commands of each connection."""
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._threads: list[threading.Thread] = []
-
-    def __enter__(self) -> Self:
-        self._listener.bind(str(self.socket))
-        self._listener.listen(64)
-        self._start(self._accept)
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for thread in self._threads:
-            thread.join(10)
-
-    @property
-    def writes(self) -> list[str]:
-        """The commands that were meant to change something."""
-        every = (command for one in tuple(self.heard) for command in one)
-        return [command for command in every if not command.startswith(self.READS)]
-
-    def _start(self, work: Callable[..., None], *given: object) -> None:
-        self._threads.append(threading.Thread(target=work, args=given, name="tap", daemon=True))
-        self._threads[-1].start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            self._start(self._relay, client)
-
-    def _relay(self, client: socket.socket) -> None:
-        """Hand on both ways until HAProxy has said all."""
-        with client, socket.socket(socket.AF_UNIX) as server:
-            try:
-                server.connect(str(self._to))
-            except OSError:
-                return  # as HAProxy's own socket: a connection, and no answer
-            said: list[bytes] = []
-            back = threading.Thread(target=poured, args=(client, server, said.append), daemon=True)
-            back.start()
-            poured(server, client)
-            back.join(10)
-            self.heard.append(b"".join(said).decode().replace(";", "\n").split("\n"))
-            self.heard[-1] = [word.strip() for word in self.heard[-1] if word.strip()]
-
-
-def poured(
-    of: socket.socket, into: socket.socket, keep: Callable[[bytes], None] = lambda _block: None
-) -> None:
-    """Hand on what *of* says until it ends, then end *into*."""
-    with contextlib.suppress(OSError):
-        while block := of.recv(65536):
-            keep(block)
-            into.sendall(block)
-    for one in (of, into):
-        with contextlib.suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
-
 
 class Agent:
     """``tarn lb haproxy`` beside a `Door`, as a user starts it."""
-
-    program = ("-m", "tarn", "lb", "haproxy")
 
     def __init__(
         self, house: House, door: Door, cluster: str, *options: str, by: Path | None = None
     ) -> None:
         self._log = house.root / "agent.log"
         words = ["-c", cluster, "--socket", str(by or door.socket), "--name", AGENT]
-        words += ["--backend", door.settings.backend, "--grpc-backend", door.settings.grpc_backend]
+        words += ["--backend", door.settings.backend]
+        if door.settings.grpc_port:
+            words += ["--grpc-backend", door.settings.grpc_backend]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [house.python, *self.program, *words, *options],
+                [house.python, "-m", "tarn", "lb", "haproxy", *words, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -403,6 +164,83 @@ def followed(**options: object) -> dict[str, Any]:
     """Return the part of a spec that waits for the word of our agent."""
     each = {"use": "haproxy", "options": {"followers": [AGENT], **options}, "required": True}
     return {"discovery": [each]}
+
+
+@attrs.frozen
+class Stage:
+    """A cluster of fake Tritons behind HAProxy, and what is said to HAProxy."""
+
+    house: House
+    door: Door
+    tap: Tap
+    fleet: Fleet
+    agent: Agent
+
+    def others(self, known: set[str]) -> str:
+        """Return the id of an instance in the view that is not *known*; empty without one."""
+        rows = self.fleet.ready().values()
+        return next((str(row["id"]) for row in rows if row["id"] not in known), "")
+
+    def first_request(self) -> float:
+        """Add a third instance under load; return the seconds from ready to its first request."""
+        before = {str(row["id"]) for row in self.fleet.all()}
+        self.fleet.api.scale(3)
+        new = until(lambda: self.others(before), WITHIN_S, "a third instance")
+        sent = soon(lambda: self.door.first_sent(new), WITHIN_S, "a first request")
+        took_s = sent - self.fleet.moment("TARN-1102", new)
+        self.two_left()
+        return took_s
+
+    def two_left(self) -> None:
+        """Go back to two instances; one that still drains would come back, and not be a new one."""
+        self.fleet.api.scale(2)
+        self.fleet.settled(self.door, 2)
+        until(lambda: len(self.fleet.all()) == 2, WITHIN_S, "the end of one")
+
+    def out_after_kill(self) -> float:
+        """Kill the oldest instance; return the seconds until HAProxy chooses it no more."""
+        rows = self.fleet.ready()
+        http = max(rows, key=lambda one: rows[one]["state_for_s"])
+        began_s = time.monotonic()
+        kill(int(rows[http]["container_id"]))
+        soon(lambda: http not in self.door.taking(), WITHIN_S, "out of rotation")
+        return time.monotonic() - began_s
+
+    def served(self) -> None:
+        """Wait until all served so long that the end of one is no bad start."""
+
+        def proven() -> bool:
+            return all(row["state_for_s"] > SERVED_S for row in self.fleet.ready().values())
+
+        until(proven, WITHIN_S, "all served for a while")
+
+
+@contextlib.contextmanager
+def staged(root: Path, name: str) -> Iterator[Stage]:
+    """Bring a cluster of two fakes up behind HAProxy, and all of it down again."""
+    house = House(root)
+    path = house.spec(
+        name,
+        **fake_tritons(root),
+        replicas={"min": 1, "max": 4, "initial": 2},
+        drain={"timeout": "30s", "quiesce": "100ms"},
+        **followed(),
+    )
+    try:
+        done = house.tarn("up", "-f", path, "--timeout", "60s")
+        assert done.returncode == 0, done.stderr
+        with (
+            Door(root) as door,
+            Tap(root, door.socket) as tap,
+            Agent(house, door, name, by=tap.socket) as agent,
+            Fleet(house, name) as fleet,
+        ):
+            try:
+                yield Stage(house, door, tap, fleet, agent)
+            finally:
+                clear(house)  # while the agent is there, whose word the end waits for
+    finally:
+        clear(house)
 
 
 def ledger_model(root: Path) -> dict[str, str]:

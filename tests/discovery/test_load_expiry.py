@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import attrs
-import discovery_house
 import pytest
-from discovery_house import Agent, Door, Fleet, fake_tritons, poured, soon
+from discovery_door import Door, poured
+from discovery_house import Agent, Fleet, fake_tritons, followed, soon
 from house import House, clear, until
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -127,7 +127,7 @@ def staged(root: Path, ensemble: str, straight: str) -> Iterator[Stage]:
         **fake_tritons(root),
         "replicas": {"min": 1, "max": 4, "initial": 2},
         "drain": {"timeout": "30s", "quiesce": "100ms"},
-        "discovery": [zookeeper, *discovery_house.followed()["discovery"]],
+        "discovery": [zookeeper, *followed()["discovery"]],
     }
     try:
         done = house.tarn("up", "-f", house.spec("both", **keys), "--timeout", "60s")

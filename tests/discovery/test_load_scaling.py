@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import discovery_house
 import pytest
-from discovery_house import Agent, Door, Fleet, Line, executed, ledger_model, soon
+from discovery_door import Door, Line
+from discovery_house import SERVED_S, Agent, Fleet, executed, followed, ledger_model, soon
 from house import House, clear, kill, until
 from proxied_load import GrpcStream, HttpLoad, Told
 
@@ -22,8 +22,6 @@ RATE = 200.0
 SCALINGS, KILLS = 50, 10
 MOST = 4
 FIRST_OF_STREAM = 1_000_000
-SERVED_S = 5.5
-"""A failure sooner would count as a bad start."""
 ANSWER_S = 1.0
 """Until a client knows what HAProxy knows."""
 
@@ -77,7 +75,7 @@ def course(root: Path, request: pytest.FixtureRequest) -> Iterator[Course]:
         replicas={"min": 1, "max": MOST, "initial": 2},
         drain={"timeout": "120s", "quiesce": "200ms"},
         scaling={"interval": "200ms"},
-        **discovery_house.followed(),
+        **followed(),
     )
     try:
         done = house.tarn("up", "-f", path, "--timeout", "60s")
