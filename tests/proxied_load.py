@@ -147,6 +147,7 @@ class GrpcStream:
         self._address, self._gap_s = address, gap_s
         self._numbers = itertools.count(first)
         self._ended = threading.Event()
+        self._resting = threading.Event()
         self._lock = threading.Lock()
         self._open: list[int] = []
         self._broke: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -161,6 +162,14 @@ class GrpcStream:
         self._ended.set()
         self._thread.join(TIMEOUT_S + 10)
 
+    def rest(self) -> None:
+        """Stay open, and say nothing until `go_on`."""
+        self._resting.set()
+
+    def go_on(self) -> None:
+        """Say numbers again."""
+        self._resting.clear()
+
     def _run(self) -> None:
         while not self._ended.is_set():
             client = triton_grpc.InferenceServerClient(self._address)
@@ -173,6 +182,8 @@ class GrpcStream:
         """Say numbers until the end, or until the stream breaks."""
         client.start_stream(self._hear)
         while self._broke.empty() and not self._ended.wait(self._gap_s):
+            if self._resting.is_set():
+                continue
             number = next(self._numbers)
             with self._lock:
                 self._open.append(number)

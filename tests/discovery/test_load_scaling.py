@@ -99,7 +99,7 @@ def _play(fleet: Fleet, door: Door, root: Path) -> Course:
     with HttpLoad(door.address, RATE) as load:
         load.pass_(100)
         with GrpcStream(door.grpc_address, FIRST_OF_STREAM) as steady:
-            held = _scale(fleet, door, load, chance)
+            held = _scale(fleet, door, Load(load, steady), chance)
         with GrpcStream(door.grpc_address, 2 * FIRST_OF_STREAM) as broken:
             fleet.api.scale(MOST)
             until(lambda: len(fleet.ready()) == MOST, 60, f"{MOST} ready")
@@ -109,11 +109,19 @@ def _play(fleet: Fleet, door: Door, root: Path) -> Course:
     return Course(load, steady.told, broken.told, held, kills, lines, ran)
 
 
-def _scale(fleet: Fleet, door: Door, load: HttpLoad, chance: random.Random) -> str:
+@attrs.frozen
+class Load:
+    """Requests, and one stream."""
+
+    http: HttpLoad
+    stream: GrpcStream
+
+
+def _scale(fleet: Fleet, door: Door, load: Load, chance: random.Random) -> str:
     """Set another size fifty times; now and then wait for it, else go on after a few answers.
 
-    Half way, the instance that has the stream is drained: its id is returned if it is still there
-    at the end, for a stream that never ends must not be cut.
+    Half way, the instance that has the stream is drained, and the stream rests, so that only
+    HAProxy knows of it. The instance's id is returned if it is still there at the end.
     """
     size, holder = 2, ""
     for number in range(SCALINGS):
@@ -121,10 +129,13 @@ def _scale(fleet: Fleet, door: Door, load: HttpLoad, chance: random.Random) -> s
         fleet.api.scale(size)
         if number == SCALINGS // 2:
             holder = _drain_holder(fleet, door)
+            load.stream.rest()
         elif chance.random() < 0.3:
             until(lambda wish=size: len(fleet.ready()) == wish, 60, f"{size} ready")
         else:
-            load.pass_(chance.randrange(20, 200))
+            load.http.pass_(chance.randrange(20, 200))
+    load.stream.go_on()
+    load.http.pass_(100)
     left = {str(row["id"]) for row in fleet.all() if row["state"] == "draining"}
     return holder if holder in left else ""
 
