@@ -8,11 +8,12 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import attrs
 from asking import free_ports
@@ -77,25 +78,26 @@ class Door:
 
     Args:
         root: Where its files are.
+        cluster: Named in the file.
         grpc: Whether it has a door for gRPC.
-        settings: What else the file differs in.
     """
 
-    def __init__(self, root: Path, *, grpc: bool = True, **settings: Any) -> None:
+    def __init__(self, root: Path, cluster: str = "", *, grpc: bool = True) -> None:
         self.http_port, self.grpc_port, _ = free_ports()
+        self._short = tempfile.TemporaryDirectory(prefix="tarn")  # a socket's path must be
         self.settings = Settings(
+            cluster=cluster,
             address="127.0.0.1",
             http_port=self.http_port,
             grpc_port=self.grpc_port if grpc else 0,
             stats_port=0,
-            socket=str(root / "ha.sock"),
+            socket=f"{self._short.name}/ha.sock",
             user="",
             group="",
-            **settings,
         )
         self.socket = Path(self.settings.socket)
-        self._file, self._log = root / "haproxy.cfg", root / "haproxy.log"
-        self._file.write_text(render(self.settings))
+        self.file, self._log = root / "haproxy.cfg", root / "haproxy.log"
+        self.file.write_text(render(self.settings))
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -104,6 +106,7 @@ class Door:
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
+        self._short.cleanup()
 
     @property
     def address(self) -> str:
@@ -127,7 +130,7 @@ class Door:
         assert program is not None, "no haproxy on this machine"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [program, "-db", "-f", str(self._file)], stdout=log, stderr=log
+                [program, "-db", "-f", str(self.file)], stdout=log, stderr=log
             )
         until(self._answers, WITHIN_S, "HAProxy's socket")
 
@@ -201,8 +204,8 @@ class Tap:
 
     READS = ("show ", "get ", "prompt", "quit", "help")
 
-    def __init__(self, root: Path, to: Path) -> None:
-        self.socket, self._to = root / "tap.sock", to
+    def __init__(self, to: Path) -> None:
+        self.socket, self._to = to.with_name("tap.sock"), to
         self.heard: list[list[str]] = []
         """The commands of each connection."""
         self._listener = socket.socket(socket.AF_UNIX)

@@ -230,8 +230,8 @@ def staged(root: Path, name: str) -> Iterator[Stage]:
         done = house.tarn("up", "-f", path, "--timeout", "60s")
         assert done.returncode == 0, done.stderr
         with (
-            Door(root) as door,
-            Tap(root, door.socket) as tap,
+            Door(root, name) as door,
+            Tap(door.socket) as tap,
             Agent(house, door, name, by=tap.socket) as agent,
             Fleet(house, name) as fleet,
         ):

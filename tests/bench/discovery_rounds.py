@@ -73,7 +73,7 @@ def crowd(root: Path) -> Iterator[Crowd]:
         picture = snapshot(*fleet, limits=Limits(1, Crowd.COUNT))
         with FakeMaster(picture) as master, Door(root, grpc=False) as door:
             where = ("--url", master.url, "--token-file", str(token))
-            with Tap(root, door.socket) as tap:
+            with Tap(door.socket) as tap:
                 with Agent(house, door, "llama", *where, by=tap.socket) as agent:
                     until(lambda: len(door.servers()) == Crowd.COUNT, WITHIN_S, "every server")
                     yield Crowd(door, tap, agent)

@@ -30,6 +30,15 @@ def two_instances(stage: Stage) -> None:
     stage.two_left()
 
 
+def test_haproxy_runs_with_the_file_that_the_command_prints(stage: Stage) -> None:
+    """What all this is measured with is what a user gets."""
+    door = stage.door.settings
+    words = ["-c", "turn", "--address", door.address, "--http-port", f"{door.http_port}"]
+    words += ["--grpc-port", f"{door.grpc_port}", "--stats-port", "0", "--socket", door.socket]
+    done = stage.house.tarn("lb", "haproxy", "config", *words, "--user", "", "--group", "")
+    assert done.stdout == stage.door.file.read_text(), done.stderr
+
+
 def test_a_ready_instance_gets_requests_at_once(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
