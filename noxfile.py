@@ -47,7 +47,8 @@ MISSING = [version for version in SUPPORTED if version not in PRESENT]
 # The models of example 01 end at Python 3.12, so the one interpreter is the oldest there is.
 ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
 
-if sum(BUDGET.values()) - BUDGET["bench"] >= 60:  # .ci/run does not measure
+# .ci/run does not measure; and all that takes knox_jar its minutes is the first download
+if sum(BUDGET.values()) - BUDGET["bench"] - BUDGET["knox_jar"] >= 60:
     raise SystemExit("tests/budget.toml: the sum must stay under 60 minutes")
 
 

@@ -30,7 +30,7 @@ POM = f"""\
   <dependencies><dependency>
     <groupId>org.apache.knox</groupId><artifactId>gateway-release</artifactId>
     <version>{KNOX}</version><type>pom</type>
-    <!-- What Maven Central does not have; nothing here needs it. -->
+    <!-- What Maven cannot bring; nothing here needs it. -->
     <exclusions>
       <exclusion><groupId>org.jetbrains.pty4j</groupId><artifactId>*</artifactId></exclusion>
       <exclusion><groupId>org.apache.knox</groupId>
