@@ -386,7 +386,7 @@ def _wanted(
 def _variable(*words: str) -> str:
     """Return a name of a variable of the process, another one for any other words."""
     plain = (re.sub(r"[^A-Za-z0-9]", lambda c: f"_{ord(c[0]):02x}", word) for word in words)
-    return f"proc.tarn.{'.'.join(plain)}"
+    return f"proc.tarn_{'.'.join(plain)}"
 
 
 def _place(at: tuple[str, int]) -> str:
