@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from tarn.errors import ConfigError, DiscoveryError, ProviderMissingError, UnreachableError
 from tarn.follow import Agent, Source
@@ -117,6 +118,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
     is.
     """
     if ctx.invoked_subcommand is not None:
+        ctx.default_map = {"config": _given(ctx)}
         return
     if socket is None:
         raise click.UsageError("Missing option '--socket': HAProxy's Runtime API.", ctx)
@@ -140,6 +142,16 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
 
 
 haproxy.add_command(config)
+
+
+def _given(ctx: click.Context) -> dict[str, Any]:
+    """Return what was said before ``config`` and means the same to it."""
+    same = {field: field for field in ("cluster", "socket", "backend", "grpc_backend")}
+    return {
+        field: ctx.params[option]
+        for option, field in {**same, "slots": "slot_prefix"}.items()
+        if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE
+    }
 
 
 @contextlib.contextmanager
@@ -205,7 +217,7 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
         )
         with _starting():
             agent.check()
-        with _ended_by_signals(stop, news):
+        with _ended_by_signals(stop):
             agent.run(stop)
     finally:
         servers.close(withdraw=False)
@@ -247,12 +259,15 @@ def _say(line: str) -> None:
 
 
 @contextlib.contextmanager
-def _ended_by_signals(stop: threading.Event, news: threading.Event) -> Iterator[None]:
-    """Set both events at SIGTERM and SIGINT."""
+def _ended_by_signals(stop: threading.Event) -> Iterator[None]:
+    """Set *stop* at SIGTERM and SIGINT.
+
+    No thread may wait for it: a handler runs on the main thread in the midst of anything, and an
+    event that this thread waits for may be locked by itself.
+    """
 
     def end(_number: int, _frame: object) -> None:
         stop.set()
-        news.set()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

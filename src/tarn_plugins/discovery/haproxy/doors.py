@@ -31,6 +31,9 @@ _CHECKS_PER_S = 4000
 _FALL = 3
 """Checks in a row that fail before a server is down: a busy Triton may miss one."""
 _EPOCH = re.compile(r"value=<([0-9]+-[0-9]+)>")
+_NOTED = re.compile(r"value=<([^>]+)>")
+_NOTES = 200
+"""In one connection."""
 _SHOWN_COMPLAINTS = 3
 
 
@@ -68,9 +71,10 @@ class Doors:
         self._api = api
         self._ours = ours(target.slots, target.fleet)
         self._doors = _doors(target, 0)
-        of = f"{target.backend}_{target.fleet}"  # epochs of two fleets are not compared
-        self._variable = "proc.tarn_epoch_" + re.sub(r"[^A-Za-z0-9]", "_", of)
+        # epochs of two fleets are not compared
+        self._variable = _variable("epoch", target.backend, target.fleet)
         self._remembers = False
+        self._noted: dict[tuple[str, int], str] = {}
         self._ids: dict[tuple[str, int], str] = {}
         self.orders_given = 0
         """Commands that changed something, in all."""
@@ -157,16 +161,18 @@ class Doors:
             hold=hold,
         )
         settled, done = Settled(), _Done()
-        for number in range(_PASSES):
+        for _ in range(_PASSES):
             shown, theirs = self._read()
             if epoch is not None and theirs != epoch:
                 self._claim(epoch, theirs)
             plans, loads = self._plan(situation, shown)
             self._remember(situation, shown)
+            self._recall(plans)
             settled = self._settled(plans, loads)
-            done = self._do([order for made in plans for order in made.orders])
-            # refused at the first pass: HAProxy may have been reloaded since it was read
-            if not done.some and not (done.wrong and number == 0):
+            refused, done = done.wrong, self._do([o for made in plans for o in made.orders])
+            # a new complaint: since it was read, HAProxy may have been reloaded, or another
+            # agent may have done the same
+            if not done.some and done.wrong == refused:
                 break
         if done.wrong:
             raise self._refused(done.wrong)
@@ -179,6 +185,7 @@ class Doors:
         # variables are set in the experimental mode of the connection; it changes nothing else
         setting = f"set var {self._variable} str({mine})"
         self._remembers = not any(self._api.ask(["experimental-mode on", setting]))
+        self._noted = {}  # it may be a new process, which knows nothing
 
     def _plan(
         self, situation: "_Situation", shown: "_Servers"
@@ -258,6 +265,26 @@ class Doors:
         there = {(one.address, one.port) for servers in shown for one in servers}
         old = {place: name for place, name in self._ids.items() if place in there}
         self._ids = {**old, **new}
+        if situation.slots:
+            self._note({at: name for at, name in new.items() if self._noted.get(at) != name})
+
+    def _note(self, places: Mapping[tuple[str, int], str]) -> None:
+        """Write into HAProxy who is where, for an agent after this one."""
+        settings = [f"set var {_place(at)} str({name})" for at, name in places.items()]
+        for first in range(0, len(settings), _NOTES):  # the mode is each connection's own
+            self._api.ask(["experimental-mode on", *settings[first : first + _NOTES]])
+        self._noted.update(places)
+
+    def _recall(self, plans: tuple[Plan, ...]) -> None:
+        """Read who is in the slots that leave, where an agent before this one has filled them."""
+        if not self._target.slots:
+            return
+        places = [(one.address, one.port) for made in plans for one in made.leaving]
+        unknown = [at for at in places if at not in self._ids]
+        answers = self._api.ask([f"get var {_place(at)}" for at in unknown])
+        for at, answer in zip(unknown, answers, strict=True):
+            if found := _NOTED.search(answer):
+                self._ids[at] = found.group(1)
 
     def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
         sessions: Counter[str] = Counter()
@@ -354,6 +381,16 @@ def _wanted(
         for one in members
         if one.endpoint.host in addresses
     )
+
+
+def _variable(*words: str) -> str:
+    """Return a name of a variable of the process, another one for any other words."""
+    plain = (re.sub(r"[^A-Za-z0-9]", lambda c: f"_{ord(c[0]):02x}", word) for word in words)
+    return f"proc.tarn_{'.'.join(plain)}"
+
+
+def _place(at: tuple[str, int]) -> str:
+    return _variable("at", at[0], str(at[1]))
 
 
 def _epoch_in(answer: str) -> Epoch | None:

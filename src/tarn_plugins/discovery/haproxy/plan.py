@@ -23,6 +23,8 @@ __all__ = ["Door", "Plan", "Wanted", "ours", "plan"]
 
 _FULL = 100
 """A member's weight that stands for a whole server."""
+_FIRST_CHECK_S = 5
+"""After which a server had its first check: twice HAProxy's own ``inter``, and a second."""
 _HEAVIEST = 256
 """HAProxy's largest weight."""
 
@@ -162,7 +164,7 @@ def _keep(door: Door, one: Wanted, server: Server) -> list[Order]:
         orders.append(_set(door, server.name, place, Answer.MOVED))
     if server.has_check and not server.is_checked:
         orders.append(Order(server.name, f"enable health {door.backend}/{server.name}"))
-    if door.checks_elsewhere and server.check_port not in (0, one.check_port):
+    if door.checks_elsewhere and server.has_check and server.check_port != one.check_port:
         orders.append(_set(door, server.name, f"check-port {one.check_port}"))
     return orders + _begin(door, server, weight, begins=moves or server.in_maintenance)
 
@@ -173,11 +175,20 @@ def _begin(door: Door, server: Server, weight: int, *, begins: bool) -> list[Ord
     orders = []
     if begins or server.drains:
         orders.append(_set(door, server.name, "state ready"))
-    if server.weight == 0 and weight and server.has_check and not server.drains:
+    if server.weight == 0 and weight and not server.drains and _is_unproven(server):
         orders.append(_set(door, server.name, "health down"))  # its beginning was cut short
     if server.weight != weight:
         orders.append(_set(door, server.name, f"weight {weight}"))
     return orders
+
+
+def _is_unproven(server: Server) -> bool:
+    """Say whether it may be up only because nobody checked it yet.
+
+    One that was up for long and has the weight 0 got that by hand: declared down it would lose the
+    requests that it works on.
+    """
+    return server.has_check and server.unchanged_s < _FIRST_CHECK_S
 
 
 def _open(door: Door, name: str, weight: int) -> list[Order]:

@@ -95,6 +95,7 @@ class HAProxyServers:
         self._trouble = ""
         self._look_after_s = _LOOK_EVERY_S
         self._hold_until_s = 0.0
+        self._holds = False
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -138,7 +139,7 @@ class HAProxyServers:
             if view.epoch == goal.epoch and view.revision < goal.revision:
                 return  # an older message that came late
             self._goal = goal.after(view)
-            if self._goal != goal:
+            if self._goal != goal and not self._holds:  # views that follow do not prolong it
                 self._hold_until_s = self._clock.now_s() + _HOLD_S
             self._begin()
             self._work(_NAMES_WITHIN_S)
@@ -209,6 +210,7 @@ class HAProxyServers:
         hosts = (one.endpoint.host for one in goal.members)
         found = self._names.find(hosts, names_within_s)
         settled = self._settle(goal, found)
+        self._holds = settled.held
         soon = settled.leaving or settled.held
         self._look_after_s = _LOOK_SOON_S if soon else _LOOK_EVERY_S
         if settled.held:

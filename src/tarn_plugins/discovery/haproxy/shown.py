@@ -37,6 +37,9 @@ class Server:
     state: int = 0
     """``srv_op_state``: 0 is down, all others are kinds of up."""
 
+    unchanged_s: int = 0
+    """Seconds in this state."""
+
     @property
     def in_maintenance(self) -> bool:
         """Whether it gets nothing at all."""
@@ -112,6 +115,7 @@ def _server(row: dict[str, str]) -> Server:
             weight=int(row["srv_uweight"]),
             initial_weight=int(row["srv_iweight"]),
             state=int(row["srv_op_state"]),
+            unchanged_s=int(row["srv_time_since_last_change"]),
         )
     except KeyError as missing:
         raise ValueError(f"no column {missing} in {' '.join(row)}") from missing

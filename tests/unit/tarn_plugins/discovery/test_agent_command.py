@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,48 @@ def test_a_signal_ends_it_and_leaves_all_as_it_is(
     assert said.out == ""
     assert "of llama: 2 servers, acknowledged" in said.err
     assert TOKEN.decode() not in said.err
+
+
+def test_a_signal_never_waits_for_what_it_interrupted(
+    servers: Servers, around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The main thread may hold the lock of the event that it waits for: setting it would hang."""
+    set_news: list[Callable[[], None]] = []
+    monkeypatch.setattr(commands, "_servers", lambda *given: set_news.append(given[2]) or servers)
+    on_main: list[str] = []
+    real = threading.Event.set
+
+    def noted(event: threading.Event) -> None:
+        news = set_news and event is getattr(set_news[0], "__self__", None)
+        if news and threading.current_thread() is threading.main_thread():
+            on_main.append("news")
+        real(event)
+
+    monkeypatch.setattr(threading.Event, "set", noted)
+    with FakeMaster(snapshot(instance(1))) as master:
+
+        def end() -> None:
+            until(lambda: any(isinstance(c, Acknowledge) for c in master.commands))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        thread = threading.Thread(target=end, name="ends")
+        thread.start()
+        words = ["--socket", "/s", "--url", master.url, "--name", "lb1"]
+        assert run(["lb", "haproxy", *words], around) == 0
+        thread.join(10)
+    assert len(set_news) == 1
+    assert on_main == []
+
+
+def test_what_stands_before_config_holds_for_it(
+    around: Surroundings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-c X config` is `config -c X`; what config is told itself goes before."""
+    words = ["lb", "haproxy", "-c", "ocr", "--socket", "/run/a.sock", "--backend", "b", "config"]
+    assert run([*words, "--backend", "other"], around) == 0
+    said = capsys.readouterr().out
+    assert "in front of the TARN fleet ocr" in said
+    assert "tarn lb haproxy -c ocr --socket /run/a.sock --backend other" in said
 
 
 def test_what_haproxy_says_at_the_start_has_an_exit_code(

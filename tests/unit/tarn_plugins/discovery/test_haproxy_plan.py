@@ -292,6 +292,16 @@ def test_a_slot_without_a_check_is_not_closed() -> None:
     assert [order.text for order in made.orders] == ["set server b/triton-1 state ready"]
 
 
+def test_a_server_that_a_person_closed_is_not_declared_down() -> None:
+    """It has proven itself; down, it would lose what it works on. One that just began has not."""
+    one = Wanted("fleet-0001", "10.0.0.1", 80, 80, 100)
+    closed = Server("fleet-0001", "10.0.0.1", 80, admin=0, check=6, weight=0, initial_weight=100)
+    for since_s, orders in ((60, ["weight 100"]), (0, ["health down", "weight 100"])):
+        shown = attrs.evolve(closed, state=2, unchanged_s=since_s)
+        made = plan(DOOR, (one,), (shown,), {}, slots=False, remove=True)
+        assert [o.text.partition("fleet-0001 ")[2] for o in made.orders] == orders
+
+
 def test_nobody_leaves_while_nobody_who_stays_works() -> None:
     """The last one that works is kept until the new one is up, where the caller has the time."""
     old = Server(

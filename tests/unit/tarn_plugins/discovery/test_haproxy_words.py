@@ -47,6 +47,7 @@ def test_reads_the_states_of_servers() -> None:
     assert drained.drains
     assert not drained.serves
     assert (drained.address, drained.check_port, drained.weight) == ("fe80::1", 9200, 100)
+    assert [one.unchanged_s for one in (ready, unused, drained)] == [0, 2, 0]
 
 
 @pytest.mark.parametrize("said", ["", "Can't find backend.", "1", "2\n# be_id\n", "1\n# a b\n1 2"])
