@@ -164,7 +164,7 @@ def endurance(session: nox.Session) -> None:
 @budgeted
 def yarn(session: nox.Session) -> None:
     """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
-    session.install("-e", ".[local,examples,yarn]", *_group("tests"))
+    session.install("-e", ".[local,examples,yarn,zookeeper,haproxy]", *_group("tests"))
     # The JVM and faulthandler want the same signals; one sandbox serves every test, one by one.
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *chosen, *_folders("yarn"))

@@ -229,10 +229,9 @@ defaults
   {_error(502, "the Triton instance ended before it answered")}
   {_error(504, "the Triton instance did not answer in time")}
   # For servers written here (those that the agent adds bring their own). Often, as a slot that is
-  # filled waits up to one `inter` for its first check. Three checks: one that is only busy keeps
-  # its work; one that hangs loses it, as nobody would ever answer
-  default-server inter 250ms fastinter 150ms downinter 250ms rise 1 fall 3 \
-on-marked-down shutdown-sessions"""
+  # filled waits up to one `inter` for its first check. Three checks, and no shutdown-sessions: one
+  # that is only busy keeps its work; one that hangs is killed by its master, which ends it
+  default-server inter 250ms fastinter 150ms downinter 250ms rise 1 fall 3"""
 
 
 def _error(status: int, message: str) -> str:
