@@ -50,13 +50,13 @@ def lose(discovery: ZooKeeper, other: KazooClient) -> None:
 
 def test_writes_what_the_java_tarn_wrote(house: Masters, other: KazooClient) -> None:
     """``host:port`` in an ephemeral node of the container's name; the parents are made."""
-    discovery = house.make()
+    discovery = house.make(environ={"USER": "alice"})
     discovery.sync(view(1, 1, 2))
     data, stat = other.get(f"{house.path}/container_1")
     assert data == b"127.0.0.1:8003"
     assert stat.ephemeralOwner == discovery._session.id
     told = fleet(other, house.path)
-    assert told == FleetNode(EPOCH, 1, 2, "", ("container_1", "container_2"))
+    assert told == FleetNode(EPOCH, 1, 2, "", ("container_1", "container_2"), "alice")
     assert other.get(fleet_path(house.path, "fleet"))[1].ephemeralOwner == 0
 
 
@@ -187,6 +187,24 @@ def test_two_clusters_and_the_java_tarn_share_a_path(house: Masters, other: Kazo
     assert children(other, house.path) == names(2) | {"container_java"}
     assert fleet(other, house.path, "second").count == 0
     assert fleet(other, house.path).count == 1
+
+
+def test_two_users_with_clusters_of_one_name(house: Masters, other: KazooClient) -> None:
+    """The second is told, at its start and later; the first serves on, and goes in its own time."""
+    bobs = house.make(environ={"USER": "bob"})
+    alices = house.make(environ={"USER": "alice"}, epoch=LATER)
+    bobs.sync(view(1, 1, 2))
+    for attempt in (lambda: alices.reach(5.0), lambda: alices.sync(view(1, 3, epoch=LATER))):
+        with pytest.raises(DiscoveryError, match="'fleet' of bob") as caught:
+            attempt()
+        assert caught.value.code == "TARN-3304"
+    alices.close(withdraw=True)
+    bobs.sync(view(2, 2))
+    assert children(other, house.path) == names(2)
+    bobs.close(withdraw=True)
+    later = house.make(environ={"USER": "alice"})
+    later.sync(view(1, 3))
+    assert fleet(other, house.path).owner == "alice"
 
 
 def test_a_node_of_somebody_else_is_left_alone(house: Masters, other: KazooClient) -> None:

@@ -197,6 +197,8 @@ class FleetNode:
     """Base URL of the master's HTTP API; empty where it is not known."""
     nodes: tuple[str, ...] = ()
     """The children of ``path`` that are this cluster's, sorted: ``host:port`` names no owner."""
+    owner: str = ""
+    """Who runs the master; empty in a node of a TARN that did not say it yet."""
 
     def render(self) -> bytes:
         """Return the node's content: JSON, ASCII."""
@@ -206,6 +208,7 @@ class FleetNode:
             "count": self.count,
             "api_url": self.api_url,
             "nodes": list(self.nodes),
+            "owner": self.owner,
         }
         return json.dumps(plain).encode("ascii")
 
@@ -220,15 +223,17 @@ class FleetNode:
         nodes = plain.get("nodes", [])
         if not isinstance(nodes, list) or not all(isinstance(n, str) and n for n in nodes):
             _wrong("the node of a fleet", "'nodes' that are no list of names")
-        api_url = plain.get("api_url", "")
-        if not isinstance(api_url, str):
-            _wrong("the node of a fleet", "an 'api_url' that is no text")
+        api_url, owner = plain.get("api_url", ""), plain.get("owner", "")
+        for key, value in (("api_url", api_url), ("owner", owner)):
+            if not isinstance(value, str):
+                _wrong("the node of a fleet", f"'{key}' that is no text")
         return cls(
             _epoch(plain),
             _number(plain, "revision"),
             _number(plain, "count"),
             api_url,
             tuple(nodes),
+            owner,
         )
 
 

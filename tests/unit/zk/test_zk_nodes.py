@@ -33,14 +33,14 @@ _near = st.fixed_dictionaries(
         key: _anything | st.sampled_from(("1-1", "h:1", "http://h:1", 3))
         for key in (
             *("url", "grpc", "metrics", "epoch", "revision", "cluster", "instance", "weight"),
-            *("count", "api_url", "nodes"),
+            *("count", "api_url", "nodes", "owner"),
         )
     },
 )
 _garbage = st.binary() | (_anything | _near).map(lambda plain: json.dumps(plain).encode())
 
 
-@given(st.builds(FleetNode, epochs, _counts, _counts, texts, st.lists(_texts).map(tuple)))
+@given(st.builds(FleetNode, epochs, _counts, _counts, texts, st.lists(_texts).map(tuple), texts))
 def test_a_fleets_node_is_read_as_it_was_written(node: FleetNode) -> None:
     """Whatever a name or a URL holds."""
     assert FleetNode.parse(node.render()) == node

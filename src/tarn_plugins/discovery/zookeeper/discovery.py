@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tarn.domain import Applied, DiscoveryView
@@ -14,8 +14,8 @@ from tarn.zk.failures import NodesChangedError
 from tarn.zk.nodes import FleetNode
 from tarn.zk.session import Session, Tls
 from tarn_plugins.discovery.zookeeper import Settings
-from tarn_plugins.discovery.zookeeper.login import login
-from tarn_plugins.discovery.zookeeper.plan import Found, Place, plan, refuse_newer
+from tarn_plugins.discovery.zookeeper.login import login, owner
+from tarn_plugins.discovery.zookeeper.plan import Found, Place, own, plan
 
 __all__ = ["ZooKeeper"]
 
@@ -49,7 +49,9 @@ class ZooKeeper:
         self._look_every_s = look_every_s
         self._clock, self._wake = context.clock, context.wake
         self._epoch = context.epoch
-        self._place = Place(settings.path, context.spec.name, settings.payload, context.api_url)
+        who = owner(context.environ)
+        name, payload = context.spec.name, settings.payload
+        self._place = Place(settings.path, name, payload, context.api_url, who)
         self._stirred = threading.Event()
         self._session = session(**_asked(settings, context), changed=self._stirred.set)
         self._busy = threading.Lock()
@@ -71,11 +73,12 @@ class ZooKeeper:
         """Connect, and make the paths where they are missing.
 
         Raises:
-            DiscoveryError: No server answered in time, or the ACL does not let us in.
+            DiscoveryError: No server answered in time, the ACL does not let us in, or another
+                owner has a cluster of this name there.
         """
         end_s = time.monotonic() + within_s
         self._session.connect(within_s)
-        self._ensure(end_s)
+        own(self._place, self._read((), end_s))
 
     def sync(self, view: DiscoveryView) -> None:
         """Publish *view*; nothing is written where nothing changed.
@@ -171,7 +174,7 @@ class ZooKeeper:
             found = self._found if session_id == self._owner else None
             self._found = None  # until all is done, nobody knows
             if found is None:
-                found = self._read(view, end_s)
+                found = self._read((m.container_id for m in view.members), end_s)
             done = plan(self._place, found, view, session_id)
             try:
                 for transaction in done.transactions:
@@ -188,13 +191,13 @@ class ZooKeeper:
             retry_after_s=1.0,
         )
 
-    def _read(self, view: DiscoveryView, end_s: float) -> Found:
+    def _read(self, needed: Iterable[str], end_s: float) -> Found:
+        """Return what is there of this cluster's, and of the names that it *needed*."""
         self._ensure(end_s)
         at = self._session.get(self._place.fleet, _left(end_s))
         fleet = _fleet(at.data, self._place.fleet) if at else None
         found = Found(fleet, at.version if at else None)
-        refuse_newer(found, view)
-        names = found.ours | {member.container_id for member in view.members}
+        names = found.ours.union(needed)
         there = names & set(self._session.children(self._place.path, _left(end_s)))
         paths = {self._place.at(name): name for name in there}
         nodes = self._session.get_all(paths, _left(end_s))

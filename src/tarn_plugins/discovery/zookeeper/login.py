@@ -1,12 +1,14 @@
-"""The digest's user and password, from where the settings say."""
+"""Who we are: the digest's user and password, from where the settings say, and the owner."""
 
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
 from tarn.errors import ConfigError
 from tarn.zk.acl import Login
 
-__all__ = ["login"]
+__all__ = ["login", "owner"]
 
 _WHERE = "discovery zookeeper: digest"
 
@@ -42,3 +44,18 @@ def login(source: str, environ: Mapping[str, str]) -> Login | None:
             next_step="It must be on the master's machine, and readable by the master's user.",
         ) from error
     return Login.parse(text, f"{_WHERE} (the file {name})")
+
+
+def owner(environ: Mapping[str, str]) -> str:
+    """Return who runs this master.
+
+    ``USER`` comes first: YARN sets it to who submitted, also where every container runs as one
+    user of the system. Then as Hadoop finds it out: ``HADOOP_USER_NAME``, the user of the process.
+    """
+    if name := environ.get("USER") or environ.get("HADOOP_USER_NAME"):
+        return name
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:  # a container may run as a number that has no name
+        return str(number)

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tarn.domain import DiscoveryView, Member
-from tarn.errors import ConfigError, Superseded
+from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.zk.nodes import FleetNode, InstanceNode, fleet_path, instance_payload, valid_name
 from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put, size
 
-__all__ = ["LIMIT", "Found", "Place", "Plan", "plan", "refuse_newer"]
+__all__ = ["LIMIT", "Found", "Place", "Plan", "own", "plan"]
 
 LIMIT = 700_000
 """Bytes of one transaction; a server takes a megabyte (``jute.maxbuffer``), with its answer."""
@@ -23,6 +23,8 @@ class Place:
     cluster: str
     payload: str
     api_url: str = ""
+    owner: str = ""
+    """Who runs the master: a name that two people gave their clusters is one fleet's node."""
 
     @property
     def fleet(self) -> str:
@@ -72,14 +74,27 @@ class Plan:
     """Names that cannot be published: somebody else's nodes, or no names of nodes at all."""
 
 
-def refuse_newer(found: Found, view: DiscoveryView) -> None:
-    """Raise where a newer master has spoken.
+def own(place: Place, found: Found) -> Found:
+    """Return *found* without what another owner's master left in the fleet's node.
+
+    Epochs of two owners say nothing about each other: neither is ever superseded.
 
     Raises:
-        Superseded: A higher epoch than the view's stands in the fleet's node.
+        DiscoveryError: Another owner's cluster of this name has instances, or nodes.
     """
-    if found.fleet is not None and found.fleet.epoch > view.epoch:
-        raise Superseded(str(view.epoch), str(found.fleet.epoch))
+    fleet = found.fleet
+    if fleet is None or fleet.owner in {"", place.owner}:
+        return found
+    if fleet.count or found.ours & found.nodes.keys():
+        raise DiscoveryError(
+            "zookeeper",
+            f"{place.fleet} is the node of a cluster '{place.cluster}' of {fleet.owner}",
+            code="TARN-3304",
+            right=f"Below {place.path} a name is one owner's; this master is {place.owner}'s.",
+            next_step="Choose another path or name; or, where that cluster has gone for good, "
+            "have its node removed",
+        )
+    return attrs.evolve(found, fleet=None)
 
 
 def plan(
@@ -93,8 +108,11 @@ def plan(
 
     Raises:
         Superseded: A higher epoch than the view's stands in the fleet's node.
+        DiscoveryError: That node is another owner's.
     """
-    refuse_newer(found, view)
+    found = own(place, found)
+    if found.fleet is not None and found.fleet.epoch > view.epoch:
+        raise Superseded(str(view.epoch), str(found.fleet.epoch))
     wanted = {member.container_id: place.data(member, view) for member in view.members}
     blocked = {name for name in wanted if not _may(name, found, wanted[name])}
     if not view.complete:
@@ -113,7 +131,8 @@ def plan(
     # A name whose node has gone still counts until a complete view says that it left: whoever
     # reads this keeps what it had, and takes nobody's traffic away.
     names = wanted.keys() if view.complete else wanted.keys() | (found.ours - blocked)
-    fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, tuple(sorted(names)))
+    nodes = tuple(sorted(names))
+    fleet = FleetNode(view.epoch, view.revision, len(names), place.api_url, nodes, place.owner)
     if not units and fleet == found.fleet:
         return Plan((), found, tuple(sorted(blocked)))
     batches = _batches(units, limit - len(fleet.render()))

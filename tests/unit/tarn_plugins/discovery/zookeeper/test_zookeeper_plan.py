@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
-from tarn.errors import Superseded
+from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.strategies import endpoints
 from tarn.zk.nodes import FleetNode
 from tarn.zk.operations import Check, Node, size
@@ -110,6 +110,58 @@ def test_two_clusters_do_not_meet(one: DiscoveryView, two: DiscoveryView) -> Non
     ours = {m.container_id for m in one.members}
     assert set(blocked) == ours & {m.container_id for m in two.members}
     assert {p: servers.nodes[p] for p in taken} == taken
+
+
+_turns = st.lists(st.tuples(st.sampled_from(("alice", "bob")), views()), max_size=8)
+
+
+@given(_turns)
+def test_two_owners_of_one_name_end_no_master_and_touch_no_node(
+    turns: list[tuple[str, DiscoveryView]],
+) -> None:
+    """Who has instances keeps the name, whatever the epochs say; the other is told whose it is."""
+    servers, holder = Servers(), ""
+    sessions = {"alice": 1, "bob": 2}
+    newest = {"alice": Epoch(0, 0), "bob": Epoch(0, 0)}
+    for who, view in turns:
+        place = Place(PATH, "fleet", "json", owner=who)
+        if holder not in {"", who} and servers.children(PATH):
+            before = dict(servers.nodes)
+            with pytest.raises(DiscoveryError, match=f"of {holder}") as caught:
+                publish(servers, place, view, sessions[who])
+            assert caught.value.code == "TARN-3304"
+            assert servers.nodes == before
+        elif holder == who and view.epoch < newest[who]:
+            with pytest.raises(Superseded):
+                publish(servers, place, view, sessions[who])
+        else:
+            publish(servers, place, view, sessions[who])
+            holder, newest[who] = who, view.epoch
+            assert FleetNode.parse(servers.nodes[place.fleet].data).owner == who
+
+
+def test_an_owner_whose_master_is_away_keeps_the_name() -> None:
+    """Its nodes vanished with the session; the count says that they come back."""
+    servers, alice, bob = (
+        Servers(),
+        Place(PATH, "fleet", "hostport", owner="alice"),
+        Place(PATH, "fleet", "hostport", owner="bob"),
+    )
+    view = DiscoveryView(Epoch(7, 1), 1, True, (Member("i", "c", ENDPOINT, "a"),))
+    publish(servers, alice, view, 1)
+    servers.expire(1)
+    with pytest.raises(DiscoveryError, match="alice"):
+        publish(servers, bob, view, 2)
+
+
+def test_a_node_without_an_owner_is_taken_over() -> None:
+    """An older TARN wrote it."""
+    servers = Servers()
+    view = DiscoveryView(Epoch(7, 1), 1, True, (Member("i", "c", ENDPOINT, "a"),))
+    publish(servers, Place(PATH, "fleet", "hostport"), view, 1)
+    place = Place(PATH, "fleet", "hostport", owner="bob")
+    publish(servers, place, attrs.evolve(view, epoch=Epoch(7, 2)), 2)
+    assert FleetNode.parse(servers.nodes[place.fleet].data).owner == "bob"
 
 
 @given(st.integers(300, 2000), views(complete=True), views(complete=True), st.integers(1, 2))

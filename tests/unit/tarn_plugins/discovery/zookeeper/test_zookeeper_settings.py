@@ -7,7 +7,7 @@ import pytest
 from tarn.errors import ConfigError
 from tarn.plain import structure
 from tarn_plugins.discovery.zookeeper import Settings, Tls
-from tarn_plugins.discovery.zookeeper.login import login
+from tarn_plugins.discovery.zookeeper.login import login, owner
 
 
 def _read(**options: object) -> tuple[Settings | None, str]:
@@ -104,3 +104,16 @@ def test_a_digest_that_is_not_there_is_told_without_its_content(tmp_path: Path) 
             login(source, {})
         assert "only-a-secret" not in str(caught.value)
         assert "digest" in str(caught.value)
+
+
+def test_the_owner_is_who_submitted() -> None:
+    """``USER``, then as Hadoop does it; never nobody."""
+    assert owner({"USER": "alice", "HADOOP_USER_NAME": "bob"}) == "alice"
+    assert owner({"HADOOP_USER_NAME": "bob"}) == "bob"
+    assert owner({"USER": ""}) == owner({}) != ""
+
+
+def test_a_process_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As containers run it."""
+    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_000)
+    assert owner({}) == "4000000000"
