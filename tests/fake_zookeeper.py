@@ -1,6 +1,7 @@
 """A ZooKeeper made of a dictionary, and sessions with it: for what needs no network."""
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -66,6 +67,10 @@ class FakeSession:
     changed: Callable[[], None]
     number: int
     broken: bool = False
+    unanswered: bool = False
+    """Transactions are done, and no answer comes."""
+    refused_s: list[float] | None = None
+    """When transactions were refused; None: they are not."""
 
     @property
     def connected(self) -> bool:
@@ -112,7 +117,12 @@ class FakeSession:
     ) -> None:
         self.connect()
         assert session_id == self.number
+        if self.refused_s is not None:
+            self.refused_s.append(time.monotonic())
+            raise DiscoveryError("zookeeper", "this user may not")
         try:
             self.servers.commit(operations, session_id)
         except Conflict as error:
             raise NodesChangedError("zookeeper", str(error)) from error
+        if self.unanswered:
+            raise DiscoveryError("zookeeper", "no answer")

@@ -130,6 +130,19 @@ def test_an_old_master_whose_session_was_lost_makes_nothing(
     assert children(other, house.path) == names(2)
     with pytest.raises(Superseded):
         old.sync(view(5, 1))
+    with pytest.raises(Superseded):
+        old.applied()  # the master asks in every tick
+
+
+def test_an_old_master_learns_of_a_newer_one_though_its_view_stays(
+    house: Masters, other: KazooClient
+) -> None:
+    """At its next look: the fleet's node is not as it wrote it."""
+    old, new = house.make(look_every_s=0.2), house.make(epoch=LATER)
+    old.sync(view(5, 1))
+    new.sync(view(1, 1, epoch=LATER))
+    until(lambda: old._superseded, 5.0)
+    assert fleet(other, house.path).epoch == LATER
 
 
 def test_a_lost_session_is_made_good_at_once(house: Masters, other: KazooClient) -> None:
@@ -230,6 +243,9 @@ def test_a_removed_node_comes_back(house: Masters, other: KazooClient) -> None:
     discovery.sync(view(1, 1, 2))
     other.delete(f"{house.path}/container_2")
     until(lambda: children(other, house.path) == names(1, 2), 5.0)
+    other.delete(fleet_path(house.path, "fleet"))
+    until(lambda: other.exists(fleet_path(house.path, "fleet")), 5.0)
+    assert fleet(other, house.path).count == 2
 
 
 def test_nonsense_in_the_fleets_node_is_written_anew(house: Masters, other: KazooClient) -> None:

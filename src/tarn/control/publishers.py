@@ -8,6 +8,7 @@ import attrs
 from tarn.control.mailbox import Worker
 from tarn.control.troubles import Trouble, of_worker
 from tarn.domain import Applied, DiscoveryView
+from tarn.errors import Superseded
 from tarn.interfaces import Clock, Discovery
 
 __all__ = ["Publishers"]
@@ -42,6 +43,9 @@ class Publishers:
     def words(self) -> tuple[Applied, ...]:
         """Return what each acknowledged last.
 
+        Raises:
+            Superseded: One of them found a newer master.
+
         The word comes under the name that the spec gives: two of a kind are two followers.
         """
         said = ((name, self._applied(name)) for name in self._discoveries)
@@ -71,6 +75,8 @@ class Publishers:
         """Return its last word; one that raises has said nothing, and the tick goes on."""
         try:
             word = self._discoveries[name].applied()
+        except Superseded:
+            raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             if self._mute.get(name) != why:

@@ -189,7 +189,11 @@ class Discovery(Protocol):
         ...
 
     def applied(self) -> Applied | None:
-        """Return the last acknowledged view; None before the first. Never blocks."""
+        """Return the last acknowledged view; None before the first. Never blocks.
+
+        Raises:
+            Superseded: A newer master has published; the master that asks leaves.
+        """
         ...
 
     def close(self, *, withdraw: bool) -> None:

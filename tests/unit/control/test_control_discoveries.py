@@ -9,9 +9,10 @@ from desk import Desk
 from tarn.clock import SystemClock
 from tarn.control import discoveries
 from tarn.control.discoveries import named, reach
+from tarn.control.loop import Outcome
 from tarn.domain import Applied, Epoch
 from tarn.domain.spec import DiscoverySpec
-from tarn.errors import DiscoveryError
+from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
 
@@ -148,3 +149,17 @@ def test_the_word_of_a_discovery_comes_under_the_specs_name() -> None:
         until(lambda: "zookeeper-2" in {f.name for f in desk.tick(0.1).followers})
         assert "zookeeper" not in {f.name for f in desk.now.followers}
         assert desk.now.view.epoch == Epoch(1, 1)
+
+
+class Overtaken(FakeDiscovery):
+    """Its own thread found a newer master; no new view will tell."""
+
+    def applied(self) -> Applied | None:
+        raise Superseded("1-1", "1-2")
+
+
+def test_a_discovery_that_found_a_newer_master_ends_this_one() -> None:
+    """Also while the view does not move: nothing is posted that could be refused."""
+    with Desk(discoveries={"zookeeper": Overtaken()}) as desk:
+        until(lambda: desk.control.wait(0.1), 5.0)
+        assert desk.control.outcome is Outcome.SUPERSEDED

@@ -26,6 +26,7 @@ SYNC_S: Final = 5.0
 LOOK_EVERY_S: Final = 30.0
 """Between two looks whether somebody removed our nodes by hand."""
 _RETRY_S: Final = 0.2
+_RETRY_MOST_S: Final = 5.0
 _TRIES: Final = 5
 _WITHDRAW_S: Final = 0.22
 _NAME: Final = "zookeeper"
@@ -57,7 +58,7 @@ class ZooKeeper:
         self._busy = threading.Lock()
         """Held by whoever reads and writes the nodes, and what is known of them."""
         self._view: DiscoveryView | None = None
-        """What was published last."""
+        """What should be published: the last that was asked for, though it may have failed."""
         self._found: Found | None = None
         """What is in ZooKeeper; None: it must be read."""
         self._owner = 0
@@ -92,15 +93,23 @@ class ZooKeeper:
         if self._superseded is not None:
             raise self._superseded
         with self._busy:
-            blocked = self._publish(view, time.monotonic() + SYNC_S)
+            # Before it is published: what comes of an attempt without an answer is unknown, and a
+            # lost session or a withdrawal must not go by the view before.
             self._view = view
+            blocked = self._publish(view, time.monotonic() + SYNC_S)
         self._keep()
         if blocked:
             raise _foreign(self._session.ensemble, self._place.path, blocked)
         self._applied = Applied(_NAME, view.epoch, view.revision, self._clock.at())
 
     def applied(self) -> Applied | None:
-        """Return the last acknowledged view."""
+        """Return the last acknowledged view.
+
+        Raises:
+            Superseded: The keeper found that a newer master has published.
+        """
+        if self._superseded is not None:
+            raise self._superseded
         return self._applied
 
     def close(self, *, withdraw: bool) -> None:
@@ -125,13 +134,12 @@ class ZooKeeper:
             self._keeper.start()
 
     def _run(self) -> None:
-        pause_s = self._look_every_s
+        pause_s, retry_s, told = self._look_every_s, _RETRY_S, ""
         while True:
             stirred = self._stirred.wait(pause_s)
             self._stirred.clear()
             if self._closing.is_set():
                 return
-            pause_s = self._look_every_s
             try:
                 self._mend(look=not stirred)
             except Superseded as newer:
@@ -140,8 +148,12 @@ class ZooKeeper:
                 self._wake()
                 return
             except DiscoveryError as error:
-                log.warning("what was published cannot be kept up: %s", error)
-                pause_s = _RETRY_S
+                if str(error) != told:  # it may last for days
+                    told = str(error)
+                    log.warning("what was published cannot be kept up: %s", error)
+                pause_s, retry_s = retry_s, min(2 * retry_s, _RETRY_MOST_S)
+            else:
+                pause_s, retry_s, told = self._look_every_s, _RETRY_S, ""
 
     def _mend(self, *, look: bool) -> None:
         """Publish the last view once more where the session is another, or a node has gone."""
@@ -161,8 +173,13 @@ class ZooKeeper:
             log.warning("the session with ZooKeeper was lost; everything is published again")
 
     def _missing(self) -> bool:
-        known = self._found.nodes.keys() if self._found else set[str]()
-        return not known <= set(self._session.children(self._place.path))
+        """Say whether a node has gone, or the fleet's is not as we wrote it."""
+        if self._found is None:
+            return False
+        fleet = self._session.get(self._place.fleet)
+        if fleet is None or fleet.version != self._found.version:
+            return True
+        return not self._found.nodes.keys() <= set(self._session.children(self._place.path))
 
     # -- the nodes; with `_busy` held
 

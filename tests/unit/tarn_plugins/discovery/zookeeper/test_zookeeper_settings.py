@@ -1,5 +1,6 @@
 """What a user writes for the discovery ``zookeeper``."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -115,5 +116,5 @@ def test_the_owner_is_who_submitted() -> None:
 
 def test_a_process_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """As containers run it."""
-    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_000)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_000_000_000)
     assert owner({}) == "4000000000"
