@@ -84,7 +84,8 @@ def reach(
                 raise _unreached(min(waiting), why) from None
             continue
         if error is not None:
-            raise _unreached(name, _said(error)) from error
+            code = error.code if isinstance(error, TarnError) else ""
+            raise _unreached(name, _said(error), code) from error
         log.info("discovery %s is reached", name)
         waiting.discard(name)
 
@@ -107,10 +108,11 @@ def _said(error: Exception) -> str:
     return str(error) if isinstance(error, TarnError) else f"{type(error).__name__}: {error}"
 
 
-def _unreached(name: str, why: str) -> DiscoveryError:
+def _unreached(name: str, why: str, code: str = "") -> DiscoveryError:
     return DiscoveryError(
         name,
         f"it is required, and was not reached: {why}",
+        code=code,
         where=f"discovery {name}",
         right="A cluster starts when every required discovery answers.",
         next_step="Mend it, or start with `required: false` and let it be tried again meanwhile",

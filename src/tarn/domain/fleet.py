@@ -47,6 +47,7 @@ class Demanded:
     source: str
     """Empty where only an earlier master heard it."""
     waiting: int
+    """0 where only an earlier master heard it."""
     heard_s: float
 
 

@@ -10,6 +10,9 @@ from tarn.domain.view import Applied, DiscoveryView, Member
 
 __all__ = ["acknowledged", "open_sessions", "publish_view", "withdrawals"]
 
+FORGET_AFTER_S = 300.0
+"""A follower that the spec does not name is forgotten so long after its lease ran out."""
+
 
 def publish_view(fleet: Fleet) -> Fleet:
     """Return *fleet* with its view brought up to date.
@@ -66,7 +69,11 @@ def withdrawals(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
 
 
 def _lose(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
-    """Mark the followers whose lease ran out; a required one is an alert, once."""
+    """Mark the followers whose lease ran out; a required one is an alert, once.
+
+    One that the spec does not name is forgotten in time: machines come and go with their names.
+    """
+    fleet = _forget(fleet, rules, now_s)
     over = {
         name: attrs.evolve(f, lost=True)
         for name, f in fleet.followers.items()
@@ -77,6 +84,18 @@ def _lose(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     fleet = attrs.evolve(fleet, followers={**fleet.followers, **over})
     required = sorted(over.keys() & rules.required)
     return fleet.notes(at, [("TARN-1301", name, "its lease ran out") for name in required])
+
+
+def _forget(fleet: Fleet, rules: Rules, now_s: float) -> Fleet:
+    over = {
+        name
+        for name, f in fleet.followers.items()
+        if f.lost and f.lease_until_s is not None and f.lease_until_s + FORGET_AFTER_S < now_s
+    } - (rules.required | rules.followers)
+    if not over:
+        return fleet
+    kept = {name: f for name, f in fleet.followers.items() if name not in over}
+    return attrs.evolve(fleet, followers=kept)
 
 
 def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
@@ -110,13 +129,21 @@ def _counted_after(follower: FollowerState, instance: Instance) -> bool:
     return took_out or (withdrawn_s is not None and follower.counted_s >= withdrawn_s)
 
 
+def _of_alive(fleet: Fleet, applied: Applied) -> dict[str, int]:
+    if not applied.sessions:
+        return {}
+    alive = {instance.id for instance in fleet.instances}
+    return {id_: count for id_, count in applied.sessions if id_ in alive}
+
+
 def acknowledged(
     fleet: Fleet, applied: Applied, now_s: float, at: float, *, lease_s: float | None
 ) -> Fleet:
     """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
 
     Nobody can have applied a view that was never published: such a word counts as the newest.
-    Its sessions count whatever else it says: they are open, or not. A follower in this process
+    Its sessions count whatever else it says: they are open, or not. Those of instances that there
+    are not are nobody's. A follower in this process
     repeats its last word in every tick, so that word tells itself when they were counted.
     """
     old = fleet.followers.get(applied.name, FollowerState())
@@ -132,7 +159,7 @@ def acknowledged(
         until_s,
         applied.error,
         came=came,
-        sessions=dict(applied.sessions),
+        sessions=_of_alive(fleet, applied),
         counted_s=counted_s,
     )
     fleet = attrs.evolve(fleet, followers={**fleet.followers, applied.name: new})

@@ -91,7 +91,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         unprobed=unprobed,
         started_s=now_s,
         followers=_expected(state.followers & rules.required, now_s),
-        demand=_remembered(state.decisions, now_s, at),
+        demand=_remembered(state.decisions, now_s),
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size"),),
     )
@@ -105,11 +105,15 @@ def _expected(names: frozenset[str], now_s: float) -> dict[str, FollowerState]:
     return {name: FollowerState(lease_until_s=until_s, came=True) for name in names}
 
 
-def _remembered(decisions: tuple[Decision, ...], now_s: float, at: float) -> Demanded | None:
-    """Return the demand that woke the fleet under an earlier master: it still keeps it awake."""
+def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | None:
+    """Return the demand that woke the fleet under an earlier master: it still keeps it awake.
+
+    When it was heard last is not saved, and a start may take longer than a policy looks back: so
+    whoever waits has all of that time to say so again.
+    """
     if not decisions or decisions[-1].by != "demand":
         return None
-    return Demanded("", 0, _monotonic(decisions[-1].at, now_s, at))
+    return Demanded("", 0, now_s)
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:

@@ -26,6 +26,8 @@ __all__ = ["obey"]
 
 _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down
 """What changes the spec revision; an acknowledgement and a demand do not."""
+MOST_FOLLOWERS = 1000
+"""Followers beside those of the spec; each is kept, shown and looked at in every tick."""
 NAMED = 10
 """How many instances an error names; a fleet may have thousands."""
 
@@ -47,6 +49,7 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         NotFoundError: There is no such instance.
     """
     if isinstance(command, Acknowledge):
+        _welcome(fleet, command.applied.name, rules)
         lease_s = command.lease_s
         fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s)
         return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
@@ -84,6 +87,17 @@ def _changed(
         case Down():
             return _down(fleet, at)
     assert_never(command)
+
+
+def _welcome(fleet: Fleet, name: str, rules: Rules) -> None:
+    """Raise where one more follower would be too many."""
+    known = name in fleet.followers or name in rules.required or name in rules.followers
+    if not known and len(fleet.followers) >= MOST_FOLLOWERS:
+        raise RefusedError(
+            f"{fleet.name} has {len(fleet.followers)} followers, and '{name}' is none of them",
+            right=f"{MOST_FOLLOWERS} may follow, beside those that the spec names",
+            next_step="Name it in `followers` of a discovery, or wait until others are forgotten",
+        )
 
 
 def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:

@@ -45,7 +45,9 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
 def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
     """Return who waits for an instance at *now_s*; None: nobody says so."""
     demand = fleet.demand
-    return demand if demand is not None and now_s - demand.heard_s < DEMAND_HOLDS_S else None
+    if demand is None or not demand.waiting or now_s - demand.heard_s >= DEMAND_HOLDS_S:
+        return None
+    return demand
 
 
 def kept_by_demand(fleet: Fleet, rules: Rules, now_s: float) -> bool:

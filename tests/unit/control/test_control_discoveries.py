@@ -61,11 +61,13 @@ def test_one_that_cannot_be_reached_is_named_with_its_words() -> None:
     going = threading.Event()
 
     def fails(_within_s: float) -> None:
-        raise DiscoveryError("zookeeper", "no server of zk1:2181,zk2:2181 answers")
+        found = "no server of zk1:2181,zk2:2181 answers"
+        raise DiscoveryError("zookeeper", found, code="TARN-3301")
 
     with pytest.raises(DiscoveryError, match=r"discovery b: .*zk1:2181,zk2:2181 answers") as said:
         asked(a=Asked(lambda _: going.wait(10) and None), b=Asked(fails))
     assert "required: false" in said.value.next_step
+    assert said.value.code == "TARN-3301"
     going.set()
 
 

@@ -16,7 +16,7 @@ from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
-from tarn.domain.sizing import DEMAND_HOLDS_S, size
+from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 
 RULES = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(300.0)))
@@ -114,9 +114,10 @@ def test_the_next_master_keeps_it_awake() -> None:
     """The decision that woke it is remembered; a later one is the policy's again."""
     some = sized(asleep())
     state = saved(some, AT - NOW_S)
-    taken = begin(some.epoch, state, Recovered(()), RULES, now_s=5.0, at=AT + 60.0)
+    taken = begin(some.epoch, state, Recovered(()), RULES, now_s=5.0, at=AT + 900.0)
     assert sized(taken, ZERO, 5.0).desired == 1
-    assert sized(taken, ZERO, 5.0 + 241.0).desired == 0
+    assert fresh_demand(taken, 5.0) is None  # nobody is named in what people are shown
+    assert sized(taken, ZERO, 5.0 + 301.0).desired == 0
     later = attrs.evolve(state, decisions=(*state.decisions, Decision(AT, 1, 1, "scale", "")))
     assert begin(some.epoch, later, Recovered(()), RULES, now_s=5.0, at=AT).demand is None
 

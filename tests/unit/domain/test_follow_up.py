@@ -18,7 +18,7 @@ from given import (
 
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.domain.fleet import Fleet, FollowerState
-from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
+from tarn.domain.follow_up import FORGET_AFTER_S, acknowledged, publish_view, withdrawals
 
 RULES = rules(required=("lb",))
 LEFT = draining(1, left_revision=6)
@@ -190,3 +190,19 @@ def test_the_moment_of_leaving_is_noted_once() -> None:
     """The quiesce runs from the first tick in which all had acknowledged."""
     some = withdrawals(fleet(attrs.evolve(LEFT, withdrawn_s=NOW_S)), RULES, NOW_S + 1.0, AT)
     assert one(some, 1).withdrawn_s == NOW_S
+
+
+def test_a_follower_that_the_spec_does_not_name_is_forgotten() -> None:
+    """Load balancers come and go with the names of their machines; a required one is remembered."""
+    some = fleet(ready(1))
+    for who in ("lb1", "pod-1", "pod-2"):
+        word = Applied(who, EPOCH, some.view.revision, AT)
+        some = acknowledged(some, word, NOW_S, AT, lease_s=15.0)
+    after = NOW_S + 15.0 + FORGET_AFTER_S + 1.0
+    some = acknowledged(some, word, after - 20.0, AT, lease_s=15.0)
+    required = rules(required=("lb1",))
+    some = withdrawals(some, required, NOW_S + 16.0, AT)
+    assert set(some.followers) == {"lb1", "pod-1", "pod-2"}
+    some = withdrawals(some, required, after, AT)
+    assert set(some.followers) == {"lb1", "pod-2"}
+    assert some.followers["lb1"].lost

@@ -19,8 +19,8 @@ from tarn.domain import (
     Scale,
     State,
 )
-from tarn.domain.fleet import Demanded, Fleet
-from tarn.domain.obey import obey
+from tarn.domain.fleet import Demanded, Fleet, FollowerState
+from tarn.domain.obey import MOST_FOLLOWERS, obey
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 RULES = rules()
@@ -186,3 +186,18 @@ def test_a_demand_of_nobody_or_on_a_cluster_that_ends_changes_nothing(some: Flee
     """It is answered all the same: who reports is not at fault."""
     waiting = 3 if some.ending else 0
     assert after(some, Demand("lb1", waiting))[0] is some
+
+
+def test_followers_are_not_without_number() -> None:
+    """Whoever may follow makes no master carry names without end; the spec's own always may."""
+    some = fleet(followers={f"pod-{n}": FollowerState() for n in range(MOST_FOLLOWERS)})
+    required = rules(required=("lb1",))
+
+    def word(who: str) -> Fleet:
+        said = Acknowledge(Applied(who, EPOCH, 1, AT))
+        return obey(some, said, required, now_s=NOW_S, at=AT)[0]
+
+    with pytest.raises(RefusedError, match="1000 may follow"):
+        word("one-more")
+    assert "lb1" in word("lb1").followers
+    assert len(word("pod-1").followers) == MOST_FOLLOWERS

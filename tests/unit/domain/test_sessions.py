@@ -101,13 +101,15 @@ def word(at: float, *sessions: tuple[str, int], error: str = "") -> Applied:
 
 def test_the_newest_word_replaces_the_one_before() -> None:
     """Also one with an error: sessions are open whatever it could not apply."""
-    some = acknowledged(fleet(), word(AT, ("a", 1), ("b", 2)), NOW_S, AT, lease_s=15.0)
+    first, second = name(1), name(2)
+    some = fleet(ready(1), ready(2))
+    some = acknowledged(some, word(AT, (first, 1), (second, 2)), NOW_S, AT, lease_s=15.0)
     assert (some.followers["lb1"].sessions, some.followers["lb1"].counted_s) == (
-        {"a": 1, "b": 2},
+        {first: 1, second: 2},
         NOW_S,
     )
-    some = acknowledged(some, word(AT, ("b", 1), error="x"), NOW_S + 1.0, AT, lease_s=15.0)
-    assert some.followers["lb1"].sessions == {"b": 1}
+    some = acknowledged(some, word(AT, (second, 1), error="x"), NOW_S + 1.0, AT, lease_s=15.0)
+    assert some.followers["lb1"].sessions == {second: 1}
     some = acknowledged(some, word(AT), NOW_S + 2.0, AT, lease_s=15.0)
     assert some.followers["lb1"].sessions == {}
 
@@ -189,3 +191,10 @@ def test_sessions_only_ever_make_a_drain_wait_and_never_beyond_its_limit(
     open_at = [f for f in said.values() if not f.lost and f.sessions.get(name(1))]
     if open_at and now_s < LIMIT_S and not (instance.condemned or instance.gone):
         assert not after
+
+
+def test_sessions_of_instances_that_there_are_not_are_not_kept() -> None:
+    """A word may name as many as its sender likes."""
+    said = Applied("lb1", EPOCH, 6, AT, sessions=((name(1), 3), *((f"x-{n}", 1) for n in range(9))))
+    after = acknowledged(of(FollowerState()), said, NOW_S, AT, lease_s=15.0)
+    assert after.followers["lb1"].sessions == {name(1): 3}
