@@ -10,6 +10,9 @@ from kazoo.client import KazooClient
 from zookeeper_house import children, fleet, fresh_path
 from zookeeper_stage import Ensemble, client, watched
 
+from tarn.domain import Epoch
+from tarn.zk.nodes import FleetNode, fleet_path
+
 pytestmark = [pytest.mark.discovery, pytest.mark.triton, pytest.mark.timeout(180)]
 
 
@@ -50,6 +53,23 @@ def test_a_cluster_is_found_from_up_to_down(
     assert done.returncode == 0, done.stderr
     assert children(other, path) == set()
     assert fleet(other, path, "echo").count == 0
+
+
+def test_a_name_of_somebody_else_stops_a_start_that_requires_it(
+    home: House, zookeeper: Ensemble, other: KazooClient
+) -> None:
+    """With whose it is, and before anything runs; their node stays as it is."""
+    path = fresh_path()
+    theirs = FleetNode(Epoch(1, 1), 4, 2, "http://node-1:1", ("a", "b"), "somebody-else")
+    other.create(fleet_path(path, "echo"), theirs.render(), makepath=True)
+    options = {"ensemble": zookeeper.address, "path": path}
+    spec = home.spec("echo", discovery=[{"use": "zookeeper", "required": True, "options": options}])
+    done = home.tarn("up", "-f", spec)
+    assert done.returncode == 1
+    assert "a cluster 'echo' of somebody-else" in done.stderr
+    assert "TARN-3304" in done.stderr
+    assert not home.processes("echo")
+    assert fleet(other, path, "echo") == theirs
 
 
 def test_a_start_without_zookeeper(home: House) -> None:

@@ -228,12 +228,17 @@ def test_a_node_of_somebody_else_is_left_alone(house: Masters, other: KazooClien
     with pytest.raises(DiscoveryError, match="container_1") as caught:
         discovery.sync(view(1, 1, 2))
     assert caught.value.code == "TARN-3303"
-    assert discovery.applied() is None
     assert other.get(f"{house.path}/container_1")[0] == b"elsewhere:80"
     assert children(other, house.path) == names(1, 2)
     assert fleet(other, house.path).nodes == ("container_2",)
+    with pytest.raises(DiscoveryError, match="container_1"):
+        discovery.sync(view(2, 1))
+    applied = discovery.applied()
+    assert applied is not None
+    assert (applied.revision, applied.error) == (2, "")  # a drain of 2 goes on
+    assert children(other, house.path) == names(1)
     other.delete(f"{house.path}/container_1")
-    discovery.sync(view(1, 1, 2))
+    discovery.sync(view(3, 1, 2))
     assert fleet(other, house.path).count == 2
 
 

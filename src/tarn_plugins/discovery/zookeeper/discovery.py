@@ -98,9 +98,10 @@ class ZooKeeper:
             self._view = view
             blocked = self._publish(view, time.monotonic() + SYNC_S)
         self._keep()
+        # Also with a name that is taken: who left has left, and a drain waits for nothing else.
+        self._applied = Applied(_NAME, view.epoch, view.revision, self._clock.at())
         if blocked:
             raise _foreign(self._session.ensemble, self._place.path, blocked)
-        self._applied = Applied(_NAME, view.epoch, view.revision, self._clock.at())
 
     def applied(self) -> Applied | None:
         """Return the last acknowledged view.
