@@ -2,6 +2,7 @@
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import State
+from tarn.domain.sizing import fresh_demand
 from tarn.domain.status import ClusterState
 
 __all__ = ["standing"]
@@ -27,7 +28,7 @@ def standing(fleet: Fleet, rules: Rules, now_s: float) -> tuple[ClusterState, st
 
 def _short(fleet: Fleet, rules: Rules, now_s: float, ready: int) -> tuple[ClusterState, str]:
     short_for_s = 0.0 if fleet.short_s is None else now_s - fleet.short_s
-    reason = f"{ready} of {fleet.desired} ready{_first_reason(fleet) or _asked_for(fleet)}"
+    reason = f"{ready} of {fleet.desired} ready{_first_reason(fleet) or _asked_for(fleet, now_s)}"
     if ready and short_for_s >= rules.spec.instance.start_timeout_s:
         return ClusterState.DEGRADED, f"{reason}, for {short_for_s:.0f} s"
     if ready and fleet.settled:
@@ -43,8 +44,10 @@ def _first_reason(fleet: Fleet) -> str:
     return ""
 
 
-def _asked_for(fleet: Fleet) -> str:
-    """Say who is waiting, where that is why an instance is started."""
+def _asked_for(fleet: Fleet, now_s: float) -> str:
+    """Say who is waiting still, where that is why an instance is started."""
+    if fresh_demand(fleet, now_s) is None:
+        return ""  # the last decision may be days old, and something else be missing
     last = fleet.decisions[-1] if fleet.decisions else None
     return f"; {last.reason}" if last is not None and last.by == "demand" else ""
 

@@ -5,12 +5,14 @@ import pytest
 from given import NOW_S, asked, draining, fleet, ready, rules, starting
 
 from tarn.domain import ClusterState, Decision
-from tarn.domain.fleet import Fleet
+from tarn.domain.fleet import Demanded, Fleet
 from tarn.domain.standing import standing
 
 RULES = rules()
 BAD = (("bad", "UNAVAILABLE", "no such file"), ("ok", "READY", ""))
 WOKEN = (Decision(0.0, 1, 1, "demand", "2 requests wait at lb1"),)
+WAITED_FOR = "0 of 1 ready; 2 requests wait at lb1"
+WAIT, WAITED = Demanded("lb1", 2, NOW_S - 1.0), Demanded("lb1", 2, NOW_S - 3600.0)
 SUSPECT = ready(2, suspect="no answer for 3 s")
 
 
@@ -28,7 +30,8 @@ def stands(some: Fleet) -> tuple[str, str]:
         (fleet(asked(1)), "starting", "0 of 1 ready"),
         (fleet(asked(1), settled=True), "starting", "0 of 1 ready"),
         (fleet(asked(1, reason="no node")), "starting", "0 of 1 ready; w-0001: no node"),
-        (fleet(asked(1), decisions=WOKEN), "starting", "0 of 1 ready; 2 requests wait at lb1"),
+        (fleet(asked(1), decisions=WOKEN, demand=WAIT), "starting", WAITED_FOR),
+        (fleet(asked(1), decisions=WOKEN, demand=WAITED), "starting", "0 of 1 ready"),
         (fleet(ready(1), starting(2)), "starting", "1 of 2 ready"),
         (
             fleet(ready(1), SUSPECT, settled=True),
