@@ -90,8 +90,19 @@ def _changed(
 
 
 def _welcome(fleet: Fleet, name: str, rules: Rules) -> None:
-    """Raise where one more follower would be too many."""
-    known = name in fleet.followers or name in rules.required or name in rules.followers
+    """Raise where *name* may not follow from afar: it is taken, or one too many.
+
+    A drain would go by the word of an agent that took the name of the master's own discovery.
+    """
+    old = fleet.followers.get(name)
+    if old is not None and old.heard_s is not None and old.lease_until_s is None:
+        raise RefusedError(
+            f"'{name}' is a discovery that the master runs itself",
+            where=fleet.name,
+            right="A follower elsewhere has a name of its own.",
+            next_step="Give it another one with --name",
+        )
+    known = old is not None or name in rules.required or name in rules.followers
     if not known and len(fleet.followers) >= MOST_FOLLOWERS:
         raise RefusedError(
             f"{fleet.name} has {len(fleet.followers)} followers, and '{name}' is none of them",

@@ -20,6 +20,7 @@ from tarn.domain import (
     State,
 )
 from tarn.domain.fleet import Demanded, Fleet, FollowerState
+from tarn.domain.follow_up import acknowledged
 from tarn.domain.obey import MOST_FOLLOWERS, obey
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
@@ -201,3 +202,11 @@ def test_followers_are_not_without_number() -> None:
         word("one-more")
     assert "lb1" in word("lb1").followers
     assert len(word("pod-1").followers) == MOST_FOLLOWERS
+
+
+def test_no_agent_speaks_for_the_masters_own_discovery() -> None:
+    """Its word would end a drain for which the discovery has done nothing yet."""
+    own = acknowledged(fleet(), Applied("zookeeper", EPOCH, 1, AT), NOW_S, AT, lease_s=None)
+    with pytest.raises(RefusedError, match="runs itself"):
+        after(own, Acknowledge(Applied("zookeeper", EPOCH, 5, AT)))
+    assert after(own, WORD)[0].followers.keys() == {"zookeeper", "lb"}
