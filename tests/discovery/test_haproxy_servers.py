@@ -464,6 +464,33 @@ def test_an_open_request_in_a_slot_ends_well(
     until(lambda: all(s.in_maintenance for s in haproxy.servers("slots_backend").values()), 2)
 
 
+def test_nobody_is_said_to_have_left_a_slot_that_cannot_be_told_apart(
+    haproxy: HAProxyStage, make: Make
+) -> None:
+    """A slot is known by its address: while one is missing the word is of the view before."""
+    answer = threading.Event()
+
+    def look_up(host: str) -> tuple[str, ...]:
+        answer.wait(30)
+        return ("127.0.0.7",)
+
+    names = Names(SystemClock(), look_up)
+    engine = make(backend="slots_backend", slots="triton-", names=names)
+    try:
+        engine.sync(view(1, member(1, 4000), member(2, 4000, "127.0.0.2")))
+        within(5, lambda: engine.sync(view(2, member(1, 4000), member(3, 4000, "slow-host"))))
+        assert engine.applied().revision == 1
+        assert "slow-host" in engine.applied().error
+        assert len(haproxy.serving("slots_backend")) == 2
+    finally:
+        answer.set()
+    until(lambda: engine.applied().revision == 2, 5)
+    assert set(haproxy.serving("slots_backend").values()) == {
+        ("127.0.0.1", 4000),
+        ("127.0.0.7", 4000),
+    }
+
+
 def test_too_few_slots_are_said(haproxy: HAProxyStage, make: Make) -> None:
     """Four serve and the fifth is named; at the start fewer than the fleet's largest size raise."""
     engine = make(backend="slots_backend", slots="triton-", at_least=5)

@@ -141,13 +141,15 @@ def acknowledged(
 ) -> Fleet:
     """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
 
-    Nobody can have applied a view that was never published: such a word counts as the newest.
+    Nobody can have applied a view that was never published: such a word counts as the newest. The
+    revision counts beside an error too: who left with that view has left, whatever else is amiss.
     Its sessions count whatever else it says: they are open, or not. Those of instances that there
     are not are nobody's. A follower in this process
     repeats its last word in every tick, so that word tells itself when they were counted.
     """
     old = fleet.followers.get(applied.name, FollowerState())
-    counts = applied.epoch == fleet.epoch and not applied.error
+    # with an error and no view yet, it has done nothing
+    counts = applied.epoch == fleet.epoch and (applied.revision > 0 or not applied.error)
     said = min(applied.revision, fleet.view.revision) if counts else -1
     revision = max(old.revision, said)
     until_s = None if lease_s is None else now_s + lease_s

@@ -42,10 +42,11 @@ class Applied:
     name: str
     epoch: Epoch
     revision: int
+    """The last view of which everybody who left is out of its traffic, whatever ``error`` says."""
     at: float
     """Wall time, Unix seconds."""
     error: str = ""
-    """Why it could not; empty when it did."""
+    """What of its newest view it could not do; empty when nothing is open."""
     sessions: tuple[tuple[str, int], ...] = ()
     """(instance id, open sessions), counted at ``at``, where the follower can count them. A drain
     waits while there are any; an instance that is not named is not waited for."""

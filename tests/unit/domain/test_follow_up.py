@@ -102,12 +102,19 @@ def test_a_follower_joins_with_its_first_word() -> None:
     assert codes(heard(some, word(5))) == ["TARN-1300"]
 
 
-def test_a_word_about_another_epoch_or_with_an_error_counts_for_nothing() -> None:
+def test_a_word_about_another_epoch_or_of_nothing_done_counts_for_nothing() -> None:
     """It is heard: the lease runs anew, and the error is shown."""
-    for applied in (word(5, epoch=Epoch(1, 0)), word(5, epoch=Epoch(2, 1)), word(5, error="no")):
+    for applied in (word(5, epoch=Epoch(1, 0)), word(5, epoch=Epoch(2, 1)), word(0, error="no")):
         state = heard(fleet(), applied).followers["lb"]
         assert (state.revision, state.came, state.heard_s) == (-1, False, NOW_S)
         assert state.error == applied.error
+
+
+def test_an_error_beside_a_revision_holds_up_no_drain() -> None:
+    """Who left has left; that another one could not be added is shown, and is another matter."""
+    state = heard(fleet(), word(5, error="host 'gpu7' has no address")).followers["lb"]
+    assert (state.revision, state.came) == (5, True)
+    assert state.error == "host 'gpu7' has no address"
 
 
 def test_an_older_word_that_comes_late_takes_nothing_back() -> None:

@@ -1,17 +1,13 @@
-"""The backends of one HAProxy: read them, plan, do it, look again. Not for several threads.
+"""The backends of one HAProxy: read them, plan, do it, look again. Not for several threads."""
 
-Who published last is kept in HAProxy itself, in a variable of the process, so that an old master
-is kept out wherever it runs; the variable ends with the process, and comes back with the next view.
-"""
-
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from tarn.domain import Epoch, Member
-from tarn.errors import DiscoveryError, Superseded
+from tarn.errors import DiscoveryError
+from tarn_plugins.discovery.haproxy.memory import Memory, epoch_in
 from tarn_plugins.discovery.haproxy.orders import Order, complaint
 from tarn_plugins.discovery.haproxy.plan import Door, Plan, Wanted, ours, plan
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
@@ -30,10 +26,6 @@ _CHECKS_PER_S = 4000
 """Of servers that are down, at most, in one backend: so with more than 200 they come less often."""
 _FALL = 3
 """Checks in a row that fail before a server is down: a busy Triton may miss one."""
-_EPOCH = re.compile(r"value=<([0-9]+-[0-9]+)>")
-_NOTED = re.compile(r"value=<([^>]+)>")
-_NOTES = 200
-"""In one connection."""
 _SHOWN_COMPLAINTS = 3
 
 
@@ -61,6 +53,8 @@ class Settled:
     """Whether servers that should leave are kept until another one works."""
     without_slot: tuple[str, ...] = ()
     """Instance ids for which no placeholder was free."""
+    stayed: bool = False
+    """Whether nobody could leave: which slot is whose is not known while an address is missing."""
 
 
 class Doors:
@@ -71,11 +65,7 @@ class Doors:
         self._api = api
         self._ours = ours(target.slots, target.fleet)
         self._doors = _doors(target, 0)
-        # epochs of two fleets are not compared
-        self._variable = _variable("epoch", target.backend, target.fleet)
-        self._remembers = False
-        self._noted: dict[tuple[str, int], str] = {}
-        self._ids: dict[tuple[str, int], str] = {}
+        self._memory = Memory(api, target.backend, target.fleet)
         self.orders_given = 0
         """Commands that changed something, in all."""
 
@@ -110,9 +100,7 @@ class Doors:
         Raises:
             DiscoveryError: HAProxy does not answer.
         """
-        if not self._remembers:
-            return False
-        return _epoch_in(self._api.ask([f"get var {self._variable}"])[0]) != epoch
+        return self._memory.is_another(epoch)
 
     def traffic(self) -> Traffic:
         """Count requests.
@@ -151,23 +139,26 @@ class Doors:
         """
         members = tuple(members)
         homeless = {m.instance_id for m in members if m.endpoint.host not in addresses}
+        # which slot is whose can only be told by its address
+        stayed = remove and bool(self._target.slots and homeless)
         situation = _Situation(
             _doors(self._target, len(members)),
             tuple(_wanted(door, members, addresses) for door in self._doors),
             frozenset(homeless),
             slots=bool(self._target.slots),
-            # which slot is whose can only be told by its address
-            remove=remove and not (self._target.slots and homeless),
+            remove=remove and not stayed,
             hold=hold,
         )
         settled, done = Settled(), _Done()
         for _ in range(_PASSES):
             shown, theirs = self._read()
             if epoch is not None and theirs != epoch:
-                self._claim(epoch, theirs)
+                self._memory.claim(epoch, theirs)
             plans, loads = self._plan(situation, shown)
             self._remember(situation, shown)
-            self._recall(plans)
+            if situation.slots:
+                leaving = (server for made in plans for server in made.leaving)
+                self._memory.recall((server.address, server.port) for server in leaving)
             settled = self._settled(plans, loads)
             refused, done = done.wrong, self._do([o for made in plans for o in made.orders])
             # a new complaint: since it was read, HAProxy may have been reloaded, or another
@@ -176,16 +167,7 @@ class Doors:
                 break
         if done.wrong:
             raise self._refused(done.wrong)
-        return settled
-
-    def _claim(self, mine: Epoch, theirs: Epoch | None) -> None:
-        """Let HAProxy remember *mine*. A HAProxy that cannot is left without this guard."""
-        if theirs is not None and theirs > mine:
-            raise Superseded(str(mine), str(theirs))
-        # variables are set in the experimental mode of the connection; it changes nothing else
-        setting = f"set var {self._variable} str({mine})"
-        self._remembers = not any(self._api.ask(["experimental-mode on", setting]))
-        self._noted = {}  # it may be a new process, which knows nothing
+        return attrs.evolve(settled, stayed=stayed)
 
     def _plan(
         self, situation: "_Situation", shown: "_Servers"
@@ -201,7 +183,7 @@ class Doors:
     def _read(self) -> tuple["_Servers", Epoch | None]:
         """Return our servers of each backend, and the epoch that HAProxy remembers."""
         questions = [f"show servers state {door.backend}" for door in self._doors]
-        *answers, said = self._api.ask([*questions, f"get var {self._variable}"])
+        *answers, said = self._api.ask([*questions, self._memory.question])
         shown = []
         for door, answer in zip(self._doors, answers, strict=True):
             try:
@@ -209,7 +191,7 @@ class Doors:
             except ValueError as error:
                 raise self._unknown(door, str(error)) from error
             shown.append(tuple(one for one in servers if self._ours(one.name)))
-        return tuple(shown), _epoch_in(said)
+        return tuple(shown), epoch_in(said)
 
     def _loads(self, kinds: int) -> tuple[dict[str, Load], ...]:
         """Return the loads of each backend: of the backend itself (2), or of its servers (4)."""
@@ -260,40 +242,24 @@ class Doors:
 
     def _remember(self, situation: "_Situation", shown: "_Servers") -> None:
         """Remember who is where: a slot that drains is known by its address only."""
-        wants = [one for wants in situation.wanted for one in wants]
-        new = {(one.address, one.port): one.instance_id for one in wants}
-        there = {(one.address, one.port) for servers in shown for one in servers}
-        old = {place: name for place, name in self._ids.items() if place in there}
-        self._ids = {**old, **new}
-        if situation.slots:
-            self._note({at: name for at, name in new.items() if self._noted.get(at) != name})
-
-    def _note(self, places: Mapping[tuple[str, int], str]) -> None:
-        """Write into HAProxy who is where, for an agent after this one."""
-        settings = [f"set var {_place(at)} str({name})" for at, name in places.items()]
-        for first in range(0, len(settings), _NOTES):  # the mode is each connection's own
-            self._api.ask(["experimental-mode on", *settings[first : first + _NOTES]])
-        self._noted.update(places)
-
-    def _recall(self, plans: tuple[Plan, ...]) -> None:
-        """Read who is in the slots that leave, where an agent before this one has filled them."""
-        if not self._target.slots:
+        if not situation.slots:
             return
-        places = [(one.address, one.port) for made in plans for one in made.leaving]
-        unknown = [at for at in places if at not in self._ids]
-        answers = self._api.ask([f"get var {_place(at)}" for at in unknown])
-        for at, answer in zip(unknown, answers, strict=True):
-            if found := _NOTED.search(answer):
-                self._ids[at] = found.group(1)
+        wants = [one for wants in situation.wanted for one in wants]
+        there = {(one.address, one.port) for servers in shown for one in servers}
+        self._memory.note({(one.address, one.port): one.instance_id for one in wants}, there)
+
+    def _name_of(self, server: Server) -> str:
+        """Return the instance that *server* stands for; its own name where nobody knows."""
+        if not self._target.slots:
+            return server.name
+        return self._memory.name_at((server.address, server.port)) or server.name
 
     def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
         sessions: Counter[str] = Counter()
         for made, known in zip(plans, loads, strict=True):
             for server in made.leaving:
                 load = known.get(server.name)
-                name = self._ids.get((server.address, server.port), server.name)
-                name = name if self._target.slots else server.name
-                sessions[name] += load.sessions + load.queued if load else 0
+                sessions[self._name_of(server)] += load.sessions + load.queued if load else 0
         return Settled(
             sessions=tuple(sorted((name, count) for name, count in sessions.items() if count)),
             leaving=sum(len(made.leaving) for made in plans),
@@ -381,18 +347,3 @@ def _wanted(
         for one in members
         if one.endpoint.host in addresses
     )
-
-
-def _variable(*words: str) -> str:
-    """Return a name of a variable of the process, another one for any other words."""
-    plain = (re.sub(r"[^A-Za-z0-9]", lambda c: f"_{ord(c[0]):02x}", word) for word in words)
-    return f"proc.tarn_{'.'.join(plain)}"
-
-
-def _place(at: tuple[str, int]) -> str:
-    return _variable("at", at[0], str(at[1]))
-
-
-def _epoch_in(answer: str) -> Epoch | None:
-    found = _EPOCH.search(answer)
-    return Epoch.parse(found.group(1)) if found else None

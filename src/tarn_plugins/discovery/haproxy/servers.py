@@ -216,8 +216,11 @@ class HAProxyServers:
         if settled.held:
             return True  # not yet applied; the thread goes on
         lacking = _shortcomings(found, goal, settled)
-        at = self._clock.at()
-        self._say(Applied(self.name, goal.epoch, goal.revision, at, lacking, settled.sessions))
+        at, done = self._clock.at(), goal.revision
+        if settled.stayed:  # who should have left has not: the word is still of an older view
+            old = self._applied
+            done = old.revision if old is not None and old.epoch == goal.epoch else 0
+        self._say(Applied(self.name, goal.epoch, done, at, lacking, settled.sessions))
         return not found.missing
 
     def _settle(self, goal: _Goal, found: Found) -> Settled:
