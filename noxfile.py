@@ -23,6 +23,8 @@ ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
+EVERYTHING = ".[local,examples,zookeeper,haproxy]"
+WITH_YARN = ".[local,examples,zookeeper,haproxy,yarn]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
 
@@ -104,7 +106,7 @@ def lint(session: nox.Session) -> None:
 @budgeted
 def types(session: nox.Session) -> None:
     """Mypy, strict."""
-    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("typing"))
+    session.install("-e", EVERYTHING, *_group("typing"))
     session.run("mypy", "src", *_folders("typing"))
 
 
@@ -122,7 +124,7 @@ def unit(session: nox.Session) -> None:
     """Everything that needs no real server, on every interpreter that is present."""
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
-    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit", "compat", "docs"))
 
 
@@ -130,7 +132,7 @@ def unit(session: nox.Session) -> None:
 @budgeted
 def contract(session: nox.Session) -> None:
     """Each Protocol's suite over every provider, and over the broken ones."""
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("contract"))
 
 
@@ -138,7 +140,7 @@ def contract(session: nox.Session) -> None:
 @budgeted
 def local(session: nox.Session) -> None:
     """Real Tritons on this machine, and the examples as a user runs them."""
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "triton and not endurance", "--timeout", "300")
     _pytest(session, *BOTH_CORES, *chosen, *_folders("local", "unit", "compat", "docs"))
 
@@ -147,7 +149,7 @@ def local(session: nox.Session) -> None:
 @budgeted
 def first_user(session: nox.Session) -> None:
     """Lint, client, custom policy, why, verify and notebook, on real Tritons."""
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     _pytest(session, "-m", "triton", "--timeout", "300", *_folders("first_user"))
 
 
@@ -155,7 +157,7 @@ def first_user(session: nox.Session) -> None:
 @budgeted
 def endurance(session: nox.Session) -> None:
     """Real Tritons under load, killed masters, a provider blocked for a minute."""
-    session.install("-e", ".[local,examples]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     folders = _folders("compat", "first_user", "local", "unit")
     _pytest(session, "-m", "endurance", "--timeout", "300", *folders)
 
@@ -164,7 +166,7 @@ def endurance(session: nox.Session) -> None:
 @budgeted
 def yarn(session: nox.Session) -> None:
     """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
-    session.install("-e", ".[local,examples,yarn,zookeeper,haproxy]", *_group("tests"))
+    session.install("-e", WITH_YARN, *_group("tests"))
     # The JVM and faulthandler want the same signals; one sandbox serves every test, one by one.
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *chosen, *_folders("yarn"))
@@ -183,7 +185,7 @@ def knox_jar(session: nox.Session) -> None:
 @budgeted
 def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
-    session.install("-e", ".[local,examples,zookeeper,haproxy]", *_group("tests"))
+    session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "discovery", "--timeout", "300")
     _pytest(session, *chosen, *_folders("discovery"))
 
@@ -204,7 +206,7 @@ def minimums(session: nox.Session) -> None:
     """Run the unit tests with the oldest versions that pyproject.toml promises."""
     session.install("uv")
     oldest = ("--resolution", "lowest-direct", "--python", session.virtualenv.location)
-    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local]")
+    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local,zookeeper,haproxy]")
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )
@@ -215,5 +217,5 @@ def minimums(session: nox.Session) -> None:
 @budgeted
 def bench(session: nox.Session) -> None:
     """Measure, and write docs/reference/performance.md between its markers."""
-    session.install("-e", ".[local,examples,yarn,zookeeper,haproxy]", *_group("tests"))
+    session.install("-e", WITH_YARN, *_group("tests"))
     session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})
