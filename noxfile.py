@@ -125,7 +125,8 @@ def unit(session: nox.Session) -> None:
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", EVERYTHING, *_group("tests"))
-    _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit", "compat", "docs"))
+    chosen = ("-m", "not triton and not discovery")
+    _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
 
 
 @nox.session(python=ONE)
@@ -187,7 +188,7 @@ def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "discovery", "--timeout", "300")
-    _pytest(session, *chosen, *_folders("discovery"))
+    _pytest(session, *chosen, *_folders("discovery", "compat"))
 
 
 @nox.session(python=ONE)

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 from haproxy_stage import HAProxyStage, free_port
-from test_haproxy_servers import Triton, member, served_by, view
+from haproxy_tritons import Triton, member, served_by, view
 
 from tarn.clock import SystemClock
 from tarn.testing.wait import until

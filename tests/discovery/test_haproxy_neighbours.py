@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 from haproxy_stage import SLOTS_BACKEND, HAProxyStage, free_port
-from test_haproxy_servers import Triton, member, served_by, view
+from haproxy_tritons import Triton, member, served_by, view
 
 from tarn.clock import SystemClock
 from tarn.domain import Endpoint, Epoch
