@@ -44,7 +44,7 @@ def _option(kind: str, one: FileCheck) -> click.Option:
     )
 
 
-@click.command("doctor", cls=_Doctor)
+@click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
 @form_option
 @click.pass_context
 def command(ctx: click.Context, /, *, form: str, **named: Any) -> int:

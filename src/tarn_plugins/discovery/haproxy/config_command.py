@@ -25,7 +25,7 @@ def _option(field: str, help_: str, *names: str, **more: Any) -> Callable[[F], F
     )
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @_option("cluster", "The cluster, for the comments.", "-c", "--cluster", metavar="NAME")
 @_option("address", "Where HAProxy listens; '*': everywhere.", metavar="IP")
 @_option("http_port", "Its port for HTTP.")
