@@ -1,5 +1,5 @@
 """ZooKeeper: one session, and the format of the nodes that TARN keeps there."""
 
-from tarn.zk.nodes import FleetNode, InstanceNode, fleet_path, instance_payload
+from tarn.zk.nodes import INSTANCES, FleetNode, InstanceNode, fleet_path, instance_payload
 
-__all__ = ["FleetNode", "InstanceNode", "fleet_path", "instance_payload"]
+__all__ = ["INSTANCES", "FleetNode", "InstanceNode", "fleet_path", "instance_payload"]

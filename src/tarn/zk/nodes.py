@@ -21,6 +21,7 @@ from tarn.domain import Endpoint, Epoch, Member
 from tarn.errors import ConfigError
 
 __all__ = [
+    "INSTANCES",
     "FleetNode",
     "InstanceNode",
     "check_ensemble",
@@ -31,6 +32,8 @@ __all__ = [
     "valid_name",
 ]
 
+INSTANCES = "/services/triton/instances"
+"""Where the Java TARN registered its instances, and where they are looked for by default."""
 FLEETS = "fleets"
 _BAD = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff/]")
 """What ZooKeeper takes in no name."""

@@ -107,11 +107,19 @@ def test_resume_of_nothing_says_so_and_moves_nothing() -> None:
 
 def test_drain_withdraws_an_instance_for_good() -> None:
     """It is replaced, and never taken back."""
-    some, done = after(fleet(ready(1)), Drain(name(1)))
+    some, done = after(fleet(ready(1), ready(2)), Drain(name(1)))
     first = one(some, 1)
     assert (first.state, first.evicted, first.stop_posted) == (State.DRAINING, True, False)
     assert (done.message, codes(some)) == ("w-0001 drains", ["TARN-1103"])
     assert after(some, Drain(name(1))) == (some, Done(2, "w-0001 is draining already"))
+
+
+def test_drain_of_the_only_one_that_serves_says_what_it_costs() -> None:
+    """It leaves before its replacement is there."""
+    _, done = after(fleet(ready(1), starting(2)), Drain(name(1)))
+    assert done.message == (
+        "w-0001 drains; it was the only one that served, so clients wait for its replacement"
+    )
 
 
 def test_drain_of_an_ask_cancels_it() -> None:

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from tarn.errors import ConfigError, DiscoveryError, ProviderMissingError, UnreachableError
 from tarn.follow import Agent, Source
 from tarn.interfaces import ClientContext, Clock
+from tarn.zk import INSTANCES
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.demand import Demand
 from tarn_plugins.discovery.haproxy.masters import (
@@ -35,7 +36,6 @@ __all__ = ["haproxy"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NO_BACKEND = "TARN-3305"
-PATH = "/services/triton/instances"
 
 
 @attrs.frozen
@@ -105,7 +105,7 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
 @click.option(
     "--zookeeper-path",
     metavar="PATH",
-    default=PATH,
+    default=INSTANCES,
     show_default=True,
     help="Where the instances are published.",
 )

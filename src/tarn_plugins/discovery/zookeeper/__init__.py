@@ -8,12 +8,9 @@ from attrs.validators import ge, in_
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Discovery, MasterContext
 from tarn.zk.acl import Grant
-from tarn.zk.nodes import check_ensemble, check_path
+from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 
 __all__ = ["Settings", "Tls", "tarn_discoveries"]
-
-PATH = "/services/triton/instances"
-"""Where the Java TARN registered its instances."""
 
 
 @attrs.frozen
@@ -38,7 +35,7 @@ class Settings:
 
     ensemble: str
     """``host:port,host:port``; with a chroot at its end where wanted: ``zk1:2181,zk2:2181/a``."""
-    path: str = PATH
+    path: str = INSTANCES
     """Its children are the instances; it is made where it is missing."""
     payload: str = attrs.field(default="hostport", validator=in_(("hostport", "json")))
     """What a node says: ``host:port`` of the HTTP service, or JSON with everything."""

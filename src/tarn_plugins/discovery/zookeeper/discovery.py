@@ -61,7 +61,7 @@ class ZooKeeper:
         """What should be published: the last that was asked for, though it may have failed."""
         self._found: Found | None = None
         """What is in ZooKeeper; None: it must be read."""
-        self._owner = 0
+        self._session_id = 0
         """The session that published."""
         self._applied: Applied | None = None
         self._superseded: Superseded | None = None
@@ -165,7 +165,7 @@ class ZooKeeper:
                 self._session.connect(SYNC_S)
             return
         with self._busy:
-            view, lost = self._view, self._session.id != self._owner
+            view, lost = self._view, self._session.id != self._session_id
             if view is None or not (lost or (look and self._missing())):
                 return
             self._found = None
@@ -189,7 +189,7 @@ class ZooKeeper:
         for _ in range(_TRIES):
             self._session.connect(_left(end_s))
             session_id = self._session.id
-            found = self._found if session_id == self._owner else None
+            found = self._found if session_id == self._session_id else None
             self._found = None  # until all is done, nobody knows
             if found is None:
                 found = self._read((m.container_id for m in view.members), end_s)
@@ -200,7 +200,7 @@ class ZooKeeper:
             except NodesChangedError as error:
                 log.info("%s; looking again", error)
                 continue
-            self._found, self._owner = done.after, session_id
+            self._found, self._session_id = done.after, session_id
             return done.blocked
         raise DiscoveryError(
             _NAME,
