@@ -189,6 +189,6 @@ def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fle
     others = (drained if i.id == instance_id else i for i in fleet.instances)
     fleet = attrs.evolve(fleet, instances=tuple(others))
     message = f"{instance_id} drains"
-    if [i for i in fleet.instances if i.in_view] == [found]:
+    if found.in_view and not any(i.in_view for i in fleet.instances):
         message += "; it was the only one that served, so clients wait for its replacement"
     return fleet.note(at, "TARN-1103", instance_id, "a person asked for it"), message
