@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,9 @@ def test_every_test_is_a_sentence_with_a_fact() -> None:
         and ast.get_docstring(node) is None
     ]
     assert silent == []
+
+
+def test_no_two_tests_have_the_same_file_name() -> None:
+    """A session may collect several folders, and pytest takes a name for one module."""
+    counted = Counter(path.name for path in TESTS)
+    assert [name for name, count in counted.items() if count > 1] == []
