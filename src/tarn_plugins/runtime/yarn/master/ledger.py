@@ -236,25 +236,18 @@ class Ledger:
         """Return where it would listen; None where its node has no place for it."""
         assert slot.launch is not None
         held = [s.record.endpoint for s in self._slots.on(grant.node) if s.record is not None]
-        if held and self._spread:
-            return None
+        if self._spread:
+            if held:
+                return None
+        else:  # what a late NodeManager may bring back listens there all the while
+            held += [r.endpoint for r in self._stale.values() if r.node == grant.node]
         return self._ports.choose(grant.node, slot.number, slot.launch.triton, held)
 
     def _take(self, slot: Slot, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> None:
         assert slot.launch is not None
-        slot.grant = grant
-        slot.record = Record(
-            slot.instance_id,
-            slot.number,
-            grant.container_id,
-            slot.spec_hash,
-            grant.node,
-            endpoint,
-            at,
-        )
-        slot.phase, slot.granted_s, slot.called_s = Phase.STARTING, now_s, None
+        record = slot.hold(grant, endpoint, now_s, at)
         self._places[grant.container_id] = slot
-        self._jobs.append(Start(grant, slot.record, slot.launch))
+        self._jobs.append(Start(grant, record, slot.launch))
 
     def _rejected(self, rejected: Rejected, now_s: float) -> None:
         slot = next((s for s in self._slots.asked() if s.number == rejected.number), None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain import Asked, Ended, ExitStatus, Fact, Launch, Running
+from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Launch, Running
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.wire import Ask, Grant, Record, Shape
 
@@ -118,6 +118,16 @@ class Slot:
         pause_s = _RETRY_FIRST_S * 2 ** min(self.refusals, _RETRY_DOUBLINGS)
         self.refusals += 1
         self.retry_s = now_s + min(pause_s, _RETRY_MOST_S)
+
+    def hold(self, grant: Grant, endpoint: Endpoint, now_s: float, at: float) -> Record:
+        """Take the container *grant*, to listen at *endpoint*; return what is noted of it."""
+        container_id, node = grant.container_id, grant.node
+        self.grant = grant
+        self.record = Record(
+            self.instance_id, self.number, container_id, self.spec_hash, node, endpoint, at
+        )
+        self.phase, self.granted_s, self.called_s = Phase.STARTING, now_s, None
+        return self.record
 
     def let_go(self) -> tuple[Grant, Record]:
         """Return the container, and be asked for once more."""

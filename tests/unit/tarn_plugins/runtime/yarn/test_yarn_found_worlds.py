@@ -1,0 +1,56 @@
+"""Worlds that the laws found with other seeds, each played out by hand."""
+
+from fake_yarn import FakeYarn
+from yarn_desk import Master, spec_with
+
+from tarn.domain import Endpoint, Running
+from tarn.testing.fakes import FakeClock
+
+A, B = "fleet-0001", "fleet-0002"
+
+
+def test_what_may_come_back_late_keeps_its_ports() -> None:
+    """Its process listens on its node while YARN does not know of it, and its file says where."""
+    yarn, clock, spec = FakeYarn(1), FakeClock(), spec_with(spread="none")
+    first = Master(yarn, clock, spec)
+    first.want(A)
+    first.step()
+    yarn.odds = {"recovered late": 1.0, "recovered later still": 1.0}
+    second = Master(yarn, clock, spec)
+    second.want(B)
+    second.step()
+    yarn.odds = {}
+    second.step()
+    facts = {fact.instance_id: fact for fact in second.facts()}
+    assert all(isinstance(fact, Running) for fact in facts.values())
+    assert facts[A].endpoint == Endpoint("nm-1", 8000, 8001, 8002)
+    assert facts[B].endpoint == Endpoint("nm-1", 8003, 8004, 8005)
+
+
+def test_one_that_did_not_come_back_frees_its_ports() -> None:
+    """After three minutes nobody waits for it."""
+    yarn, clock, spec = FakeYarn(1), FakeClock(), spec_with(spread="none")
+    first = Master(yarn, clock, spec)
+    first.want(A)
+    first.step()
+    yarn.kill_node("nm-1")
+    yarn.revive()
+    second = Master(yarn, clock, spec)
+    second.step(200.0)
+    second.want(B)
+    second.step()
+    assert second.fact(B).endpoint == Endpoint("nm-1", 8000, 8001, 8002)
+
+
+def test_an_instance_alone_on_its_node_has_the_ports_of_the_spec() -> None:
+    """With ``spread: node`` they are exact, whatever an ended one left behind."""
+    yarn, clock = FakeYarn(1), FakeClock()
+    first = Master(yarn, clock)
+    first.want(A)
+    first.step()
+    yarn.kill_node("nm-1")
+    yarn.revive()
+    second = Master(yarn, clock)
+    second.want(B)
+    second.step()
+    assert second.fact(B).endpoint == Endpoint("nm-1", 8000, 8001, 8002)
