@@ -143,8 +143,9 @@ class YarnMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """A new attempt comes while the old one still lives; the stops are posted again."""
         self.old.append(self.master)
-        # One that was avoided a moment ago may not be noted yet: it would stay avoided.
-        known = {c.grant.node for c in self.yarn.containers.values()}
+        # One that was avoided a moment ago may not be noted yet: it would stay avoided. That is so
+        # of a container without a process, too: it is not handed over, and may have no file yet.
+        known = {c.grant.node for c in self.yarn.containers.values() if c.record is not None}
         known |= {r.node for r in map(record_of, names(self.yarn.files)) if r is not None}
         known |= {host for name in names(self.yarn.files) if (host := avoided_host(name))}
         self.yarn.avoided &= known
