@@ -113,6 +113,8 @@ class FakeYarn:
         self.asks: dict[int, Ask] = {}
         self.avoided: set[str] = set()
         self.rejecting: dict[int, str] = {}
+        self.invalid: set[int] = set()
+        """Asks that are refused with the whole heartbeat, and so with every later one."""
         self.hold_grants = False
         self.started: list[tuple[str, str]] = []
         """(instance id, container id) of each start."""
@@ -376,6 +378,8 @@ class FakeRM:
     attempt: int
     address: tuple[str, int, str] = ("", 0, "")
     closed: bool = False
+    _asked: set[int] = attrs.field(factory=set)
+    """Numbers that were ever said: AMRMClient says an invalid one again and again."""
 
     def register(self, host: str, port: int, tracking_url: str) -> Registered:
         self.address = (host, port, tracking_url)
@@ -388,6 +392,9 @@ class FakeRM:
             self.yarn.check(self.attempt)
             if self.yarn.play("exchange lost"):
                 raise ProviderError("yarn", "connection refused", retry_after_s=1.0)
+            self._asked |= {ask.number for ask in said.asks}
+            if self._asked & self.yarn.invalid:
+                raise ProviderError("yarn", "it calls an ask invalid", next_step="Mend YARN")
             answer = self.yarn.exchange(said)
             if self.yarn.play("answer late"):
                 # The client asks again with the same number, and gets the same answer.

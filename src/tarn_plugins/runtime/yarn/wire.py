@@ -182,6 +182,8 @@ class ResourceManager(Protocol):
         Raises:
             Superseded: A newer attempt is at work; nothing may be done any more.
             ProviderError: This heartbeat failed; what was *said* is sent again with the next one.
+                ``retry_after_s`` None: it was refused, and so is each later one, until YARN
+                takes what it says.
         """
         ...
 

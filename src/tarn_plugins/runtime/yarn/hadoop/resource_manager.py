@@ -30,6 +30,9 @@ _OVER = (
     # it forgets an attempt's token with the attempt
     "org.apache.hadoop.security.token.SecretManager$InvalidToken",
 )
+_INVALID = "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException"
+"""An ask that YARN would have met before: its largest container or its labels were changed since.
+AMRMClient says the ask with every later heartbeat, and a cancelled one with a count of 0."""
 _NO_CONSTRAINTS = "cannot handle placement constraints"
 """``DisabledPlacementProcessor``: the RM was configured anew, and started again."""
 _RETRY_S = 1.0
@@ -237,6 +240,13 @@ class HadoopResourceManager:
             return Superseded(self.epoch, "one that asks without placement constraints")
         if fault.is_a(*_OVER):
             return Superseded(self.epoch, "a newer attempt, or the application has ended")
+        if fault.is_a(_INVALID):
+            return ProviderError(
+                "yarn",
+                f"it calls an ask invalid ({fault})",
+                next_step="Have the queue's node labels and largest container put back, or end "
+                "the cluster and start it anew",
+            )
         return ProviderError(
             "yarn",
             f"the ResourceManager and this master could not {what}: {fault}",

@@ -14,7 +14,7 @@ from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Failed
 from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
-from tarn_plugins.runtime.yarn.master.waiting import silence
+from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
 from tarn_plugins.runtime.yarn.wire import Answer, Exchange, Registered, ResourceManager
 
 __all__ = ["Heartbeat", "Pool"]
@@ -83,6 +83,8 @@ class Heartbeat:
         self._heard_s = clock.now_s()
         self._spoke_s = float("-inf")
         self._failed = False
+        self._refused = ""
+        """Why the last word was refused, in words; said again, it is refused again."""
         self._begun = self._done = 0
         self._superseded: Superseded | None = None
         self._broken = ""
@@ -106,15 +108,24 @@ class Heartbeat:
         self._check()
         return self._heard_s
 
+    def mute(self) -> str:
+        """Return why no word comes through to the ResourceManager; '' while one does.
+
+        Raises:
+            Superseded, PluginError: As `heard_s`.
+        """
+        self._check()
+        return self._mute()
+
     def facts(self) -> tuple[Fact, ...]:
-        """Return what is known now; while the ResourceManager is silent, asks wait for it."""
-        facts = self._facts
-        silent = silence(self._clock.now_s() - self._heard_s)
-        if not silent:
+        """Return what is known now; while no word comes through, asks wait for that."""
+        facts, mute = self._facts, self._mute()
+        if not mute:
             return facts
-        return tuple(
-            attrs.evolve(f, waits_for=silent) if isinstance(f, Asked) else f for f in facts
-        )
+        return tuple(attrs.evolve(f, waits_for=mute) if isinstance(f, Asked) else f for f in facts)
+
+    def _mute(self) -> str:
+        return self._refused or silence(self._clock.now_s() - self._heard_s)
 
     def register(self, host: str, port: int, tracking_url: str) -> Registered:
         """Start the thread, and register on it.
@@ -260,7 +271,7 @@ class Heartbeat:
             # Once for each outage: it may last for minutes, at a word a second.
             level = logging.DEBUG if self._failed else logging.WARNING
             log.log(level, "no word from the ResourceManager: %s", error)
-            return self._spoke(None, said)
+            return self._spoke(None, said, refusal(error) if error.retry_after_s is None else "")
         return self._spoke(answer, said)
 
     def _register(self, host: str, port: int, tracking_url: str) -> None:
@@ -308,8 +319,11 @@ class Heartbeat:
         )
         return self._spoke_s + pause_s - now_s
 
-    def _spoke(self, answer: Answer | None, said: Exchange) -> bool:
+    def _spoke(self, answer: Answer | None, said: Exchange, refused: str = "") -> bool:
         with self._changed:
+            if refused != self._refused:
+                self._refused = refused
+                self._wake()
             self._spoke_s = self._clock.now_s()
             self._failed = answer is None
             if answer is not None and not self._ended():

@@ -18,7 +18,7 @@ from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
-from tarn_plugins.runtime.yarn.master.waiting import Closing, silence
+from tarn_plugins.runtime.yarn.master.waiting import Closing
 from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import (
     Files,
@@ -108,7 +108,7 @@ class YarnRuntime:
         """Say what works less well than it could, and until when."""
         clock = self._context.clock
         lines = (
-            _silent(clock.now_s() - self.heard_s()),
+            _mute(self._beat.mute()),
             _plain(self._submitted),
             tokens.warning(self._submitted.tokens_end_at, clock.at()),
         )
@@ -180,8 +180,7 @@ def _over(_application_id: str) -> bool:
     return False
 
 
-def _silent(silent_s: float) -> str:
-    words = silence(silent_s)
+def _mute(words: str) -> str:
     return f"TARN-1017 {words}: nothing new starts or ends; what serves goes on" if words else ""
 
 

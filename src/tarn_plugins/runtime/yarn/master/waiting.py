@@ -7,10 +7,11 @@ import math
 
 import attrs
 
+from tarn.errors import TarnError
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
 from tarn_plugins.runtime.yarn.wire import Shape
 
-__all__ = ["Closing", "Outlook", "rejection", "silence", "unprepared", "waits_for"]
+__all__ = ["Closing", "Outlook", "refusal", "rejection", "silence", "unprepared", "waits_for"]
 
 USUAL_S = 5.0
 """Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
@@ -53,6 +54,12 @@ class Closing:
     def why(self, now_s: float) -> str:
         """Return why nothing starts any more; '' as long as it does."""
         return self.words if now_s >= self.at_s else ""
+
+
+def refusal(error: TarnError) -> str:
+    """Return that the ResourceManager answers, and takes no word of this master."""
+    step = f". {error.next_step}" if error.next_step else ""
+    return f"the ResourceManager refuses all that this master says: {error.found}{step}"
 
 
 def rejection(reason: str) -> str:

@@ -1,9 +1,9 @@
 """Worlds that the laws found with other seeds, each played out by hand."""
 
 from fake_yarn import FakeYarn
-from yarn_desk import Master, spec_with
+from yarn_desk import GOOD, Master, spec_with
 
-from tarn.domain import Endpoint, Running
+from tarn.domain import Asked, Endpoint, Running
 from tarn.testing.fakes import FakeClock
 
 A, B = "fleet-0001", "fleet-0002"
@@ -54,3 +54,30 @@ def test_an_instance_alone_on_its_node_has_the_ports_of_the_spec() -> None:
     second.want(B)
     second.step()
     assert second.fact(B).endpoint == Endpoint("nm-1", 8000, 8001, 8002)
+
+
+def test_an_ask_that_yarn_calls_invalid_is_told_as_such() -> None:
+    """It answers, and refuses every heartbeat; when it is mended, all goes on."""
+    yarn, clock = FakeYarn(3, plain=True), FakeClock()
+    master = Master(yarn, clock)
+    master.want(A)
+    master.step()
+    yarn.invalid = {2}
+    master.want(A, B)
+    woken = master.woken
+    master.step()
+    assert master.woken > woken
+    master.steps(10)
+    woken = master.woken
+    master.steps(100)
+    assert master.woken == woken
+    words = (
+        "the ResourceManager refuses all that this master says: it calls an ask invalid. Mend YARN"
+    )
+    assert master.fact(B) == Asked(B, GOOD, words)
+    assert master.beating.mute() == words
+    assert isinstance(master.fact(A), Running)
+    yarn.invalid = set()
+    master.steps(2)
+    assert isinstance(master.fact(B), Running)
+    assert master.beating.mute() == ""
