@@ -17,11 +17,12 @@ __all__ = ["Settings", "Tls", "tarn_discoveries"]
 class Tls:
     """Files of an encrypted connection, in PEM form, on the master's machine."""
 
-    ca: str
-    """Who signed the servers' certificates."""
+    ca: str = ""
+    """Who signed the servers' certificates; empty: the system's authorities."""
     cert: str = ""
     """The master's own certificate, where the servers want to know their clients."""
     key: str = ""
+    """Of ``cert``, without a password."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse half a pair."""
