@@ -60,6 +60,8 @@ def test_without_a_ca_the_authorities_of_the_system_are_believed() -> None:
         ({"acl": ["everybody"]}, "scheme:id:permissions"),
         ({"acl": ["world:anyone:x"]}, "scheme:id:permissions"),
         ({"tls": {"ca": "/ca", "cert": "/c"}}, "key"),
+        ({"tls": {"ca": "ca.pem"}}, "relative path 'ca.pem'"),
+        ({"digest": "file:zk"}, "digest names a relative path"),
         ({"jaas": "/etc/jaas.conf"}, "digest: file:PATH"),
     ],
 )
