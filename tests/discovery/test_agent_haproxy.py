@@ -209,7 +209,7 @@ def test_what_is_wrong_at_the_start_has_its_exit_code(house, proxy, tmp_path):
         (("--url", "http://127.0.0.1:1", "--socket", str(proxy.socket)), 3, "refused"),
         (("-c", "another", "--url", url, "--socket", str(proxy.socket)), 5, "may not"),
         ((*good, "--backend", "nobody"), 2, "no backend 'nobody'"),
-        ((*good, "--slots", "triton-"), 2, "replicas.max is 4"),
+        ((*good, "--slots", "triton-"), 2, "begins with 'triton-'"),
         ((*good, "--backend", "a b"), 2, "'a b'"),
         (("-c", NAME), 2, "--socket"),
     ]:

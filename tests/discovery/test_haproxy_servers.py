@@ -142,6 +142,22 @@ def test_a_view_that_came_while_haproxy_was_away_is_applied_when_it_is_back(
     assert set(haproxy.serving()) == {"fleet-0002"}
 
 
+def test_that_haproxy_is_away_is_said_without_a_new_view(
+    haproxy: HAProxyStage, make: Make, tritons: list[Triton]
+) -> None:
+    """Its clients get no answer meanwhile, so nobody may call it in step."""
+    woken = threading.Event()
+    engine = make(woken.set)
+    engine.sync(view(1, tritons[0].member))
+    woken.clear()
+    haproxy.kill()
+    assert woken.wait(5)
+    assert engine.applied().revision == 1
+    assert "Start HAProxy" in engine.applied().error
+    haproxy.start()
+    until(lambda: engine.applied().error == "", 5)
+
+
 def test_a_silent_haproxy_is_given_up_in_time(haproxy: HAProxyStage, make: Make) -> None:
     """A stopped process takes connections and says nothing: two seconds, then an error."""
     engine = make()

@@ -104,6 +104,18 @@ def test_a_server_that_comes_back_finds_the_session_gone(
     assert time.monotonic() - reconnected_s < 1.0
 
 
+def test_that_zookeeper_is_away_is_said_without_a_new_view(
+    alone: Masters, zookeeper_alone: Ensemble
+) -> None:
+    """Nodes vanish with the session, so nobody may call it in step; the word itself stays."""
+    discovery = alone.make(look_every_s=0.2)
+    discovery.sync(view(1, 1))
+    with zookeeper_alone.servers[0].stopped():
+        until(lambda: "Check that the servers run" in discovery.applied().error, 20.0)
+        assert discovery.applied().revision == 1
+    until(lambda: discovery.applied().error == "", 20.0)
+
+
 def test_down_with_zookeeper_away_ends_in_a_second(
     alone: Masters, zookeeper_alone: Ensemble
 ) -> None:

@@ -28,6 +28,8 @@ LATER = Epoch(EPOCH.incarnation, EPOCH.attempt + 1)
 
 @pytest.fixture
 def house(zookeeper: Ensemble, tmp_path: Path) -> Iterator[Masters]:
+    with client(zookeeper.address) as everybody:  # else the first with a digest owns it
+        everybody.ensure_path("/services")
     with masters(tmp_path, zookeeper.address) as some:
         yield some
 

@@ -7,6 +7,7 @@ from typing import cast
 from tarn import config
 from tarn.cluster.entries import reference
 from tarn.cluster.handle import Cluster
+from tarn.cluster.link import NOT_RUNNING_STEP
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.errors import NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory
@@ -41,7 +42,8 @@ def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
     if silent:
         raise UnreachableError(f"whether cluster '{name}' runs is not known: {silent}")
     raise NotFoundError(
-        f"cluster '{name}' does not run", next_step="`tarn status` lists what does."
+        f"cluster '{name}' does not run",
+        next_step=NOT_RUNNING_STEP,
     )
 
 

@@ -71,8 +71,7 @@ class _Fall:
             self._hear(Progress("draining", "waiting for the master to end"))
             return
         self._heard_s = self._surroundings.clock.now_s()
-        left = len(self._last.get("instances", ()))
-        self._hear(Progress("draining", f"{left} instances left"))
+        self._hear(Progress("draining", _left(self._last)))
 
     def _there(self) -> bool | None:
         """Say whether the runtime still knows it; None: it cannot be asked at the moment."""
@@ -81,6 +80,15 @@ class _Fall:
         except TarnError:
             return None
         return ref is not None and not _another(ref, self._ours)
+
+
+def _left(status: Mapping[str, Any]) -> str:
+    """Return how many instances are left, and whose word is waited for."""
+    instances = status.get("instances", ())
+    waits = (item.get("waits") or {} for item in instances)
+    names = {name for each in waits for name in each.get("followers") or ()}
+    left = "1 instance left" if len(instances) == 1 else f"{len(instances)} instances left"
+    return f"{left}, waits for the word of {', '.join(sorted(names))}" if names else left
 
 
 def _another(ref: ClusterRef, ours: ClusterRef) -> bool:

@@ -187,10 +187,13 @@ def _followers(status: Status) -> Iterator[Cause]:
 def _troubles(status: Status) -> Iterator[Cause]:
     """Yield what the master complains of: its troubles, then its runtime's warnings."""
     troubles = status.get("troubles")
+    # the master's own discoveries are followers too, and were named as such
+    named = (one for one in status.get("followers", ()) if one.get("error"))
+    known = {f"discovery {one['name']}: {one['error']}" for one in named}
     said = set()
     for trouble in troubles or ():
         said.add(trouble["message"])
-        if trouble["code"] not in _SAID_BY_FACTS:
+        if trouble["code"] not in _SAID_BY_FACTS and trouble["message"] not in known:
             message = first_words(trouble["message"])
             yield Cause(trouble["subject"] or status["name"], message, code=trouble["code"])
     for line in status.get("warnings", ()):

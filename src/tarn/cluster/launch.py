@@ -25,7 +25,7 @@ from tarn.errors import (
 )
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
 
-__all__ = ["Outcome", "bring_up"]
+__all__ = ["Outcome", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
@@ -73,13 +73,21 @@ def bring_up(
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = _files(spec, staged, surroundings, given)
-    hear(Progress("launching", f"starting the master of '{spec.name}'"))
+    hear(Progress("launching", starting(spec)))
     try:
         return Outcome(deployer.submit(spec, staged, files), started=True)
     except RefusedError as refusal:  # somebody's `up` was faster
         winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
         return Outcome(winner, started=False)
+
+
+def starting(spec: ClusterSpec) -> str:
+    """Say what begins, and what a master waits for before it answers, which may take long."""
+    own = [one for one in spec.discovery if one.required and not one.options.get("followers")]
+    names = ", ".join(dict.fromkeys(one.use for one in own))
+    waits = f"; it waits up to 30 s for what is required: {names}" if own else ""
+    return f"starting the master of '{spec.name}'{waits}"
 
 
 def _nowhere_else(spec: ClusterSpec, surroundings: Surroundings) -> None:

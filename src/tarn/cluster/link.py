@@ -17,7 +17,11 @@ from tarn.errors import (
 from tarn.follow import Api
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
-__all__ = ["Link"]
+__all__ = ["NOT_RUNNING_STEP", "Link"]
+
+NOT_RUNNING_STEP = (
+    "`tarn up` starts it; in a folder without a tarn.yaml `tarn status` lists what runs."
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -262,7 +266,8 @@ class Link:
         ref = self.find()
         if ref is None:
             raise NotFoundError(
-                f"cluster '{self.name}' does not run", next_step="`tarn status` lists what does"
+                f"cluster '{self.name}' does not run",
+                next_step=NOT_RUNNING_STEP,
             )
         if ref.url is None:
             raise UnreachableError(f"the master of '{self.name}' does not listen yet")

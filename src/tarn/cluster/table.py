@@ -56,6 +56,8 @@ def _followers(status: Mapping[str, Any]) -> str:
 def _step(follower: Mapping[str, Any], newest: int) -> str:
     if follower["lost"]:
         return "lost"
+    if follower.get("error"):
+        return "failing"
     if follower["revision"] < 0:
         return "never came"
     behind = newest - follower["revision"]

@@ -97,14 +97,17 @@ class Agent:
         """
         self._discovery.reach(REACH_WITHIN_S)
         with self._find.open() as api:
-            most = api.status()["limits"]["max"]
+            status = api.status()
+        most = status["limits"]["max"]
         capacity = self._discovery.capacity() if isinstance(self._discovery, Bounded) else None
         if capacity is not None and capacity < most:
             raise ConfigError(
                 f"there are {capacity} places for servers, and replicas.max is {most}",
                 where=f"cluster '{self._find.name}'",
-                right=f"{most} places or more would be right, or replicas.max of {capacity}.",
+                right=f"{most} places or more would be right"
+                + (f", or replicas.max of {capacity}." if capacity else "."),
             )
+        self._telling.met(self._name, status)
         self._following.look()  # a way that swallows streams tells that after a while only
 
     def run(self, stop: threading.Event) -> None:

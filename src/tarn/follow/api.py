@@ -245,6 +245,9 @@ def _translated(url: str) -> Iterator[None]:
         raise UnreachableError("no connection within the time limit", where=url) from error
     except httpx.TimeoutException as error:
         raise TimedOutError("no answer within the time limit", where=url) from error
+    except httpx.UnsupportedProtocol as error:
+        right = "Right would be http://HOST:PORT, or https."
+        raise ConfigError("is no URL of a master", where=url, right=right) from error
     except httpx.TransportError as error:
         raise UnreachableError(f"no answer: {error}", where=url) from error
     except httpx.InvalidURL as error:
@@ -262,7 +265,7 @@ def _answer(response: httpx.Response, url: str) -> Json:
     said = body.get("error") if isinstance(body, dict) else None
     if not isinstance(said, dict):
         found = f"answered {response.status_code} and not as a master does"
-        raise UnreachableError(found, where=url)
+        raise UnreachableError(found, where=url, next_step="`tarn status` shows where one listens.")
     raise _error(response, said, url)
 
 

@@ -1,6 +1,7 @@
 """What an agent says to people: a line at each change, and nothing twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import NotAuthorizedError, ProviderError, TimedOutError, UnreachableError
@@ -29,6 +30,16 @@ class Telling:
         self._mute = False
         self._short = ""
         self._done: DiscoveryView | None = None
+
+    def met(self, name: str, status: Mapping[str, Any]) -> None:
+        """Hear, before all else, what the master says; *name* is the agent's."""
+        awaited = [one["name"] for one in status.get("followers", ()) if one.get("required")]
+        if awaited and name not in awaited:
+            self._say(
+                f"drains of {self._cluster} wait for {', '.join(awaited)}, and not for {name}, as "
+                f"this agent is called. If they should, give it another --name, or write {name} "
+                "into `followers` of a discovery with `required: true`"
+            )
 
     def way(self, lost: Exception | None) -> None:
         """Hear whether the view arrives; *lost* says why not."""

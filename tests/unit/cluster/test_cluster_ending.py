@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from fake_fleet import URL, FakeFleet
+from fake_fleet import URL, FakeFleet, instance, status
 
 from tarn.cluster import Cluster, connect
 from tarn.domain import Epoch
 from tarn.errors import LaunchError, NotAuthorizedError, TimedOutError, UnreachableError
-from tarn.interfaces import ClusterRef
+from tarn.interfaces import ClusterRef, Progress
 
 SPEC = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
 SILENT = LaunchError("fake", "the ResourceManager does not answer", code="TARN-3130")
@@ -112,3 +112,17 @@ def test_who_may_not_end_it_hears_it_at_once(running: FakeFleet) -> None:
     running.answers = {URL: NotAuthorizedError("alice", "manage")}
     with pytest.raises(NotAuthorizedError):
         found(running).down()
+
+
+def test_the_wait_for_a_follower_names_it(
+    running: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that is gone holds a drain until its lease ends: nobody should wonder why."""
+    looks(monkeypatch, lambda fleet, look: fleet.ref if look < 4 else None)
+    heard: list[Progress] = []
+    held = {"for": "followers", "until_in_s": None, "followers": ["lb2", "lb1"]}
+    both = (instance(1, "draining", waits=held), instance(2, "draining", waits=None))
+    running.statuses = [status("draining", both), status("draining", both[1:])]
+    found(running).down(progress=heard.append)
+    said = list(dict.fromkeys(one.message for one in heard))
+    assert said == ["2 instances left, waits for the word of lb1, lb2", "1 instance left"]

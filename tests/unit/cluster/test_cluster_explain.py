@@ -357,3 +357,17 @@ def test_a_trouble_without_a_code_is_told_as_it_stands():
     lost = "3 announcements to plugins were lost"
     shown = status(troubles=[{"code": "", "subject": "", "message": lost}], faults=[lost])
     assert explain(shown) == (Cause("demo", lost),)
+
+
+def test_a_discovery_of_the_masters_own_is_complained_of_once():
+    """It is a follower, and a worker that fails: two reports of one thing."""
+    lost = "HAProxy at /ha.sock: there is no such socket. Start HAProxy."
+    follower = {"name": "haproxy", "error": lost}
+    trouble = {"code": "TARN-1303", "subject": "discovery haproxy"}
+    (line,) = said(
+        status(
+            followers=[follower], troubles=[{**trouble, "message": f"discovery haproxy: {lost}"}]
+        )
+    )
+    assert line.startswith(f"follower haproxy could not apply the view: {lost}")
+    assert len(said(status(troubles=[{**trouble, "message": "discovery other: away"}]))) == 1

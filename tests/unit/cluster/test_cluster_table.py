@@ -5,8 +5,10 @@ import pytest
 from tarn.cluster.table import cluster_table
 
 
-def _follower(name: str, revision: int, *, lost: bool = False) -> dict[str, object]:
-    return {"name": name, "revision": revision, "lost": lost}
+def _follower(
+    name: str, revision: int, *, lost: bool = False, error: str = ""
+) -> dict[str, object]:
+    return {"name": name, "revision": revision, "lost": lost, "error": error}
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,8 @@ def _follower(name: str, revision: int, *, lost: bool = False) -> dict[str, obje
         (_follower("lb1", 7), "lb1 (in step)"),
         (_follower("lb1", 5), "lb1 (2 behind)"),
         (_follower("lb1", -1), "lb1 (never came)"),
+        (_follower("lb1", -1, error="no such socket"), "lb1 (failing)"),
+        (_follower("lb1", 7, error="HAProxy does not answer"), "lb1 (failing)"),
         (_follower("lb1", 7, lost=True), "lb1 (lost)"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 import yaml
 from fake_fleet import FakeFleet, repository
 
-from tarn.cluster import Cluster
+from tarn.cluster import Cluster, launch
+from tarn.domain.spec import ClusterSpec, DiscoverySpec, ModelsSpec
 from tarn.errors import ConfigError, LaunchError, RefusedError, TarnError
 from tarn.interfaces import Finding
 
@@ -29,6 +30,18 @@ def test_checks_then_stages_then_submits(fleet):
     assert json.loads(files["staged.json"])["location"] == staged.location
     assert yaml.safe_load(files["spec.yaml"])["name"] == "demo"
     assert len(files["api_token"]) >= 43
+
+
+def test_says_what_a_master_waits_for_before_it_answers():
+    """Half a minute without a word looks like a fault; agents are not waited for."""
+    agents = DiscoverySpec("haproxy", {"followers": ["lb1"]}, required=True)
+    nodes = DiscoverySpec("zookeeper", {"ensemble": "zk1:2181"}, required=True)
+    spec = ClusterSpec("demo", ModelsSpec("/m"))
+    begins = "starting the master of 'demo'"
+    for discoveries in ((), (agents,), (attrs.evolve(nodes, required=False),)):
+        assert launch.starting(attrs.evolve(spec, discovery=discoveries)) == begins
+    said = launch.starting(attrs.evolve(spec, discovery=(agents, nodes)))
+    assert said == f"{begins}; it waits up to 30 s for what is required: zookeeper"
 
 
 def test_leaves_no_token_where_none_is_asked_for(fleet):

@@ -257,6 +257,9 @@ def test_fewer_places_than_replicas_are_an_error_at_the_start(master):
     agent = Agent(Moving(master.url), discovery, "lb1", SystemClock())
     with pytest.raises(ConfigError, match=r"7 places.*replicas\.max is 8"):
         agent.check()
+    discovery.places = 0
+    with pytest.raises(ConfigError, match=r"8 places or more would be right\.$"):
+        agent.check()
     for enough in (8, None):
         discovery.places = enough
         agent.check()

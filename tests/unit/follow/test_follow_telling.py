@@ -28,6 +28,24 @@ def word(shown, error=""):
     return Applied("lb1", shown.epoch, shown.revision, 1.0, error)
 
 
+@pytest.mark.parametrize(
+    ("followers", "said"),
+    [
+        ([], False),
+        ([{"name": "lb2", "required": False}], False),
+        ([{"name": "lb2", "required": True}], True),
+        ([{"name": "lb1", "required": True}, {"name": "lb2", "required": True}], False),
+    ],
+)
+def test_an_agent_that_no_drain_waits_for_learns_so(telling, lines, followers, said):
+    """Where others are waited for, its name is most likely not the one that was meant."""
+    telling.met("lb1", {"followers": followers})
+    assert bool(lines) is said
+    if said:
+        assert "drains of llama wait for lb2, and not for lb1" in lines[0]
+        assert "--name" in lines[0]
+
+
 def test_a_revision_is_told_once_with_what_changed(telling, lines):
     """A moved instance comes and goes; the same again is no news."""
     first, second = seen(1, 1, 2), seen(2, 2, 3)

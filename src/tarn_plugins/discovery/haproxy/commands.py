@@ -1,7 +1,6 @@
 """`tarn lb haproxy`: the agent beside a HAProxy."""
 
 import contextlib
-import re
 import signal
 import socket as sockets
 import threading
@@ -13,10 +12,17 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from tarn.errors import ConfigError, DiscoveryError, ProviderMissingError, UnreachableError
+from tarn.errors import (
+    ConfigError,
+    DiscoveryError,
+    NotAuthorizedError,
+    ProviderMissingError,
+    UnreachableError,
+)
 from tarn.follow import Agent, Source
 from tarn.interfaces import ClientContext, Clock
 from tarn.zk import INSTANCES
+from tarn.zk.nodes import check_path
 from tarn_plugins.discovery.haproxy.config_command import config
 from tarn_plugins.discovery.haproxy.demand import Demand
 from tarn_plugins.discovery.haproxy.masters import (
@@ -26,6 +32,7 @@ from tarn_plugins.discovery.haproxy.masters import (
     kept_token,
     only_cluster,
 )
+from tarn_plugins.discovery.haproxy.settings import check_name
 from tarn_plugins.discovery.haproxy.target import Target
 
 if TYPE_CHECKING:
@@ -34,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["haproxy"]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-NO_BACKEND = "TARN-3305"
+UNFIT = frozenset({"TARN-3305", "TARN-3308"})
+"""haproxy.cfg has no such backend, or no placeholder servers."""
 
 
 @attrs.frozen
@@ -51,11 +58,10 @@ class _Where:
 
 def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
     name = value or sockets.gethostname()
-    if not _NAME.fullmatch(name):
-        raise click.BadParameter(
-            f"'{name}' is no name of a follower: 1 to 64 letters, digits, dots, dashes, underscores"
-        )
-    return name
+    try:
+        return check_name(name)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -161,6 +167,7 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
         where.token_file, context.environ, variable=bool(where.url or where.ensemble)
     )
     if where.ensemble:
+        check_path(where.path)
         session = _session(where.ensemble)
         try:
             with _starting():
@@ -241,8 +248,18 @@ def _starting() -> Iterator[None]:
     """Give what cannot be reached before anything was done the exit code that says so."""
     try:
         yield
+    except NotAuthorizedError as error:
+        raise NotAuthorizedError(
+            error.principal,
+            error.action,
+            error.model,
+            next_step="The api token is missing or wrong: give it with --token-file, or with --url "
+            "or --zookeeper in TARN_TOKEN. `tarn up` shows which file it is kept in."
+            if error.principal == "anonymous"
+            else error.next_step,
+        ) from error
     except DiscoveryError as error:
-        kind = ConfigError if error.code == NO_BACKEND else UnreachableError
+        kind = ConfigError if error.code in UNFIT else UnreachableError
         raise kind(
             error.found,
             code=error.code,

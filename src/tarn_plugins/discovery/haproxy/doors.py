@@ -77,6 +77,8 @@ class Doors:
         """
         self._api.check(adds_servers=not self._target.slots)
         capacity = self.capacity()
+        if capacity == 0:
+            raise self._without_slots()
         if capacity is not None and capacity < self._target.at_least:
             raise self._api.error(
                 f"backend '{self._target.backend}' has {capacity} placeholder servers "
@@ -93,6 +95,17 @@ class Doors:
         """
         shown, _ = self._read()
         return min(len(servers) for servers in shown) if self._target.slots else None
+
+    def _without_slots(self) -> DiscoveryError:
+        shown, _ = self._read()
+        pairs = zip(self._doors, shown, strict=True)
+        empty = next((door.backend for door, servers in pairs if not servers), "")
+        return self._api.error(
+            f"no server of backend '{empty}' has a name that begins with '{self._target.slots}'",
+            next_step="Mend the prefix, or add placeholders to haproxy.cfg, as many as "
+            "replicas.max: `tarn lb haproxy config --slots N`.",
+            code="TARN-3308",
+        )
 
     def is_another(self, epoch: Epoch) -> bool:
         """Say whether this is no longer the HAProxy that *epoch* published to: cheap to ask.

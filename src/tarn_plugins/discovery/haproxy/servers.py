@@ -200,6 +200,9 @@ class HAProxyServers:
                 log.warning("%s", error)
             self._trouble = str(error)
             self._look_after_s = error.retry_after_s or _LOOK_EVERY_S
+            old = self._applied
+            if old is not None and old.epoch == goal.epoch:  # who left has left; but it is amiss
+                self._say(attrs.evolve(old, at=self._clock.at(), error=str(error)))
             raise
         if self._trouble:
             log.info("%s: HAProxy at %s is up to date", self.name, self.target.socket)

@@ -1,12 +1,28 @@
 """What ``discovery[].options`` of ``haproxy`` may hold."""
 
+import re
 from pathlib import Path
 
 import attrs
 
 from tarn_plugins.discovery.haproxy.target import Target
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "check_name"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def check_name(name: str) -> str:
+    """Return the name of an agent.
+
+    Raises:
+        ValueError: No agent can be called so.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"'{name}' is no name of a follower: 1 to 64 letters, digits, dots, dashes, underscores"
+        )
+    return name
 
 
 @attrs.frozen
@@ -25,7 +41,7 @@ class Settings:
     slots: str = ""
     """How the names of placeholder servers begin; empty: servers are added and deleted."""
     check_interval_s: float = 0.5
-    """Seconds between two health checks of a server that is up."""
+    """Between two health checks of a server that is up."""
     max_connections: int = 0
     """Requests that a server gets at once, the others queue; 0: no limit."""
 
@@ -42,6 +58,8 @@ class Settings:
                 "`followers: [NAME]`, each started with `tarn lb haproxy --name NAME`; or, for a "
                 "HAProxy on the master's machine, `socket: PATH` of its Runtime API"
             )
+        for name in self.followers:
+            check_name(name)
         if self.socket:
             self.target("", 0)
 

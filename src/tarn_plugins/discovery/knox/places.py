@@ -45,7 +45,8 @@ class Ensemble:
             raise ConfigError(
                 f"'{self.servers}' names no ensemble",
                 where="--zookeeper",
-                right="Right would be zk1:2181,zk2:2181, without spaces.",
+                right="Right would be zk1:2181,zk2:2181, without spaces; a chroot belongs in front "
+                "of --zookeeper-namespace.",
             )
         if not _PATH.fullmatch(self.namespace):
             raise ConfigError(

@@ -13,20 +13,27 @@ from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 __all__ = ["Settings", "Tls", "tarn_discoveries"]
 
 
+_WHOLE = "the master is started elsewhere, so right would be one from the root"
+
+
 @attrs.frozen
 class Tls:
     """Files of an encrypted connection, in PEM form, on the master's machine."""
 
-    ca: str
-    """Who signed the servers' certificates."""
+    ca: str = ""
+    """Who signed the servers' certificates; empty: the system's authorities."""
     cert: str = ""
     """The master's own certificate, where the servers want to know their clients."""
     key: str = ""
+    """Of ``cert``, without a password."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse half a pair."""
         if bool(self.cert) != bool(self.key):
             raise ValueError("cert and key belong together; one of them is missing")
+        for file in (self.ca, self.cert, self.key):
+            if file and not file.startswith("/"):
+                raise ValueError(f"tls names the relative path '{file}'; {_WHOLE}")
 
 
 @attrs.frozen
@@ -60,6 +67,8 @@ class Settings:
         kind, _, name = self.digest.partition(":")
         if self.digest and not (kind in {"file", "env"} and name):
             raise ValueError("digest names no place; right would be file:PATH or env:NAME")
+        if kind == "file" and not name.startswith(("/", "~")):
+            raise ValueError(f"digest names a relative path; {_WHOLE}: file:/etc/tarn/zookeeper")
         if self.jaas:
             raise ValueError(
                 "jaas: no JVM speaks to ZooKeeper any more, so no JAAS file is read. "

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import attrs
+
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.interfaces import MasterContext
@@ -65,6 +67,8 @@ class ZooKeeper:
         """The session that published."""
         self._applied: Applied | None = None
         self._superseded: Superseded | None = None
+        self._trouble = ""
+        """Why what was published cannot be kept up."""
         self._closing = threading.Event()
         self._keeper: threading.Thread | None = None
 
@@ -100,6 +104,7 @@ class ZooKeeper:
         self._keep()
         # Also with a name that is taken: who left has left, and a drain waits for nothing else.
         self._applied = Applied(_NAME, view.epoch, view.revision, self._clock.at())
+        self._trouble = ""
         if blocked:
             raise _foreign(self._session.ensemble, self._place.path, blocked)
 
@@ -111,7 +116,8 @@ class ZooKeeper:
         """
         if self._superseded is not None:
             raise self._superseded
-        return self._applied
+        applied, trouble = self._applied, self._trouble
+        return attrs.evolve(applied, error=trouble) if applied is not None and trouble else applied
 
     def close(self, *, withdraw: bool) -> None:
         """Leave; without *withdraw* the nodes stay until the session's timeout, for a successor."""
@@ -152,8 +158,11 @@ class ZooKeeper:
                 if str(error) != told:  # it may last for days
                     told = str(error)
                     log.warning("what was published cannot be kept up: %s", error)
+                self._trouble = told
                 pause_s, retry_s = retry_s, min(2 * retry_s, _RETRY_MOST_S)
             else:
+                if self._session.connected:
+                    self._trouble = ""
                 pause_s, retry_s, told = self._look_every_s, _RETRY_S, ""
 
     def _mend(self, *, look: bool) -> None:

@@ -50,6 +50,7 @@ END_TIMEOUT_S = 5.0
 REACH_TIMEOUT_S = 35.0
 """More for a master that asks its required discoveries first; each has 30 s."""
 _POLL_S = 0.05
+_LAST_LINES = 15
 _PRIVATE = 0o700
 _INSTANCE = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -82,8 +83,7 @@ class LocalDeployer:
             _remove_stale(directory)
             try:
                 begun = self._prepare(directory, files)
-                self._start_keeper(directory)
-                return self._wait(directory, begun, _patience_s(spec))
+                return self._begin(directory, begun, _patience_s(spec))
             except (LaunchError, OSError):
                 _undo(directory)
                 raise
@@ -137,6 +137,14 @@ class LocalDeployer:
             replace_file(directory / name, data)
         return epoch.begin(directory)
 
+    def _begin(self, directory: Path, begun: Epoch, within_s: float) -> ClusterRef:
+        before = _size(directory / "logs" / "master.log")
+        try:
+            self._start_keeper(directory)
+            return self._wait(directory, begun, within_s)
+        except _StartError as error:
+            raise _died(directory, str(error), before) from error
+
     def _start_keeper(self, directory: Path) -> None:
         self._context.progress(Progress("launching", "starting the master"))
         # By its path, not as a module: it then loads nothing but the standard library.
@@ -154,7 +162,7 @@ class LocalDeployer:
                 check=False,
             )
         if begun.returncode:
-            raise _died(directory, f"keeper ended with code {begun.returncode}")
+            raise _StartError(f"keeper ended with code {begun.returncode}")
 
     def _wait(self, directory: Path, begun: Epoch, within_s: float) -> ClusterRef:
         deadline_s = self._context.clock.now_s() + within_s
@@ -165,11 +173,11 @@ class LocalDeployer:
                 return ref
             kept = read_keeper(directory)
             if kept is None:
-                raise _died(directory, "keeper left")
+                raise _StartError("keeper left")
             if kept.exits:
-                raise _died(directory, f"master ended with code {kept.exits[-1]}")
+                raise _StartError(f"master ended with code {kept.exits[-1]}")
             pause.wait(_POLL_S)
-        raise _died(directory, f"master did not answer within {within_s:g} s")
+        raise _StartError(f"master did not answer within {within_s:g} s")
 
 
 def _patience_s(spec: ClusterSpec) -> float:
@@ -207,12 +215,25 @@ def _running(name: str, what: str) -> RefusedError:
     )
 
 
-def _died(directory: Path, what: str) -> LaunchError:
+class _StartError(Exception):
+    """The start failed; the message says who, and how."""
+
+
+def _died(directory: Path, what: str, before: int) -> LaunchError:
+    """Return the error with the last words of this start: what came *before* is another's."""
     log = directory / "logs" / "master.log"
-    with contextlib.suppress(OSError):
-        lines = deque(_lines([log]), maxlen=15)
+    with contextlib.suppress(OSError), log.open("rb") as words:
+        words.seek(before if before <= _size(log) else 0)  # a shorter one is a new one
+        lines = words.read().decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
         what = "\n  ".join([f"{what}; its last words:", *lines]) if lines else what
     return LaunchError("local", f"the {what}", next_step=f"Log: {log}")
+
+
+def _size(log: Path) -> int:
+    try:
+        return log.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _keeper_alive(directory: Path) -> bool:

@@ -124,7 +124,7 @@ def test_what_haproxy_says_at_the_start_has_an_exit_code(
     """3 where it is away, 2 where the backend is a slip; the parts of the message stay."""
     with FakeMaster(snapshot()) as master:
         words = ["lb", "haproxy", "--socket", "/run/haproxy.sock", "--url", master.url]
-        for code, expected in (("", 3), (commands.NO_BACKEND, 2)):
+        for code, expected in (("", 3), ("TARN-3305", 2), ("TARN-3308", 2)):
             servers.reachable = DiscoveryError(
                 "haproxy", "nobody there", code=code, next_step="Do this."
             )
@@ -138,6 +138,7 @@ def test_what_haproxy_says_at_the_start_has_an_exit_code(
     [
         ([], "Missing option '--socket'"),
         (["--socket", "s", "--name", "a/b"], "'a/b' is no name of a follower"),
+        (["--socket", "s", "--url", "gpu1:40001"], "http://HOST:PORT"),
         (["--socket", "s", "--url", "http://x", "--zookeeper", "zk:1"], "both say where"),
         (["--socket", "s", "--url", "http://127.0.0.1:1", "-c", "x", "--backend", "a b"], "'a b'"),
     ],
@@ -148,6 +149,21 @@ def test_what_cannot_be_meant_is_said_before_anything_is_asked(
     """Exit code 2."""
     assert run(["lb", "haproxy", *words], around) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_wrong_token_names_where_it_is_given(
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever starts an agent sends no header. Exit code 5."""
+    around = Surroundings({"TARN_HOME": str(tmp_path), "TARN_TOKEN": "another"})
+    with FakeMaster(snapshot()) as master:
+        words = ["lb", "haproxy", "--socket", "/s", "--url", master.url, "-c", "llama"]
+        assert run(words, around) == 5
+    said = capsys.readouterr().err
+    assert "--token-file" in said
+    assert "TARN_TOKEN" in said
+    assert "another" not in said
+    assert servers.closed is False
 
 
 MISSING = {

@@ -180,6 +180,7 @@ def test_a_hung_name_service_is_not_waited_for() -> None:
     [
         ({}, "neither followers nor a socket"),
         ({"followers": ["lb1"], "socket": "/run/ha.sock"}, "followers and a socket"),
+        ({"followers": ["lb1", "a/b"]}, "'a/b' is no name of a follower"),
         ({"socket": "ha.sock"}, "no absolute path"),
         ({"socket": "/ha.sock", "backend": "a b"}, "no name of a backend"),
         ({"socket": "/ha.sock", "grpc_backend": "a;b"}, "no name of a backend"),

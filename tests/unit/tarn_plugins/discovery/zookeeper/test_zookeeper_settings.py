@@ -38,6 +38,11 @@ def test_durations_have_units_and_files_are_a_mapping() -> None:
     assert (made.session_timeout_s, made.tls) == (4.0, Tls("/ca.pem"))
 
 
+def test_without_a_ca_the_authorities_of_the_system_are_believed() -> None:
+    """An empty mapping is an encrypted connection, too."""
+    assert _good(tls={}).tls == Tls()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -55,6 +60,8 @@ def test_durations_have_units_and_files_are_a_mapping() -> None:
         ({"acl": ["everybody"]}, "scheme:id:permissions"),
         ({"acl": ["world:anyone:x"]}, "scheme:id:permissions"),
         ({"tls": {"ca": "/ca", "cert": "/c"}}, "key"),
+        ({"tls": {"ca": "ca.pem"}}, "relative path 'ca.pem'"),
+        ({"digest": "file:zk"}, "digest names a relative path"),
         ({"jaas": "/etc/jaas.conf"}, "digest: file:PATH"),
     ],
 )

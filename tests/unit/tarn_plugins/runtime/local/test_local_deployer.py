@@ -145,6 +145,17 @@ def test_a_master_that_dies_at_once_is_a_launch_error_with_its_last_words(desk):
     assert [p.name for p in desk.directory.iterdir()] == ["logs"]
 
 
+def test_the_last_words_are_those_of_this_start_alone(desk):
+    """What an earlier master complained of may have been mended since."""
+    for words, others in (("the first cause", "second"), ("the second cause", "first")):
+        failing = desk.deployer(sys.executable, "-c", f"raise SystemExit({words!r})")
+        with pytest.raises(LaunchError, match=words) as raised:
+            failing.submit(SPEC, STAGED, FILES)
+        assert others not in str(raised.value)
+    log = (desk.directory / "logs" / "master.log").read_text()
+    assert "the first cause" in log  # which is kept
+
+
 def test_a_killed_master_is_started_again_with_a_higher_epoch(desk):
     """By its keeper, within the first pause."""
     deployer = desk.deployer()
