@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from asking import free_ports
 from house import House, until
+from short_folder import short_folder
 
 BACKEND = "triton_backend"
 _CONFIG = """global
@@ -39,7 +40,7 @@ class Proxy:
 
     def __init__(self, root: Path, slots: int = 0) -> None:
         self.port, _, _ = free_ports()
-        self.socket = root / "haproxy.sock"
+        self.socket = short_folder(self) / "haproxy.sock"
         self._file = root / "haproxy.cfg"
         text = _CONFIG.format(socket=self.socket, port=self.port, backend=BACKEND)
         if slots:

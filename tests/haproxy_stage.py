@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from short_folder import short_folder
 
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
@@ -65,15 +66,15 @@ class HAProxyStage:
     """One HAProxy, which may be killed, started again and reloaded.
 
     Args:
-        root: A short path: a Unix socket's may have about a hundred characters.
+        root: For its configuration and its log.
         static: Lines of servers that the operator wrote into the HTTP backend.
         placeholders: How many placeholder servers ``triton-<n>`` the slots' backend has.
     """
 
     def __init__(self, root: Path, static: str = "", placeholders: int = 4) -> None:
         self.root = root
-        self.socket = root / "ha.sock"
-        self.operator_socket = root / "ha.sock.operator"
+        self.socket = short_folder(self) / "ha.sock"
+        self.operator_socket = self.socket.with_name("ha.sock.operator")
         self.http_port, self.grpc_port, self.slots_port = (free_port() for _ in range(3))
         servers = "\n".join(
             f"  server triton-{n} 0.0.0.0:8000 check inter 500ms fastinter 100ms downinter 50ms "

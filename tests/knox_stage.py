@@ -17,6 +17,7 @@ import httpx
 import knox_jars
 import pytest
 import zookeeper_stage
+from short_folder import short_folder
 
 from tarn.testing.fake_triton import FakeTriton
 from tarn.testing.wait import until
@@ -72,7 +73,7 @@ class HAProxy(Daemon):
 
     def __init__(self, directory: Path) -> None:
         self.ports = {name: free_port() for name in self.BACKENDS}
-        self.socket = directory / "haproxy.sock"
+        self.socket = short_folder(self) / "haproxy.sock"
         fronts = "".join(
             f"frontend of-{name}\n bind 127.0.0.1:{port}\n default_backend {name}\n"
             f"backend {name}\n balance roundrobin\n"

@@ -39,8 +39,8 @@ def proxy(tmp_path) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def wire(tmp_path, proxy) -> Iterator[Wire]:
-    with Wire(proxy.socket, tmp_path / "wire.sock") as one:
+def wire(proxy) -> Iterator[Wire]:
+    with Wire(proxy.socket, proxy.socket.with_name("wire.sock")) as one:
         yield one
 
 

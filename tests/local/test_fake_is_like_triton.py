@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import operator
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from asking import ask, free_ports
 from tarn.control.scrape import Scraper, Target
 from tarn.domain import Endpoint, Known
 from tarn.testing.fake_triton import FakeModel, FakeTriton
+from tarn.testing.wait import until
 from tarn.triton.metrics import FAMILIES, parse
 
 pytestmark = [
@@ -225,7 +227,9 @@ def test_no_triton_tells_what_executes(triton: Endpoint) -> None:
         series = parse(ask(triton.metrics_port, "GET", "/metrics")[2]).series
         return series, ask(triton.http_port, "GET", "/v2/models/stats")[2]
 
+    first = told()
     ask(triton.http_port, "POST", "/v2/models/nap/infer", infer_body(0.0))
+    until(lambda: all(map(operator.ne, told(), first)), DEADLINE_S)  # counted after the answer
     before = told()
     slow = threading.Thread(
         target=ask, args=(triton.http_port, "POST", "/v2/models/nap/infer", infer_body(1.5))
