@@ -92,7 +92,9 @@ class Telling:
         failed = self._failed is not None and self._failed.why == word.error
         if word.error and not failed and word.error != self._short:
             self._say(f"revision {word.revision} of {self._cluster}, but for this: {word.error}")
-        self._short = word.error
+        elif self._short and not word.error:
+            self._say(f"revision {word.revision} of {self._cluster}: that is over")
+        self._short = "" if failed else word.error
 
 
 def _change(before: DiscoveryView | None, view: DiscoveryView) -> str:

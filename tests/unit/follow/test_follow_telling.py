@@ -85,6 +85,7 @@ def test_what_the_discovery_complains_of_is_told_once(telling, lines):
     assert lines == [
         "revision 3 of llama is not applied: away",
         "revision 3 of llama, but for this: no address for gpu1",
+        "revision 3 of llama: that is over",
         f"follows the master {shown.epoch} of llama",
         "revision 3 of llama: 1 server, acknowledged",
     ]

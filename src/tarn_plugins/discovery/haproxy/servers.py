@@ -196,12 +196,13 @@ class HAProxyServers:
                 if self._apply(goal, within_s):
                     break
         except DiscoveryError as error:
+            old = self._applied
+            told = old is not None and old.epoch == goal.epoch  # by the word: an agent says it
             if str(error) != self._trouble:
-                log.warning("%s", error)
+                log.log(logging.INFO if told else logging.WARNING, "%s", error)
             self._trouble = str(error)
             self._look_after_s = error.retry_after_s or _LOOK_EVERY_S
-            old = self._applied
-            if old is not None and old.epoch == goal.epoch:  # who left has left; but it is amiss
+            if old is not None and told:  # who left has left, but it is amiss
                 self._say(attrs.evolve(old, at=self._clock.at(), error=str(error)))
             raise
         if self._trouble:
