@@ -7,6 +7,7 @@ import socket
 import ssl
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -105,8 +106,9 @@ class Running:
 
 
 @pytest.fixture
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("h")
+def place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ha", dir="/tmp") as short:  # for a Unix socket
+        yield Path(short)
 
 
 @pytest.fixture
