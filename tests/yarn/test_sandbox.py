@@ -12,9 +12,9 @@ import pytest
 from house import until
 from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
-from tarn.errors import NotFoundError, RefusedError
+from tarn.errors import NotFoundError, RefusedError, UnreachableError
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.processes import start_ticks
+from tarn_plugins.cli.sandbox.processes import containers, start_ticks
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn
@@ -208,18 +208,43 @@ def test_a_killed_node_is_lost_and_comes_back(hadoop: Hadoop) -> None:
 
 @pytest.mark.breaks
 def test_containers_outlive_their_node_manager_and_the_resource_manager(hadoop: Hadoop) -> None:
-    """Recovery is on: the same process, the same application, after both were killed."""
+    """Recovery is on: the same process after the one, the same application after the other.
+
+    Each is killed at once and looked for at once: a master that never registers has only
+    ``EXPIRY_S`` to live.
+    """
+    one, node = _placed(hadoop)
+    before = set(containers(hadoop.directory / "data" / node))
+    assert before
+    hadoop.kill(node)
+    hadoop.start(node)
+    assert before <= set(containers(hadoop.directory / "data" / node))
+    hadoop.kill_application(one)
+    hadoop.wait_nodes(3)
+    two, _ = _placed(hadoop)
+    hadoop.kill("rm", signal.SIGKILL)
+    hadoop.start("rm")
+    assert until(lambda: _known(hadoop, two), 30, "its answer") in ("ACCEPTED", "RUNNING")
+    hadoop.kill_application(two)
+    hadoop.wait_nodes(3)
+    assert {ended(hadoop, each)["state"] for each in (one, two)} == {"KILLED"}
+
+
+def _known(hadoop: Hadoop, application_id: str) -> str:
+    """Return the state as the ResourceManager knows it; '' while it does not answer yet."""
+    try:
+        return str(hadoop.app(application_id)["state"])
+    except UnreachableError:
+        return ""
+
+
+def _placed(hadoop: Hadoop) -> tuple[str, str]:
+    """Run an application; return its id, and the NodeManager that has its container."""
     one = submit(hadoop, "exec sleep 120")
     until(lambda: hadoop.app(one).get("amHostHttpAddress"), 20, "a place")
     node = hadoop.app(one)["amHostHttpAddress"].partition(".")[0]
-    hadoop.kill(node)
-    hadoop.start(node)
-    hadoop.kill("rm", signal.SIGKILL)
-    hadoop.start("rm")
-    hadoop.wait_nodes(3)
-    assert hadoop.app(one)["state"] in ("ACCEPTED", "RUNNING")
-    hadoop.kill_application(one)
-    assert ended(hadoop, one)["state"] == "KILLED"
+    until(lambda: containers(hadoop.directory / "data" / node), 10, "its process")
+    return one, node
 
 
 @pytest.mark.breaks
