@@ -2,7 +2,6 @@
 
 import contextlib
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import attrs
+from agent_stage import fake_tritons
 from asking import ask
 from discovery_door import Door, Tap
 from house import House, clear, kill, until
@@ -24,7 +24,6 @@ __all__ = [
     "Fleet",
     "Stage",
     "executed",
-    "fake_tritons",
     "followed",
     "ledger_model",
     "soon",
@@ -258,18 +257,6 @@ def executed(root: Path) -> Counter[int]:
     for path in (root / "ledger").iterdir():
         counts.update(int(word) for word in path.read_text().split())
     return counts
-
-
-def fake_tritons(root: Path) -> dict[str, Any]:
-    """Return the part of a spec that runs fake Tritons, where many or quick ones are needed."""
-    program = root / "tritonserver"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tarn.testing.fake_triton "$@"\n')
-    program.chmod(0o700)
-    (root / "models" / "echo" / "1").mkdir(parents=True)
-    return {
-        "models": {"repository": str(root / "models")},
-        "triton": {"binary": str(program), "exit_timeout": "5s"},
-    }
 
 
 def soon(look: Callable[[], T], within_s: float, what: str) -> T:

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 import attrs
 import pytest
+from agent_stage import fake_tritons
 from discovery_door import Door, poured
-from discovery_house import Agent, Fleet, fake_tritons, followed, soon
+from discovery_house import Agent, Fleet, followed, soon
 from house import House, clear, until
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError

@@ -2,11 +2,11 @@
 
 import statistics
 import time
-from pathlib import Path
 
 import httpx
 import pytest
 from house import House, kill, until
+from stranger import install
 
 pytestmark = [pytest.mark.triton, pytest.mark.endurance]
 
@@ -43,22 +43,12 @@ def tarn_discoveries():
 '''
 
 
-def install(folder: Path) -> str:
-    """Lay a plugin with its entry point into *folder*; return it as a PYTHONPATH."""
-    info = folder / "blocked-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / "blocked_plugin.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: blocked\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tarn]\nblocked = blocked_plugin\n")
-    return str(folder)
-
-
 @pytest.mark.timeout(240)
 def test_a_provider_blocked_for_a_minute_slows_nobody(
     house: House, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Snapshots go on, a killed instance leaves and is replaced, /health names the culprit."""
-    house.environ["PYTHONPATH"] = install(house.root / "plugins")
+    house.environ["PYTHONPATH"] = install(house.root / "plugins", "blocked", PLUGIN)
     spec = house.spec(
         "blocked", discovery=[{"use": "blocked"}], scaling={"use": "fixed", "interval": "100ms"}
     )

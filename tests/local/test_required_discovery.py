@@ -1,9 +1,8 @@
 """A required discovery that cannot be reached, in a real start."""
 
-from pathlib import Path
-
 import pytest
 from house import House
+from stranger import install
 
 pytestmark = pytest.mark.triton
 
@@ -41,20 +40,10 @@ def tarn_discoveries():
 '''
 
 
-def install(folder: Path) -> str:
-    """Lay a plugin with its entry point into *folder*; return it as a PYTHONPATH."""
-    info = folder / "away-1.0.dist-info"
-    info.mkdir(parents=True)
-    (folder / "away_plugin.py").write_text(PLUGIN)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: away\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tarn]\naway = away_plugin\n")
-    return str(folder)
-
-
 @pytest.mark.timeout(120)
 def test_a_start_ends_and_says_which_discovery_is_away(house: House) -> None:
     """The very line of the master; nothing is left. Not required, it starts and is shown."""
-    house.environ["PYTHONPATH"] = install(house.root / "plugins")
+    house.environ["PYTHONPATH"] = install(house.root / "plugins", "away", PLUGIN)
     spec = house.spec("needs", discovery=[{"use": "away", "required": True}])
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 1

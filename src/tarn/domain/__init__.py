@@ -35,12 +35,13 @@ from tarn.domain.scaling import Decision, FleetView, Wish
 from tarn.domain.spec import Choice, ClusterSpec
 from tarn.domain.state import Pause, SavedState
 from tarn.domain.status import ClusterState
-from tarn.domain.view import Applied, DiscoveryView, Member
+from tarn.domain.view import FOLLOWER_NAME, Applied, DiscoveryView, Member
 
 __all__ = [
     "ALIVE",
     "ANONYMOUS",
     "CODES",
+    "FOLLOWER_NAME",
     "Acknowledge",
     "Adapt",
     "Applied",

@@ -1,11 +1,16 @@
 """What followers are told, and what they answer."""
 
+import re
+
 import attrs
 
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.epoch import Epoch
 
-__all__ = ["Applied", "DiscoveryView", "Member"]
+__all__ = ["FOLLOWER_NAME", "Applied", "DiscoveryView", "Member"]
+
+FOLLOWER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""What a follower may be called; it is a part of a URL."""
 
 
 @attrs.frozen(order=True)

@@ -1,9 +1,9 @@
 """What a PUT says, as a command. Pure; every fault names the field and what is right."""
 
-import re
 from collections.abc import Mapping
 
 from tarn.domain import (
+    FOLLOWER_NAME,
     Acknowledge,
     Adapt,
     Applied,
@@ -25,7 +25,6 @@ VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
 
 Body = Mapping[str, object]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MOST = 2**31
 
 
@@ -90,7 +89,7 @@ def revision(if_match: str | None) -> int | None:
 
 
 def _named(name: str, where: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not FOLLOWER_NAME.fullmatch(name):
         right = "1 to 64 letters, digits, dots, dashes, underscores"
         raise _wrong(where, f"= {_shown(name)}", right)
 

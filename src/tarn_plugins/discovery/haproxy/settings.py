@@ -1,15 +1,13 @@
 """What ``discovery[].options`` of ``haproxy`` may hold."""
 
-import re
 from pathlib import Path
 
 import attrs
 
+from tarn.domain import FOLLOWER_NAME
 from tarn_plugins.discovery.haproxy.target import Target
 
 __all__ = ["Settings", "check_name"]
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def check_name(name: str) -> str:
@@ -18,7 +16,7 @@ def check_name(name: str) -> str:
     Raises:
         ValueError: No agent can be called so.
     """
-    if not _NAME.fullmatch(name):
+    if not FOLLOWER_NAME.fullmatch(name):
         raise ValueError(
             f"'{name}' is no name of a follower: 1 to 64 letters, digits, dots, dashes, underscores"
         )
