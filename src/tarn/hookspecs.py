@@ -65,6 +65,10 @@ class Factory(Generic[T]):
     """Modules it needs; a missing one becomes one clear line."""
     extra: str = ""
     """The extra of the distribution that brings them."""
+    reads: Callable[[Any], Iterable[str]] = lambda _settings: ()
+    """Of a scaling policy: the signals that it looks at with these settings. Each is one that is
+    always there, one that a plugin offers, or the name of a metric of Triton; a name that is none
+    of these is refused before anything starts."""
 
 
 @attrs.frozen

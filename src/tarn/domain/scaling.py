@@ -15,6 +15,8 @@ class Wish:
 
     replicas: int | None
     reason: str
+    urgent: bool = False
+    """A growth that waits neither for the cooldown nor for ``scaling.up.window``."""
 
 
 @attrs.frozen
@@ -45,9 +47,9 @@ class FleetView:
     )
     """Signal name to (monotonic seconds, sample), oldest first, fleet-wide.
 
-    Always there: ``pending``, ``executing``, ``requests_per_s``, ``failures_per_s``, ``queue_us``,
-    ``request_us`` and ``gpu_utilization``; `tarn.domain.signals` says what each is. A sample is
-    Unknown when one ready instance did not say, or none is ready.
+    Always there: those of `tarn.domain.signals`, which says what each is. Beside them: what the
+    policy's factory says that it ``reads``. A sample is Unknown when one ready instance did not
+    say, or none is ready.
     """
     decisions: tuple[Decision, ...] = ()
     """The most recent last; at most 100."""
