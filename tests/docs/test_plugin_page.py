@@ -28,7 +28,10 @@ def test_every_block_of_code_stands_so_in_the_example(language: str, code: str) 
 
 def test_the_page_lists_every_signal_with_its_meaning() -> None:
     """A policy can ask for nothing that the page does not name."""
-    rows = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in SIGNALS.items())
+    rows = "\n".join(
+        f"| `{name}` | {meaning.text} | {meaning.unit} | {'sum' if meaning.total else 'mean'} |"
+        for name, meaning in SIGNALS.items()
+    )
     assert rows in PAGE
     assert f"{KEEP} samples at most" in PAGE
 

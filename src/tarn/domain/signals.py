@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import attrs
 
+from tarn.domain.contribution import NOT_SCRAPED, Contribution, Part, see
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
@@ -16,41 +17,45 @@ from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import FleetView
 from tarn.domain.sizing import fresh_demand
 
-__all__ = ["KEEP", "SIGNALS", "Signals", "fleet_view"]
+__all__ = ["KEEP", "SIGNALS", "Meaning", "Signals", "fleet_view"]
 
 KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
-SIGNALS: Mapping[str, str] = {
-    "pending": "requests that wait, in the whole fleet",
-    "executing": "requests that execute, in the whole fleet; an estimate, see tarn.triton.activity",
-    "requests_per_s": "requests that ended well, per second, in the whole fleet",
-    "failures_per_s": "requests that failed, per second, in the whole fleet",
-    "queue_us": "mean microseconds that a request waited, of those that ended since the last look",
-    "request_us": "mean microseconds from arrival to answer, of the same requests",
-    "gpu_utilization": "mean fraction in [0, 1] over the instances",
+
+
+@attrs.frozen
+class Meaning:
+    """What a signal is."""
+
+    text: str
+    unit: str
+    total: bool
+    """True: a sum over the fleet, which grows with it; False: a mean."""
+
+
+SIGNALS: Mapping[str, Meaning] = {
+    "pending": Meaning("requests that wait", "requests", total=True),
+    "executing": Meaning(
+        "requests that execute; an estimate, see tarn.triton.activity", "requests", total=True
+    ),
+    "in_flight": Meaning("requests that wait or execute", "requests", total=True),
+    "offered_load": Meaning(
+        "requests that would execute at once if none had to wait: how many come per second, times "
+        "the mean seconds that one computes; `in_flight` until the first one has ended",
+        "requests",
+        total=True,
+    ),
+    "requests_per_s": Meaning("requests that ended well", "requests/s", total=True),
+    "failures_per_s": Meaning("requests that failed", "requests/s", total=True),
+    "queue_time": Meaning(
+        "how long a request waited, of those that ended since the last look", "s", total=False
+    ),
+    "request_time": Meaning("from arrival to answer, of the same requests", "s", total=False),
+    "gpu_utilization": Meaning("how busy the GPUs are, in [0, 1]", "fraction", total=False),
 }
-"""Name to meaning. The part SCALING brings more, and those of plugins."""
+"""The signals that are always there."""
 
-_GAUGES = ("pending", "executing", "gpu_utilization")
-_COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_total")
-_ONE_LOOK = "one look does not tell how fast a counter grows"
-_NO_READING = Unknown("not scraped yet")
-
-_Part = float | str
-"""What one instance says, or why it does not say: a tick makes some for each of ten thousand."""
-
-
-@attrs.frozen(eq=False)
-class _Seen:
-    """What one instance contributes, and what its next contribution is measured against."""
-
-    reading: Reading
-    moment_s: float | None
-    """When the newest counters were read; None before the first."""
-    counters: tuple[_Part, ...]
-    gauges: tuple[_Part, ...]
-    rates: tuple[_Part, ...]
-    """Growth of each counter, per second."""
+_Seen = Mapping[str, Contribution | Unknown]
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +64,9 @@ class Signals:
 
     history: Mapping[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(factory=dict)
     """Signal to (monotonic seconds, sample), oldest first; at most `KEEP` of each."""
-    _seen: Mapping[str, _Seen] = attrs.field(factory=dict, repr=False)
+    _seen: Mapping[str, Contribution] = attrs.field(factory=dict, repr=False)
+    _compute_s: Sample[float] = attrs.field(default=Unknown("no request has ended yet"), repr=False)
+    """How long a request computed, in the mean of those that ended last."""
 
     def looked(
         self,
@@ -72,24 +79,31 @@ class Signals:
 
         Args:
             instances: Only the ready ones count, suspect ones too: they have work, and cannot say.
+                Those that start are looked at, so that their first second as ready ones is known.
             readings: Instance id to what was scraped of it last.
             now_s: Monotonic seconds of this look.
             oldest_s: What was read longer ago counts as unknown.
         """
-        seen: dict[str, _Seen | Unknown] = {}
+        seen: dict[str, Contribution | Unknown] = {}
+        known: dict[str, Contribution] = {}
         for instance in instances:
-            if instance.state is State.READY:
-                reading = readings.get(instance.id)
-                seen[instance.id] = (
-                    _NO_READING
-                    if reading is None
-                    else _see(self._seen.get(instance.id), reading, now_s, oldest_s)
-                )
+            ready = instance.state is State.READY
+            if not ready and instance.state is not State.STARTING:
+                continue
+            id_, reading = instance.id, readings.get(instance.id)
+            one: Contribution | Unknown = NOT_SCRAPED
+            if reading is not None:
+                one = see(self._seen.get(id_), reading, now_s, oldest_s)
+            if not isinstance(one, Unknown):
+                known[id_] = one
+            if ready:
+                seen[id_] = one
+        samples, compute_s = _fleet_wide(seen, now_s, self._compute_s)
         history = {
             name: (*self.history.get(name, ())[1 - KEEP :], (now_s, sample))
-            for name, sample in _fleet_wide(seen, now_s).items()
+            for name, sample in samples.items()
         }
-        return Signals(history, {id_: s for id_, s in seen.items() if isinstance(s, _Seen)})
+        return Signals(history, known, compute_s)
 
 
 def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> FleetView:
@@ -106,77 +120,63 @@ def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> Fl
     )
 
 
-def _see(before: _Seen | None, reading: Reading, now_s: float, oldest_s: float) -> _Seen | Unknown:
-    if before is None or before.reading is not reading:
-        before = _measured(before, reading)
-    moment_s = before.moment_s
-    if moment_s is not None and now_s - moment_s > oldest_s:
-        return Unknown(f"last read {now_s - moment_s:.0f} s ago")
-    return before
-
-
-def _measured(before: _Seen | None, reading: Reading) -> _Seen:
-    gauges, _ = _parts(reading, _GAUGES)
-    counters, age_s = _parts(reading, _COUNTERS)
-    if age_s is None:  # a scrape that failed: the next one is measured against the last good one
-        moment_s, base = (None, counters) if before is None else (before.moment_s, before.counters)
-        return _Seen(reading, moment_s, base, gauges, counters)
-    moment_s = reading.taken_s - age_s
-    if before is None or before.moment_s is None:
-        rates: tuple[_Part, ...] = (_ONE_LOOK,) * len(_COUNTERS)
-    elif moment_s <= before.moment_s:  # the same scrape, with newer news of its health
-        return attrs.evolve(before, reading=reading, gauges=gauges)
-    else:
-        span_s = moment_s - before.moment_s
-        rates = tuple([_rate(o, n, span_s) for o, n in zip(before.counters, counters, strict=True)])
-    return _Seen(reading, moment_s, counters, gauges, rates)
-
-
-def _parts(reading: Reading, names: tuple[str, ...]) -> tuple[tuple[_Part, ...], float | None]:
-    """Return what the reading says of *names*, and the age of what is known; None: nothing is."""
-    get = reading.metrics.get
-    parts: list[_Part] = []
-    age_s = None
-    for name in names:
-        sample = get(name, _NO_READING)
-        if isinstance(sample, Known):
-            parts.append(sample.value)
-            age_s = sample.age_s
-        else:
-            parts.append(sample.reason)
-    return tuple(parts), age_s
-
-
-def _rate(old: _Part, new: _Part, span_s: float) -> _Part:
-    if isinstance(new, str):
-        return new
-    if isinstance(old, str):
-        return _ONE_LOOK
-    return (new - old) / span_s if new >= old else "a counter fell: a model was unloaded"
-
-
-def _fleet_wide(seen: Mapping[str, _Seen | Unknown], now_s: float) -> dict[str, Sample[float]]:
+def _fleet_wide(
+    seen: _Seen, now_s: float, compute_s: Sample[float]
+) -> tuple[dict[str, Sample[float]], Sample[float]]:
+    """Return each signal, and how long a request computes, as far as that was ever known."""
     if not seen:
-        return dict.fromkeys(SIGNALS, Unknown("no instance is ready"))
-    moments = [s.moment_s for s in seen.values() if isinstance(s, _Seen) and s.moment_s is not None]
+        return dict.fromkeys(SIGNALS, Unknown("no instance is ready")), compute_s
+    moments = [
+        s.moment_s for s in seen.values() if isinstance(s, Contribution) and s.moment_s is not None
+    ]
     age_s = now_s - min(moments, default=now_s)
     gauges, rates = attrgetter("gauges"), attrgetter("rates")
     pending, executing, utilization = (_sum(seen, gauges, place, age_s) for place in range(3))
-    requests, failures, queue, request = (_sum(seen, rates, place, age_s) for place in range(4))
-    return {
+    requests, failures, queue, request, more = (_sum(seen, rates, p, age_s) for p in range(5))
+    queue, request = _divided(queue, 1e6), _divided(request, 1e6)
+    computing = _added(request, _divided(queue, -1.0))
+    ended = _each(computing, requests)
+    compute_s = ended if isinstance(ended, Known) else compute_s
+    in_flight = _added(pending, executing)
+    samples = {
         "pending": pending,
         "executing": executing,
+        "in_flight": in_flight,
+        "offered_load": _offered(computing, more, compute_s, in_flight),
         "requests_per_s": requests,
         "failures_per_s": failures,
-        "queue_us": _each(queue, requests),
-        "request_us": _each(request, requests),
+        "queue_time": _each(queue, requests),
+        "request_time": _each(request, requests),
         "gpu_utilization": _divided(utilization, len(seen)),
     }
+    return samples, compute_s
+
+
+def _offered(
+    computing: Sample[float],
+    more: Sample[float],
+    compute_s: Sample[float],
+    in_flight: Sample[float],
+) -> Sample[float]:
+    """Return what would execute if nothing waited, by Little's law: what comes, times its length.
+
+    What comes is what ended, and what waits *more* than before, each per second. What ended, times
+    its mean length, are the seconds of *computing* per second. Requests that fail are not in it:
+    Triton counts no time for them.
+    """
+    if isinstance(compute_s, Unknown):
+        return in_flight
+    if isinstance(more, Unknown):
+        return more
+    offered = _added(computing, attrs.evolve(more, value=more.value * compute_s.value))
+    if isinstance(offered, Known) and offered.value < 0:  # the queue lost more than ended: rounding
+        return attrs.evolve(offered, value=0.0)
+    return offered
 
 
 def _sum(
-    seen: Mapping[str, _Seen | Unknown],
-    parts: Callable[[_Seen], tuple[_Part, ...]],
+    seen: _Seen,
+    parts: Callable[[Contribution], tuple[Part, ...]],
     place: int,
     age_s: float,
 ) -> Sample[float]:
@@ -202,3 +202,11 @@ def _each(total: Sample[float], count: Sample[float]) -> Sample[float]:
 
 def _divided(total: Sample[float], by: float) -> Sample[float]:
     return attrs.evolve(total, value=total.value / by) if isinstance(total, Known) else total
+
+
+def _added(one: Sample[float], other: Sample[float]) -> Sample[float]:
+    if isinstance(one, Unknown):
+        return one
+    if isinstance(other, Unknown):
+        return other
+    return Known(one.value + other.value, max(one.age_s, other.age_s))

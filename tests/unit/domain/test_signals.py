@@ -99,15 +99,15 @@ def test_rates_are_per_second_and_durations_per_request() -> None:
     )
     assert newest(second, "requests_per_s") == Known(20.0)
     assert newest(second, "failures_per_s") == Known(2.0)
-    assert newest(second, "queue_us") == Known(200.0)
-    assert newest(second, "request_us") == Known(1500.0)
+    assert newest(second, "queue_time") == Known(pytest.approx(200e-6))
+    assert newest(second, "request_time") == Known(pytest.approx(1500e-6))
 
 
 def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
     """Idle is known; how long a request waits then is not."""
     seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))
     assert newest(seen, "requests_per_s") == Known(0.0)
-    assert newest(seen, "queue_us") == Unknown("no request ended since the last look")
+    assert newest(seen, "queue_time") == Unknown("no request ended since the last look")
 
 
 def test_a_counter_that_fell_is_no_negative_rate() -> None:
@@ -170,4 +170,87 @@ def test_a_mean_is_of_what_is_known_in_the_window_and_ends_with_the_newest() -> 
     assert view.mean("pending", 5.0) == Known(3.0, 0.1)
     blind = attrs.evolve(view, signals={"pending": history[:3]})
     assert blind.mean("pending", 5.0) == NOT_SAID
-    assert isinstance(view.mean("queue_us", 5.0), Unknown)
+    assert isinstance(view.mean("queue_time", 5.0), Unknown)
+
+
+def test_what_waits_and_what_executes_are_in_flight() -> None:
+    """One number for what an instance has to do; unknown as soon as one part is."""
+    first = reading(1, 10.0, pending=3.0, executing=1.5)
+    seen = look(Signals(), 10.0, first, reading(2, 10.0, pending=1.0, executing=2.0))
+    assert newest(seen, "in_flight") == Known(7.5)
+    blind = look(Signals(), 10.0, reading(1, 10.0, pending=3.0, executing=NOT_SAID))
+    assert isinstance(newest(blind, "in_flight"), Unknown)
+
+
+def test_offered_load_is_what_would_execute_if_nothing_waited() -> None:
+    """5 ended per second, 20 s of computation in 2 s; the queue grew by 4 per second, 2 s each."""
+    seen = look(Signals(), 10.0, reading(1, 10.0))
+    ended = {"requests_total": 10.0, "queue_us_total": 5e6, "request_us_total": 25e6}
+    seen = look(seen, 12.0, reading(1, 12.0, pending=8.0, **ended))
+    assert newest(seen, "offered_load") == Known(pytest.approx(10.0 + 4.0 * 2.0))
+
+
+def test_offered_load_is_known_while_nothing_ends() -> None:
+    """A burst of long requests is measured by the length of those before; a queue that empties
+    into cancelled requests is no load below zero."""
+    seen = look(Signals(), 10.0, reading(1, 10.0))
+    ended = {"requests_total": 1.0, "request_us_total": 2e6}
+    seen = look(seen, 11.0, reading(1, 11.0, **ended))
+    seen = look(seen, 12.0, reading(1, 12.0, pending=20.0, **ended))
+    assert newest(seen, "offered_load") == Known(40.0)
+    seen = look(seen, 13.0, reading(1, 13.0, **ended))
+    assert newest(seen, "offered_load") == Known(0.0)
+
+
+def test_offered_load_is_what_is_in_flight_until_a_request_has_ended() -> None:
+    """Nobody knows yet how long one takes."""
+    seen = look(Signals(), 10.0, reading(1, 10.0, pending=3.0, executing=1.0))
+    assert newest(seen, "offered_load") == Known(4.0)
+
+
+def test_an_instance_that_becomes_ready_has_rates_at_once() -> None:
+    """A fleet that grows every second would else never know its load."""
+    starting = ready(1, state=State.STARTING)
+    seen = look(Signals(), 10.0, reading(1, 10.0), instances=(starting,))
+    assert newest(seen, "pending") == Unknown("no instance is ready")
+    seen = look(seen, 11.0, reading(1, 11.0, requests_total=5.0), instances=(ready(1),))
+    assert newest(seen, "requests_per_s") == Known(5.0)
+
+
+def worked(seen: Signals, at_s: float, utilization: float, executing: float) -> Signals:
+    """One request a second ends, and *executing* seconds of computation in each."""
+    counted = {"requests_total": at_s, "request_us_total": at_s * executing * 1e6}
+    said = reading(1, at_s, gpu_utilization=utilization, **counted)
+    return look(seen, at_s, said)
+
+
+def test_a_gpu_gauge_that_stands_at_zero_while_requests_end_is_not_believed() -> None:
+    """A stuck one would shrink a busy fleet; a CPU model on such a machine is no fault of it."""
+    seen = worked(worked(Signals(), 10.0, 0.0, 0.5), 11.0, 0.0, 0.5)
+    said = newest(seen, "gpu_utilization")
+    assert isinstance(said, Unknown)
+    assert "stands at 0 while 1 requests end per second: it is stuck, or" in said.reason
+    assert newest(seen, "requests_per_s") == Known(1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "executing"), [(0.0, 0.02, 0.5), (0.3, 0.0, 0.5), (0.0, 0.0, 0.005)]
+)
+def test_a_gpu_gauge_that_may_be_right_is_believed(
+    before: float, now: float, executing: float
+) -> None:
+    """It moves, or so little is computed that a whole percent is not reached."""
+    seen = worked(worked(Signals(), 10.0, before, executing), 11.0, now, executing)
+    assert newest(seen, "gpu_utilization") == Known(now)
+
+
+def test_an_idle_gpu_is_idle() -> None:
+    """No request ended: nothing contradicts it."""
+    seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))
+    assert newest(seen, "gpu_utilization") == Known(0.0)
+
+
+def test_every_signal_has_a_sample_in_every_look() -> None:
+    """What the table names is there, whatever was scraped."""
+    for seen in (look(Signals(), 1.0), look(Signals(), 1.0, reading(1, 1.0))):
+        assert list(seen.history) == list(SIGNALS)

@@ -1,0 +1,126 @@
+"""What one instance contributes to the fleet's signals, look by look. Pure."""
+
+import attrs
+
+from tarn.domain.reading import Reading
+from tarn.domain.samples import Known, Unknown
+
+__all__ = ["COUNTERS", "GAUGES", "NOT_SCRAPED", "WORKING", "Contribution", "Part", "see"]
+
+GAUGES = ("pending", "executing", "gpu_utilization")
+COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_total")
+_REQUESTS, _QUEUE, _REQUEST = 0, 2, 3
+_PENDING, _GPU = 0, 2
+_ONE_LOOK = "one look does not tell how fast a counter grows"
+NOT_SCRAPED = Unknown("not scraped yet")
+
+WORKING = 0.1
+"""Requests in computation, in the mean of a span, from which a GPU at 0 is not believed. Triton
+gives whole percents: fewer short requests may leave a GPU at 0 indeed."""
+
+Part = float | str
+"""What one instance says, or why it does not say: a tick makes some for each of ten thousand."""
+
+
+@attrs.frozen(eq=False)
+class Contribution:
+    """What one instance says, and what it will be measured against next."""
+
+    reading: Reading
+    moment_s: float | None
+    """When the newest counters were read; None before the first."""
+    base: tuple[Part, ...]
+    """The counters and the pending requests of that moment."""
+    gauges: tuple[Part, ...]
+    """As `GAUGES`."""
+    rates: tuple[Part, ...]
+    """Growth of each of `COUNTERS`, and of the pending requests, per second."""
+
+
+def see(
+    before: Contribution | None, reading: Reading, now_s: float, oldest_s: float
+) -> Contribution | Unknown:
+    """Return what *reading* contributes at *now_s*, after everything *before*.
+
+    Args:
+        before: The contribution of the last look; None at the first.
+        reading: What was scraped last; perhaps the same as before.
+        now_s: Monotonic seconds of this look.
+        oldest_s: What was read longer ago counts as unknown.
+    """
+    if before is None or before.reading is not reading:
+        before = _measured(before, reading)
+    moment_s = before.moment_s
+    if moment_s is not None and now_s - moment_s > oldest_s:
+        return Unknown(f"last read {now_s - moment_s:.0f} s ago")
+    return before
+
+
+def _measured(before: Contribution | None, reading: Reading) -> Contribution:
+    gauges, _ = _parts(reading, GAUGES)
+    counters, age_s = _parts(reading, COUNTERS)
+    base = (*counters, gauges[_PENDING])
+    if age_s is None:  # a scrape that failed: the next one is measured against the last good one
+        moment_s, old = (None, base) if before is None else (before.moment_s, before.base)
+        return Contribution(reading, moment_s, old, gauges, base)
+    moment_s = reading.taken_s - age_s
+    if before is None or before.moment_s is None:
+        return Contribution(reading, moment_s, base, gauges, (_ONE_LOOK,) * len(base))
+    if moment_s <= before.moment_s:  # the same scrape, with newer news of its health
+        return attrs.evolve(before, reading=reading)
+    span_s = moment_s - before.moment_s
+    rates = _rates(before.base, base, span_s)
+    return Contribution(reading, moment_s, base, _believed(before, gauges, rates), rates)
+
+
+def _parts(reading: Reading, names: tuple[str, ...]) -> tuple[tuple[Part, ...], float | None]:
+    """Return what the reading says of *names*, and the age of what is known; None: nothing is."""
+    get = reading.metrics.get
+    parts: list[Part] = []
+    age_s = None
+    for name in names:
+        sample = get(name, NOT_SCRAPED)
+        if isinstance(sample, Known):
+            parts.append(sample.value)
+            age_s = sample.age_s
+        else:
+            parts.append(sample.reason)
+    return tuple(parts), age_s
+
+
+def _rates(old: tuple[Part, ...], new: tuple[Part, ...], span_s: float) -> tuple[Part, ...]:
+    rates: list[Part] = []
+    for was, now in zip(old, new, strict=True):
+        if isinstance(now, str):
+            rates.append(now)
+        else:
+            rates.append(_ONE_LOOK if isinstance(was, str) else (now - was) / span_s)
+    for place in range(len(COUNTERS)):  # what waits may get fewer, a counter may not
+        rate = rates[place]
+        if not isinstance(rate, str) and rate < 0:
+            rates[place] = "a counter fell: a model was unloaded"
+    return tuple(rates)
+
+
+def _believed(
+    before: Contribution, gauges: tuple[Part, ...], rates: tuple[Part, ...]
+) -> tuple[Part, ...]:
+    """Return *gauges*, less a GPU that stood at 0 at both ends of a span in which work was done."""
+    utilization = gauges[_GPU]
+    if utilization != 0 or not _is_zero(before):
+        return gauges
+    ended, queue_us, request_us = rates[_REQUESTS], rates[_QUEUE], rates[_REQUEST]
+    if isinstance(ended, str) or isinstance(queue_us, str) or isinstance(request_us, str):
+        return gauges
+    if ended <= 0 or (request_us - queue_us) / 1e6 < WORKING:
+        return gauges
+    doubt = (
+        f"the GPU gauge stands at 0 while {ended:.3g} requests end per second: it is stuck, or "
+        "their models do not run on a GPU"
+    )
+    return (*gauges[:_GPU], doubt)
+
+
+def _is_zero(before: Contribution) -> bool:
+    read = before.reading.metrics.get("gpu_utilization")
+    return isinstance(read, Known) and read.value == 0
