@@ -207,7 +207,8 @@ class Probe:
         seen = parser.close()
         now_s = self._around.clock.now_s()
         self._activity = observe(self._activity, seen, now_s)
-        signals = seen.signals() | {"executing": self._activity.executing}
+        signals = seen.signals()
+        signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
         signals |= {family: seen.total(family) for family in self._around.families}
         self._set_metrics(signals, now_s)
 

@@ -13,9 +13,13 @@ So the estimate is: while something waits, something executes. While counters mo
 as Little's law says. Once nothing waits and no counter moved for `FACTOR` times the longest mean
 duration of a request of any model, at least for `SHORTEST_S`, nothing executes.
 
-Its limit: a request that runs far longer than its model's mean (the first 60 s request of a model
-that took 1 s until now) is taken for idleness. Who stops an instance on this word must therefore
-stop it by SIGTERM, with an exit timeout, and not by SIGKILL.
+Triton before 23.09 (2.38) has no pending gauge. There the queue is estimated, too: as many wait, in
+the mean of a span, as its requests waited seconds for each second of it (Little's law again). Once
+nothing executes nothing waits, since whatever waits would execute.
+
+The limit of all this: a request that runs far longer than its model's mean (the first 60 s request
+of a model that took 1 s until now) is taken for idleness. Who stops an instance on this word must
+therefore stop it by SIGTERM, with an exit timeout, and not by SIGKILL.
 """
 
 import attrs
@@ -52,6 +56,8 @@ class Activity:
 
     executing: Sample[float]
     """Requests in execution: 0 when none seem to be, else an estimate above 0."""
+    pending: Sample[float]
+    """Requests that wait: what the gauge says, or an estimate where this Triton has none."""
     quiet_at_s: float
     """Monotonic second from which unmoved counters mean idleness."""
     moved_s: float
@@ -71,39 +77,66 @@ def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
     moved = before is None or any(
         before.seen.series.get(name) != seen.series.get(name) for name in _COUNTERS
     )
-    waiting = seen.total(PENDING)
-    if before is None or moved or _value(waiting) > 0:
+    waits = _value(seen.total(PENDING)) > 0
+    if before is None or moved or waits:
         quiet_at_s = now_s + max(SHORTEST_S, FACTOR * _longest_mean_s(before, seen))
         moved_s = now_s
     else:
         quiet_at_s, moved_s = before.quiet_at_s, before.moved_s
-    executing = _executing(before, seen, now_s, quiet_at_s, moved=moved)
-    return Activity(executing, quiet_at_s, moved_s, seen)
+    quiet = not moved and not waits and now_s >= quiet_at_s
+    pending = _pending(before, seen, now_s, moved=moved, quiet=quiet)
+    if isinstance(pending, Unknown):
+        executing: Sample[float] = pending
+    elif waits:
+        executing = Known(max(1.0, _little(before, seen, now_s)))
+    else:
+        executing = _executing(before, seen, now_s, moved=moved, quiet=quiet)
+    return Activity(executing, pending, quiet_at_s, moved_s, seen)
+
+
+def _pending(
+    before: Activity | None, seen: Metrics, now_s: float, *, moved: bool, quiet: bool
+) -> Sample[float]:
+    told = seen.total(PENDING)
+    if isinstance(told, Known) or not _is_old(seen):
+        return told
+    if quiet:
+        return Known(0.0)
+    if before is None:
+        return Unknown(f"{told.reason}, and a single scrape does not tell how they grow")
+    if not moved:
+        return before.pending
+    return Known(_per_second(before, now_s, _growth(before.seen, seen, QUEUE_US)))
+
+
+def _is_old(seen: Metrics) -> bool:
+    """Say whether this Triton counts requests, and has no gauge for those that wait."""
+    absent = PENDING not in seen.series and PENDING not in seen.unreadable
+    return absent and isinstance(seen.total(QUEUE_US), Known)
 
 
 def _executing(
-    before: Activity | None, seen: Metrics, now_s: float, quiet_at_s: float, *, moved: bool
+    before: Activity | None, seen: Metrics, now_s: float, *, moved: bool, quiet: bool
 ) -> Sample[float]:
-    waiting = seen.total(PENDING)
-    if isinstance(waiting, Unknown):
-        return waiting
-    if waiting.value > 0:
-        return Known(max(1.0, _little(before, seen, now_s)))
     if before is None:
         return Unknown("a single scrape does not tell what executes")
     if moved:
         return Known(max(LEAST, _little(before, seen, now_s)))
-    if now_s >= quiet_at_s:
-        return Known(0.0)
-    return before.executing
+    return Known(0.0) if quiet else before.executing
 
 
 def _little(before: Activity | None, seen: Metrics, now_s: float) -> float:
     """Return the mean number in execution between two scrapes, by Little's law."""
-    if before is None or now_s <= before.moved_s:
+    if before is None:
         return 0.0
     in_requests_us = _growth(before.seen, seen, REQUEST_US) - _growth(before.seen, seen, QUEUE_US)
-    return max(0.0, in_requests_us / 1e6 / (now_s - before.moved_s))
+    return _per_second(before, now_s, in_requests_us)
+
+
+def _per_second(before: Activity, now_s: float, grown_us: float) -> float:
+    """Return *grown_us* in seconds, for each second since a scrape last differed."""
+    since_s = now_s - before.moved_s
+    return max(0.0, grown_us / 1e6 / since_s) if since_s > 0 else 0.0
 
 
 def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:

@@ -191,8 +191,7 @@ def test_offered_load_is_what_would_execute_if_nothing_waited() -> None:
 
 
 def test_offered_load_is_known_while_nothing_ends() -> None:
-    """A burst of long requests is measured by the length of those before; a queue that empties
-    into cancelled requests is no load below zero."""
+    """A burst of long requests is measured by those before; cancelled ones are not below zero."""
     seen = look(Signals(), 10.0, reading(1, 10.0))
     ended = {"requests_total": 1.0, "request_us_total": 2e6}
     seen = look(seen, 11.0, reading(1, 11.0, **ended))

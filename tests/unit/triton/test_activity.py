@@ -1,18 +1,25 @@
 """The estimate of what executes."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tarn.domain import Known, Unknown
 from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, Activity, observe
 from tarn.triton.metrics import Metrics, parse
 
 
-def scrape(*, pending: float | None = 0, ended: int = 0, each_s: float = 1.0) -> Metrics:
-    """A Triton where *ended* requests ended, each after *each_s*, and *pending* wait."""
+def scrape(
+    *, pending: float | None = 0, ended: int = 0, each_s: float = 1.0, waited_s: float = 0.0
+) -> Metrics:
+    """A Triton where *ended* requests ended, each after *each_s*, and *pending* wait.
+
+    *waited_s* is how long those that ended waited, in all.
+    """
     text = (
         f'nv_inference_request_success{{model="m"}} {ended}\n'
         f'nv_inference_request_duration_us{{model="m"}} {ended * each_s * 1e6}\n'
-        'nv_inference_queue_duration_us{model="m"} 0\n'
+        f'nv_inference_queue_duration_us{{model="m"}} {waited_s * 1e6}\n'
     )
     if pending is not None:
         text += f'nv_inference_pending_request_count{{model="m"}} {pending}\n'
@@ -69,12 +76,75 @@ def test_a_counter_that_falls_is_a_movement() -> None:
     assert observe(first, scrape(ended=1), 11.0).executing == Known(LEAST)
 
 
-def test_without_the_gauge_it_stays_unknown() -> None:
-    """Before 23.09 a queue cannot be seen, so idleness cannot be claimed."""
-    activity: Activity | None = None
-    for now_s in (1.0, 2.0, 100.0):
-        activity = observe(activity, scrape(pending=None, ended=1), now_s)
-        assert isinstance(activity.executing, Unknown)
+def test_without_the_gauge_the_queue_is_estimated() -> None:
+    """Before 23.09: four ended within 2 s, and waited 6 s in all, so three waited at a time."""
+    first = observe(None, scrape(pending=None, ended=10), 10.0)
+    assert isinstance(first.pending, Unknown)
+    assert "Triton before 23.09 (2.38)" in first.pending.reason
+    second = observe(first, scrape(pending=None, ended=14, each_s=2.5, waited_s=6.0), 12.0)
+    assert second.pending == Known(3.0)
+    still = observe(second, scrape(pending=None, ended=14, each_s=2.5, waited_s=6.0), 13.0)
+    assert still.pending == Known(3.0)
+
+
+def test_without_the_gauge_it_becomes_quiet() -> None:
+    """What waits would execute: a drained instance of an old Triton may be stopped."""
+    first = observe(None, scrape(pending=None, ended=1), 10.0)
+    early = observe(first, scrape(pending=None, ended=1), 12.9)
+    assert isinstance(early.executing, Unknown)
+    late = observe(early, scrape(pending=None, ended=1), 10.0 + FACTOR * 1.0)
+    assert (late.pending, late.executing) == (Known(0.0), Known(0.0))
+
+
+def test_a_gauge_that_cannot_be_read_is_no_old_triton() -> None:
+    """It has one: what it says is unknown, and nothing is made up."""
+    text = b"nv_inference_pending_request_count much\nnv_inference_queue_duration_us 0\n"
+    first = observe(None, parse(text), 1.0)
+    for activity in (first, observe(first, parse(text), 99.0)):
+        assert isinstance(activity.pending, Unknown)
+        assert "cannot read the line" in activity.pending.reason
+        assert activity.executing == activity.pending
+
+
+def test_without_any_model_nothing_is_known() -> None:
+    """No counter is there to be still."""
+    first = observe(None, parse(b""), 1.0)
+    second = observe(first, parse(b""), 99.0)
+    assert isinstance(second.pending, Unknown)
+    assert isinstance(second.executing, Unknown)
+
+
+scrapes = st.lists(
+    st.tuples(
+        st.floats(0.1, 5.0),  # seconds since the last one
+        st.integers(0, 5),  # requests that ended meanwhile
+        st.floats(0.0, 10.0),  # seconds that they waited, in all
+        st.one_of(st.none(), st.integers(0, 3)),
+    ),
+    max_size=12,
+)
+
+
+@given(scrapes)
+def test_an_estimate_is_never_below_nothing_and_nothing_only_when_still(
+    drawn: list[tuple[float, int, float, int | None]],
+) -> None:
+    """With and without the gauge: what moved or waits is at work, and zero needs quiet."""
+    activity, now_s, ended, waited_s = None, 0.0, 0, 0.0
+    for step_s, more, waited_more_s, pending in drawn:
+        now_s, ended, waited_s = now_s + step_s, ended + more, waited_s + waited_more_s * more
+        before = activity
+        activity = observe(
+            before, scrape(pending=pending, ended=ended, each_s=20.0, waited_s=waited_s), now_s
+        )
+        for sample in (activity.executing, activity.pending):
+            assert isinstance(sample, Unknown) or sample.value >= 0
+        if pending is not None:
+            assert activity.pending == Known(float(pending))
+        if activity.executing == Known(0.0):
+            assert more == 0
+            assert not pending
+            assert now_s >= activity.quiet_at_s
 
 
 @pytest.mark.parametrize("now_s", [10.0, 9.0])
