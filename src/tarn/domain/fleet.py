@@ -8,6 +8,7 @@ from tarn.domain.epoch import Epoch
 from tarn.domain.events import Event, aggregate
 from tarn.domain.instance import Instance, State
 from tarn.domain.limits import Limits
+from tarn.domain.lookback import Lookback
 from tarn.domain.scaling import Decision
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
@@ -104,6 +105,9 @@ class Fleet:
     incomplete."""
     started_s: float = 0.0
     followers: Mapping[str, FollowerState] = attrs.field(factory=dict, hash=False)
+    lookback: Lookback = attrs.field()
+    """What the policy wished lately; begins with the first size, so that a new master does not
+    shrink what it has hardly looked at."""
     demand: Demanded | None = None
     """None: nobody ever waited for an instance."""
     decisions: tuple[Decision, ...] = ()
@@ -114,6 +118,10 @@ class Fleet:
     @view.default
     def _empty_view(self) -> DiscoveryView:
         return DiscoveryView(self.epoch, 0, complete=True)
+
+    @lookback.default
+    def _first_lookback(self) -> Lookback:
+        return Lookback.began(self.desired, self.started_s)
 
     def of(self, *states: State) -> tuple[Instance, ...]:
         """Return the alive instances in any of *states*."""

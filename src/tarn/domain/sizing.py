@@ -1,26 +1,45 @@
-"""From what is wanted to what is desired: limits, a person's word, demand, pause, cooldown."""
+"""The guard: from what is wanted to what is desired. Limits, a person's word, demand, pause, time.
+
+A policy says what it wants; when and how far the size follows is decided here, the same for every
+policy. Growing goes by the least wish of ``scaling.up.window``, shrinking by the greatest one of
+``scaling.down.window``; between two changes lies ``scaling.cooldown``. An urgent growth waits for
+neither. No answer, no opinion, a pause and a person's size count as a wish for the present size.
+"""
 
 import attrs
 
 from tarn.domain.fleet import Demanded, Fleet, Rules
+from tarn.domain.held import Held, Hold
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
 
-__all__ = ["DEMAND_HOLDS_S", "fresh_demand", "kept_by_demand", "size"]
+__all__ = ["DEMAND_HOLDS_S", "Verdict", "fresh_demand", "judge", "kept_by_demand", "size"]
 
 DEMAND_HOLDS_S = 10.0
 """Who waits says so about each second; older than this, nobody may be there any more."""
+
+
+@attrs.frozen
+class Verdict:
+    """What the guard makes of a policy's wish at one moment."""
+
+    desired: int
+    held: tuple[Held, ...] = ()
+    """Why that is not what is wanted; empty when it is."""
 
 
 def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float) -> Fleet:
     """Return *fleet* with its desired size decided again.
 
     A person's size wins over the policy, ``down`` over both; limits and ceiling hold for all.
-    An unknown wish keeps the present size, and says why. Requests that wait wake a fleet of size 0
-    whatever the policy says, since nothing that a policy looks at can move there: no cooldown
-    stands in the way, and none begins. What they woke stays for the window in which a policy
-    looks back before it goes down.
+    An unknown wish keeps the present size. Requests that wait wake a fleet of size 0 whatever the
+    policy says, since nothing that a policy looks at can move there: no cooldown stands in the
+    way, and none begins. What they woke stays for the window in which a policy looks back before
+    it goes down.
+
+    A wish that is held back is no decision: only changes are noted, with what held back the rest.
     """
+    fleet = _heard(fleet, rules, wish, now_s)
     limits = fleet.limits(rules)
     if fleet.ending:
         return _change(fleet, Decision(at, 0, 0, "down", "the cluster ends"))
@@ -30,16 +49,33 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     if kept != fleet.desired:
         return _change(fleet, Decision(at, None, kept, "limits", _bounds(fleet, rules)))
     woken = _woken(fleet, rules, now_s, at)
-    if woken is not fleet:
+    counted = fleet.lookback.wish
+    if woken is not fleet or counted is None:
         return woken
-    if (
-        not isinstance(wish, Known)
-        or wish.value.replicas is None
-        or _held_back(fleet, rules, now_s)
-    ):
+    verdict = judge(fleet, rules, counted, now_s)
+    if verdict.desired == fleet.desired:
         return fleet
-    changed = _change(fleet, _by_policy(fleet, rules, wish.value, now_s, at))
-    return fleet if changed is fleet else attrs.evolve(changed, changed_s=now_s)
+    by = f"policy {rules.spec.scaling.use}"
+    held_back = "; ".join(held.said(now_s) for held in verdict.held)
+    decision = Decision(at, counted.replicas, verdict.desired, by, counted.reason, held_back)
+    return attrs.evolve(_change(fleet, decision), changed_s=now_s)
+
+
+def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> Verdict:
+    """Return the size that *wish* leads to at *now_s* if no other comes, and what holds it back.
+
+    The size is always within the limits if the present one is, and between it and the wanted one.
+    """
+    wanted = fleet.desired if wish.replicas is None else wish.replicas
+    allowed = fleet.limits(rules).clamp(wanted)
+    held = () if allowed == wanted else (_limited(fleet, rules, wanted),)
+    desired = allowed
+    in_time: tuple[Held, ...] = ()
+    if allowed > fleet.desired:
+        desired, in_time = _grown(fleet, rules, wish, allowed, now_s)
+    elif allowed < fleet.desired:
+        desired, in_time = _shrunk(fleet, rules, wanted, allowed, now_s)
+    return Verdict(desired, (*held, *in_time))
 
 
 def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
@@ -50,12 +86,69 @@ def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
     return demand
 
 
-def kept_by_demand(fleet: Fleet, rules: Rules, now_s: float) -> bool:
-    """Say whether requests waited so lately that the last instance stays."""
+def kept_by_demand(fleet: Fleet, rules: Rules) -> float | None:
+    """Return until when requests that waited keep the last instance; None: nobody ever waited."""
     if fleet.demand is None:
-        return False
-    window_s = max(DEMAND_HOLDS_S, rules.spec.scaling.down.window_s)
-    return now_s - fleet.demand.heard_s < window_s
+        return None
+    return fleet.demand.heard_s + max(DEMAND_HOLDS_S, rules.spec.scaling.down.window_s)
+
+
+def _heard(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Fleet:
+    """Return *fleet* with the policy's answer in its lookback."""
+    counts = fleet.manual is None and fleet.pause is None and not fleet.ending
+    known = wish.value if counts and isinstance(wish, Known) else None
+    counted = known if known is not None and known.replicas is not None else None
+    scaling = rules.spec.scaling
+    lookback = fleet.lookback.heard(
+        counted, fleet.desired, now_s, scaling.up.window_s, scaling.down.window_s
+    )
+    return fleet if lookback is fleet.lookback else attrs.evolve(fleet, lookback=lookback)
+
+
+def _grown(
+    fleet: Fleet, rules: Rules, wish: Wish, allowed: int, now_s: float
+) -> tuple[int, tuple[Held, ...]]:
+    if wish.urgent:
+        return allowed, ()
+    window_s = rules.spec.scaling.up.window_s
+    least = fleet.lookback.least_since(now_s, window_s, allowed)
+    desired = max(least, fleet.desired)
+    held: tuple[Held, ...] = ()
+    if desired < allowed:
+        reason = f"the least wish of the last {window_s:g} s is {least} (scaling.up.window)"
+        held = (Held(Hold.UP_WINDOW, reason, fleet.lookback.rises_s(desired, window_s)),)
+    return _cooled(fleet, rules, desired, held, now_s)
+
+
+def _shrunk(
+    fleet: Fleet, rules: Rules, wanted: int, allowed: int, now_s: float
+) -> tuple[int, tuple[Held, ...]]:
+    window_s = rules.spec.scaling.down.window_s
+    greatest = fleet.lookback.greatest_since(now_s, window_s, wanted)
+    desired = min(max(greatest, allowed), fleet.desired)
+    held: tuple[Held, ...] = ()
+    demand_s = kept_by_demand(fleet, rules)
+    if desired > allowed:
+        reason = f"the greatest wish of the last {window_s:g} s is {greatest} (scaling.down.window)"
+        held = (Held(Hold.DOWN_WINDOW, reason, fleet.lookback.falls_s(desired, window_s)),)
+    elif desired == 0 and demand_s is not None and demand_s > now_s:
+        desired = 1
+        held = (Held(Hold.DEMAND, "requests waited for it a short while ago", demand_s),)
+    return _cooled(fleet, rules, desired, held, now_s)
+
+
+def _cooled(
+    fleet: Fleet, rules: Rules, desired: int, held: tuple[Held, ...], now_s: float
+) -> tuple[int, tuple[Held, ...]]:
+    """Return *desired* unless the policy changed the size too lately."""
+    cooldown_s = rules.spec.scaling.cooldown_s
+    if desired == fleet.desired or fleet.changed_s is None:
+        return desired, held
+    until_s = fleet.changed_s + cooldown_s
+    if until_s <= now_s:
+        return desired, held
+    cooling = Held(Hold.COOLDOWN, f"a change was less than {cooldown_s:g} s ago", until_s)
+    return fleet.desired, (*held, cooling)
 
 
 def _woken(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
@@ -69,25 +162,15 @@ def _woken(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     return _change(fleet, Decision(at, 1, 1, "demand", reason), "TARN-1204")
 
 
-def _by_policy(fleet: Fleet, rules: Rules, wish: Wish, now_s: float, at: float) -> Decision:
-    wanted = wish.replicas or 0
-    desired = fleet.limits(rules).clamp(wanted)
-    held_back = "" if desired == wanted else _bounds(fleet, rules)
-    if desired == 0 < fleet.desired and kept_by_demand(fleet, rules, now_s):
-        desired, held_back = 1, "requests waited for it a short while ago"
-    return Decision(at, wanted, desired, f"policy {rules.spec.scaling.use}", wish.reason, held_back)
-
-
-def _held_back(fleet: Fleet, rules: Rules, now_s: float) -> bool:
-    cooling = (
-        fleet.changed_s is not None and now_s - fleet.changed_s < rules.spec.scaling.cooldown_s
-    )
-    return fleet.pause is not None or cooling
-
-
 def _clamped(wanted: int, desired: int, at: float, by: str) -> Decision:
     held_back = "" if wanted == desired else f"the limits allow {desired}"
     return Decision(at, wanted, desired, by, f"a person set {wanted}", held_back)
+
+
+def _limited(fleet: Fleet, rules: Rules, wanted: int) -> Held:
+    limits = fleet.limits(rules)
+    by_farm = limits.ceiling is not None and wanted > limits.ceiling
+    return Held(Hold.CEILING if by_farm else Hold.LIMITS, _bounds(fleet, rules))
 
 
 def _bounds(fleet: Fleet, rules: Rules) -> str:
@@ -102,5 +185,7 @@ def _change(fleet: Fleet, decision: Decision, code: str = "TARN-1200") -> Fleet:
     if decision.desired == fleet.desired:
         return fleet
     message = f"{fleet.desired} → {decision.desired} by {decision.by}: {decision.reason}"
+    if decision.held_back and decision.wanted is not None:
+        message += f" ({decision.wanted} wanted; {decision.held_back})"
     fleet = attrs.evolve(fleet.decided(decision), settled=False, short_s=None)
     return fleet.note(decision.at, code, fleet.name, message)

@@ -20,6 +20,7 @@ from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 
 RULES = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(300.0)))
+HASTY = rules(scaling=ScalingSpec(down=WindowSpec(0.0)))
 NONE: Sample[Wish] = Known(Wish(None, "fixed"))
 ZERO: Sample[Wish] = Known(Wish(0, "idle"))
 
@@ -75,7 +76,7 @@ def test_a_fleet_that_is_awake_does_not_grow_by_demand() -> None:
 
 def test_what_was_woken_stays_for_the_policys_window() -> None:
     """A policy that wants nothing takes it away only after `scaling.down`."""
-    some = sized(asleep())
+    some = sized(asleep(), ZERO)
     assert sized(some, ZERO, NOW_S + 299.9).desired == 1
     after = sized(some, ZERO, NOW_S + 300.0)
     assert (after.desired, after.decisions[-1].by) == (0, "policy fixed")
@@ -83,18 +84,17 @@ def test_what_was_woken_stays_for_the_policys_window() -> None:
 
 def test_more_than_one_goes_down_to_one_and_says_why() -> None:
     """The last one is what the demand keeps."""
-    some = sized(attrs.evolve(asleep(), desired=3), ZERO, NOW_S + 30.0)
+    some = sized(attrs.evolve(asleep(), desired=3), ZERO, NOW_S, HASTY)
     said = some.decisions[-1]
     assert (some.desired, said.wanted) == (1, 0)
-    assert said.held_back == "requests waited for it a short while ago"
+    assert said.held_back == "requests waited for it a short while ago; 10 s left"
 
 
 def test_a_window_of_nothing_still_keeps_it_while_the_demand_is_fresh() -> None:
     """Or it would be ended before its start is over."""
-    hasty = rules(scaling=ScalingSpec(down=WindowSpec(0.0)))
-    some = sized(asleep(), by=hasty)
-    assert sized(some, ZERO, NOW_S + DEMAND_HOLDS_S - 0.1, hasty).desired == 1
-    assert sized(some, ZERO, NOW_S + DEMAND_HOLDS_S, hasty).desired == 0
+    some = sized(asleep(), by=HASTY)
+    assert sized(some, ZERO, NOW_S + DEMAND_HOLDS_S - 0.1, HASTY).desired == 1
+    assert sized(some, ZERO, NOW_S + DEMAND_HOLDS_S, HASTY).desired == 0
 
 
 def test_after_an_hour_asleep_it_still_wakes() -> None:
@@ -115,7 +115,8 @@ def test_the_next_master_keeps_it_awake() -> None:
     some = sized(asleep())
     state = saved(some, AT - NOW_S)
     taken = begin(some.epoch, state, Recovered(()), RULES, now_s=5.0, at=AT + 900.0)
-    assert sized(taken, ZERO, 5.0).desired == 1
+    taken = sized(taken, ZERO, 5.0)
+    assert taken.desired == 1
     assert fresh_demand(taken, 5.0) is None  # nobody is named in what people are shown
     assert sized(taken, ZERO, 5.0 + 301.0).desired == 0
     later = attrs.evolve(state, decisions=(*state.decisions, Decision(AT, 1, 1, "scale", "")))

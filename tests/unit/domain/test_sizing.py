@@ -7,8 +7,10 @@ from given import AT, NOW_S, codes, fleet, rules
 from tarn.domain import Decision, Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.sizing import size
+from tarn.domain.spec import ScalingSpec, WindowSpec
 
 RULES = rules()
+HASTY = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(0.0)))
 
 
 def wish(replicas: int | None, reason: str = "queue of 9") -> Sample[Wish]:
@@ -31,19 +33,28 @@ def test_the_policys_wish_becomes_the_size() -> None:
 
 
 @pytest.mark.parametrize(
-    "no_wish", [wish(2), wish(None), Unknown("the policy raised"), Unknown("not asked yet")]
+    "no_wish", [wish(None), Unknown("the policy raised"), Unknown("not asked yet")]
 )
-def test_no_new_wish_changes_nothing(no_wish: Sample[Wish]) -> None:
+def test_no_opinion_changes_nothing(no_wish: Sample[Wish]) -> None:
     """Unknown is not zero; the very same fleet comes back."""
     some = fleet(desired=2)
     assert sized(some, no_wish) is some
+
+
+def test_the_same_wish_again_changes_nothing() -> None:
+    """Once it is known; a tick between two answers makes no new fleet."""
+    asked = wish(2)
+    some = sized(fleet(desired=2), asked)
+    assert (some.desired, some.decisions) == (2, ())
+    assert sized(some, asked, now_s=NOW_S + 0.5) is some
 
 
 def test_a_wish_is_moved_into_the_limits_and_says_so() -> None:
     """Above max, and below min."""
     some = sized(fleet(desired=2), wish(99))
     assert (some.desired, some.decisions[0].held_back) == (8, "limits 0 to 8")
-    raised = sized(fleet(desired=4, min=3), wish(0))
+    assert some.events[0].message == "2 → 8 by policy fixed: queue of 9 (99 wanted; limits 0 to 8)"
+    raised = sized(fleet(desired=4, min=3), wish(0), HASTY)
     assert (raised.desired, raised.decisions[0].held_back) == (3, "limits 3 to 8")
 
 
@@ -78,14 +89,16 @@ def test_a_person_wins_over_the_policy() -> None:
 def test_the_cooldown_is_sharp() -> None:
     """A second change waits for a minute."""
     some = sized(fleet(desired=2), wish(3))
-    assert sized(some, wish(4), now_s=NOW_S + 59.9) is some
+    assert sized(some, wish(4), now_s=NOW_S + 59.9).desired == 3
     assert sized(some, wish(4), now_s=NOW_S + 60.0).desired == 4
 
 
 def test_a_pause_stops_the_policy_only() -> None:
     """Until it ends."""
     some = fleet(desired=2, pause=Pause(AT + 60.0))
-    assert sized(some, wish(5)) is some
+    asked = wish(5)
+    assert sized(some, asked) is some
+    assert sized(attrs.evolve(some, pause=None), asked).desired == 5
 
 
 def test_down_is_zero_whatever_the_limits_say() -> None:
