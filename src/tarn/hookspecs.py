@@ -67,8 +67,10 @@ class Factory(Generic[T]):
     """The extra of the distribution that brings them."""
     reads: Callable[[Any], Iterable[str]] = lambda _settings: ()
     """Of a scaling policy: the signals that it looks at with these settings. Each is one that is
-    always there, one that a plugin offers, or the name of a metric of Triton; a name that is none
-    of these is refused before anything starts."""
+    always there, one that a plugin offers, or the name of a metric of Triton (``nv_...``, one with
+    a colon, any other as ``metric/NAME``); a name that is none of these is refused before anything
+    starts. Of a signal: the metrics of Triton that it looks at beside those that are always read;
+    it finds each of their lines by name and labels, see `tarn.triton.metrics.Metrics.each`."""
 
 
 @attrs.frozen
@@ -169,7 +171,12 @@ def tarn_secret_stores() -> Mapping[str, Factory[SecretStore]]:
 
 @hookspec
 def tarn_signals() -> Mapping[str, Factory[Signal]]:
-    """Offer signals, by the name that policies ask for."""
+    """Offer signals, by the name that policies ask for.
+
+    Only those that the policy in use ``reads`` are made, with their default settings. They are read
+    on the policy's thread, once for each ``scaling.interval``, and their time counts among its five
+    seconds. One that raises is Unknown, with what it raised.
+    """
     raise NotImplementedError
 
 

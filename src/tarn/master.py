@@ -30,6 +30,7 @@ from tarn.control.inbox import Inbox
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
+from tarn.control.scaling import scaling
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
@@ -236,11 +237,17 @@ class _Master:
         discoveries: Mapping[str, Discovery],
     ) -> Control:
         context, spec = self._context, self._context.spec
-        scraper = Scraper(context.clock, spec.scaling.interval_s, SCRAPE_TIMEOUT_S, self._wake.set)
+        sizing = scaling(self._offered, context)
+        scraper = Scraper(
+            context.clock,
+            spec.scaling.interval_s,
+            SCRAPE_TIMEOUT_S,
+            self._wake.set,
+            families=sizing.families,
+        )
         scraper.start()
         self._owned.callback(scraper.close)
-        policy = self._provider("scaling", spec.scaling.use, spec.scaling.options)
-        desk = PolicyDesk(policy, context.clock, self._wake.set)
+        desk = PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
         self._owned.callback(desk.close)
         announcer = Announcer(self._offered)
         self._owned.callback(announcer.close)
@@ -256,6 +263,7 @@ class _Master:
             board=board,
             wake=self._wake,
             over=self._stop.set,
+            kept=sizing.kept,
         )
         return Control(fleet, rules, launch, _warmup(spec, launch.repository), near)
 

@@ -33,7 +33,7 @@ from tarn.domain import (
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
 from tarn.domain.obey import obey
-from tarn.domain.signals import Signals, fleet_view
+from tarn.domain.signals import Kept, Signals, fleet_view
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
@@ -82,6 +82,8 @@ class Neighbours:
     wake: threading.Event
     over: Callable[[], None]
     """Told, on the control thread, that its work has ended."""
+    kept: Kept = attrs.field(factory=Kept)
+    """What the policy reads beside the signals that are always there."""
 
 
 class Control:
@@ -115,7 +117,7 @@ class Control:
         self._view: DiscoveryView | None = None
         self._due_s = float("-inf")
         self._acted_s = clock.now_s()
-        self._signals = Signals()
+        self._signals = Signals(kept=neighbours.kept)
         self._errors = 0
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
@@ -249,7 +251,8 @@ class Control:
         interval_s = self._rules.spec.scaling.interval_s
         oldest_s = LATE_S + STALE_LOOKS * interval_s
         self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
-        self._near.policy.ask(fleet_view(self._fleet, self._rules, self._signals, now_s))
+        view = fleet_view(self._fleet, self._rules, self._signals, now_s)
+        self._near.policy.ask(view, self._signals.samples)
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool

@@ -1,12 +1,17 @@
-"""Ask the scaling policy without waiting for it: an answer, or why there is none."""
+"""Ask the scaling policy without waiting for it: an answer, or why there is none.
+
+The signals of plugins are read on the same thread, within the same deadline, before each question.
+"""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
 from tarn.control.mailbox import Worker
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
+from tarn.domain.plugin_signals import PluginSignals
+from tarn.domain.signals import Samples
 from tarn.interfaces import Clock, ScalingPolicy
 
 __all__ = ["PolicyDesk"]
@@ -15,11 +20,31 @@ DEADLINE_S = 5.0
 """A policy that takes longer is left alone until ``resume``; the present size is kept."""
 
 
-class PolicyDesk:
-    """Owns the policy's thread. `ask` and `answer` are for the control thread."""
+_POLICY = "the policy"
+_Question = tuple[FleetView, Samples]
 
-    def __init__(self, policy: ScalingPolicy, clock: Clock, wake: Callable[[], None]) -> None:
+
+class PolicyDesk:
+    """Owns the policy's thread. `ask` and `answer` are for the control thread.
+
+    Args:
+        policy: Whom to ask.
+        clock: Measures how long an answer takes.
+        wake: Called when there is a new answer.
+        signals: Those of plugins that the policy reads; it finds them in the view.
+    """
+
+    def __init__(
+        self,
+        policy: ScalingPolicy,
+        clock: Clock,
+        wake: Callable[[], None],
+        signals: PluginSignals | None = None,
+    ) -> None:
         self._policy = policy
+        self._signals = signals or PluginSignals()
+        self._asked = _POLICY
+        """Who is being asked now."""
         self._clock = clock
         self._wake = wake
         self._lock = threading.Lock()
@@ -30,15 +55,24 @@ class PolicyDesk:
         """Hired so far: what an abandoned one says late counts for nothing."""
         self._worker = self._hire()
 
-    def ask(self, fleet: FleetView) -> None:
-        """Leave the newest view; an older one that was not looked at is dropped."""
-        self._worker.post(fleet)
+    def ask(self, fleet: FleetView, samples: Samples | None = None) -> None:
+        """Leave the newest view; an older one that was not looked at is dropped.
+
+        *samples* is what the signals of plugins are made of.
+        """
+        self._worker.post((fleet, samples or {}))
+
+    def signals(self) -> Mapping[str, tuple[tuple[float, Sample[float]], ...]]:
+        """Return the history of each plugin's signal that the policy reads; any thread."""
+        with self._lock:
+            return self._signals.history
 
     def answer(self) -> Sample[Wish]:
         """Return the newest answer; Unknown while the policy hangs or raises."""
         hung_s = self._worker.working_s()
         if hung_s > DEADLINE_S:
-            return Unknown(f"the policy has not answered for {hung_s:.0f} s; `tarn resume` retries")
+            who = self._asked
+            return Unknown(f"{who} has not answered for {hung_s:.0f} s; `tarn resume` retries")
         with self._lock:
             return self._answer
 
@@ -58,13 +92,28 @@ class PolicyDesk:
         """Ask no more; a hanging policy is not waited for."""
         self._worker.close(0.1)
 
-    def _hire(self) -> Worker[FleetView]:
+    def _hire(self) -> Worker[_Question]:
         with self._lock:
             self._workers += 1
             number = self._workers
-        return Worker("policy", lambda fleet: self._judge(fleet, number), self._clock, self._wake)
+        return Worker("policy", lambda asked: self._judge(*asked, number), self._clock, self._wake)
 
-    def _judge(self, fleet: FleetView, number: int) -> None:
+    def _judge(self, fleet: FleetView, samples: Samples, number: int) -> None:
+        signals = self._signals
+
+        def begins(name: str) -> None:
+            if number == self._workers:
+                self._asked = name
+
+        if signals.reads:
+            signals = signals.looked(
+                samples, fleet.now_s, lambda name: begins(f"the signal {name}")
+            )
+            with self._lock:
+                if number == self._workers:
+                    self._signals = signals
+            fleet = signals.shown(fleet)
+        begins(_POLICY)
         try:
             answer = _checked(self._policy.wanted(fleet))
         except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)

@@ -18,7 +18,7 @@ from tarn.triton.activity import Activity, observe
 from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser
 
-__all__ = ["Around", "Probe", "Target"]
+__all__ = ["Around", "Families", "Probe", "Target"]
 
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
@@ -42,12 +42,27 @@ class Target:
 
 
 @attrs.frozen
+class Families:
+    """Families of Triton's metrics to keep beside the usual ones."""
+
+    sums: tuple[str, ...] = ()
+    """Those of which the sum is enough."""
+    lines: tuple[str, ...] = ()
+    """Those of which every line is kept, as `Metrics.each` names it."""
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.sums, *self.lines)
+
+
+@attrs.frozen
 class Around:
     """What all probes of one scraper share."""
 
     clock: Clock
     pace: Pace
-    families: tuple[str, ...]
+    families: Families
     changed: Callable[[str], None]
     """The reading of the instance with this id is new."""
     wake: Callable[[], None]
@@ -199,22 +214,25 @@ class Probe:
         if reply.status != 200:  # noqa: PLR2004
             self._metrics_failed(Failure(f"/metrics answered {reply.status}"))
             return
-        parser = MetricsParser(self._around.families)
+        families, clock = self._around.families, self._around.clock
+        parser = MetricsParser(families.every)
         for start in range(0, len(reply.body), PIECE):
             parser.feed(reply.body[start : start + PIECE])
             if start:
                 await asyncio.sleep(0)  # other instances answer meanwhile
         seen = parser.close()
-        now_s = self._around.clock.now_s()
+        now_s = clock.now_s()
         self._activity = observe(self._activity, seen, now_s)
         signals = seen.signals()
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
-        signals |= {family: seen.total(family) for family in self._around.families}
+        signals |= {family: seen.total(family) for family in families.sums}
+        for family in families.lines:
+            signals |= seen.each(family)
         self._set_metrics(signals, now_s)
 
     def _metrics_failed(self, failure: Failure) -> None:
         unknown = Unknown(failure.reason)
-        names = (*_SIGNALS, "executing", *self._around.families)
+        names = (*_SIGNALS, "executing", *self._around.families.every)
         self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())
         if failure.gone and self._target.leaving and not self._gone:
             self._gone = failure.reason

@@ -7,18 +7,18 @@ noticed within milliseconds instead of at the next look.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import attrs
 
 from tarn.control.line import Pace
-from tarn.control.probe import Around, Probe, Target
+from tarn.control.probe import Around, Families, Probe, Target
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
 from tarn.interfaces import Clock
 
-__all__ = ["Scraper", "Target", "WarmupRequest"]
+__all__ = ["Families", "Scraper", "Target", "WarmupRequest"]
 
 CLOSE_S = 1.0
 """The longest that `Scraper.close` waits for its thread."""
@@ -40,7 +40,8 @@ class Scraper:
     - ``warm``: True once every warm-up request succeeded; they are sent when at least one model is
       READY and none is LOADING. ``cold`` says why the newest one failed; it is sent again.
     - ``metrics``: see `tarn.triton.metrics.Metrics.signals`, and ``executing`` from
-      `tarn.triton.activity`, an estimate. Every family of *families* stands there by its name.
+      `tarn.triton.activity`, an estimate; so is ``pending`` where Triton has no gauge for it.
+      Every family of *families* stands there by its name, some of them line by line too.
 
     Args:
         clock: Stamps the readings.
@@ -58,11 +59,11 @@ class Scraper:
         timeout_s: float,
         wake: Callable[[], None],
         *,
-        families: Iterable[str] = (),
+        families: Families | None = None,
     ) -> None:
         self._clock, self._wake = clock, wake
         self._pace = Pace(interval_s, timeout_s)
-        self._families = tuple(families)
+        self._families = families or Families()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="scraper", daemon=True)
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import FleetView
 from tarn.domain.sizing import fresh_demand
 
-__all__ = ["KEEP", "SIGNALS", "Meaning", "Signals", "fleet_view"]
+__all__ = ["KEEP", "SIGNALS", "Kept", "Meaning", "Samples", "Signals", "fleet_view"]
 
 KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
@@ -55,7 +55,20 @@ SIGNALS: Mapping[str, Meaning] = {
 }
 """The signals that are always there."""
 
+Samples = Mapping[str, tuple[tuple[float, Mapping[str, Sample[float]]], ...]]
+"""Instance id to (monotonic seconds, what was read of it), oldest first."""
+
 _Seen = Mapping[str, Contribution | Unknown]
+
+
+@attrs.frozen
+class Kept:
+    """What is kept beside the signals that are always there, because the policy reads it."""
+
+    metrics: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """Signal to the name in `Reading.metrics` whose sum over the fleet it is."""
+    samples_s: float = 0.0
+    """For how long what each instance said is kept, for the signals of plugins; 0: not at all."""
 
 
 @attrs.frozen(eq=False)
@@ -64,6 +77,9 @@ class Signals:
 
     history: Mapping[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(factory=dict)
     """Signal to (monotonic seconds, sample), oldest first; at most `KEEP` of each."""
+    kept: Kept = attrs.field(factory=Kept)
+    samples: Samples = attrs.field(factory=dict, repr=False)
+    """Of each ready instance, as long as `kept` says; empty where it says 0."""
     _seen: Mapping[str, Contribution] = attrs.field(factory=dict, repr=False)
     _compute_s: Sample[float] = attrs.field(default=Unknown("no request has ended yet"), repr=False)
     """How long a request computed, in the mean of those that ended last."""
@@ -98,12 +114,33 @@ class Signals:
                 known[id_] = one
             if ready:
                 seen[id_] = one
-        samples, compute_s = _fleet_wide(seen, now_s, self._compute_s)
+        now, compute_s = _fleet_wide(seen, now_s, self._compute_s)
+        for name, metric in self.kept.metrics.items():
+            now[name] = _metric(seen, metric, now_s)
         history = {
             name: (*self.history.get(name, ())[1 - KEEP :], (now_s, sample))
-            for name, sample in samples.items()
+            for name, sample in now.items()
         }
-        return Signals(history, known, compute_s)
+        samples = self._samples_of(seen) if self.kept.samples_s > 0 else {}
+        return Signals(history, self.kept, samples, known, compute_s)
+
+    def _samples_of(self, seen: _Seen) -> Samples:
+        """Return one more row of each; none where nothing was scraped since the last one."""
+        rows: dict[str, tuple[tuple[float, Mapping[str, Sample[float]]], ...]] = {}
+        for id_, one in seen.items():
+            old = self.samples.get(id_, ())
+            if isinstance(one, Unknown):  # never scraped, or so long ago that it says nothing
+                rows[id_] = ()
+            elif old and old[-1][1] is one.reading.metrics:
+                rows[id_] = old
+            else:
+                new = one.reading.taken_s
+                since_s = new - self.kept.samples_s
+                rows[id_] = (
+                    *(row for row in old if row[0] >= since_s),
+                    (new, one.reading.metrics),
+                )
+        return rows
 
 
 def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> FleetView:
@@ -126,10 +163,7 @@ def _fleet_wide(
     """Return each signal, and how long a request computes, as far as that was ever known."""
     if not seen:
         return dict.fromkeys(SIGNALS, Unknown("no instance is ready")), compute_s
-    moments = [
-        s.moment_s for s in seen.values() if isinstance(s, Contribution) and s.moment_s is not None
-    ]
-    age_s = now_s - min(moments, default=now_s)
+    age_s = _age_s(seen, now_s)
     gauges, rates = attrgetter("gauges"), attrgetter("rates")
     pending, executing, utilization = (_sum(seen, gauges, place, age_s) for place in range(3))
     requests, failures, queue, request, more = (_sum(seen, rates, p, age_s) for p in range(5))
@@ -172,6 +206,24 @@ def _offered(
     if isinstance(offered, Known) and offered.value < 0:  # the queue lost more than ended: rounding
         return attrs.evolve(offered, value=0.0)
     return offered
+
+
+def _metric(seen: _Seen, metric: str, now_s: float) -> Sample[float]:
+    if not seen:
+        return Unknown("no instance is ready")
+
+    def part(one: Contribution) -> tuple[Part, ...]:
+        sample = one.reading.metrics.get(metric, NOT_SCRAPED)
+        return (sample.value if isinstance(sample, Known) else sample.reason,)
+
+    return _sum(seen, part, 0, _age_s(seen, now_s))
+
+
+def _age_s(seen: _Seen, now_s: float) -> float:
+    moments = [
+        s.moment_s for s in seen.values() if isinstance(s, Contribution) and s.moment_s is not None
+    ]
+    return now_s - min(moments, default=now_s)
 
 
 def _sum(

@@ -246,7 +246,11 @@ class SecretStore(Protocol):
 
 
 class Signal(Protocol):
-    """Makes one number for the whole fleet from what was scraped. Pure."""
+    """Makes one number for the whole fleet from what was scraped. Pure.
+
+    One that measures the master's own machine is not, and means nothing in a simulation. On the
+    policy's thread, within its deadline.
+    """
 
     def read(
         self,
@@ -255,7 +259,8 @@ class Signal(Protocol):
     ) -> Sample[float]:
         """Return the signal over the last *window_s* seconds.
 
-        *samples* maps instance id to (monotonic seconds, metrics), oldest first.
+        *samples* maps the id of each ready instance to (monotonic seconds, metrics), oldest first;
+        to nothing while it has not been read, or only long ago. An exception is Unknown.
         """
         ...
 

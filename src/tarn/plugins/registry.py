@@ -11,6 +11,7 @@ import click
 import pluggy
 
 from tarn.domain import ClusterSpec, Decision, Event, Instance
+from tarn.domain.signals import SIGNALS
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
 from tarn.hookspecs import Factory, FileCheck, LintRule, RuntimeFactory, StorageFactory
 from tarn.interfaces import (
@@ -26,6 +27,7 @@ from tarn.interfaces import (
 )
 from tarn.plain import Problem, did_you_mean, structure
 from tarn.plugins.kinds import KINDS, Provider, instead
+from tarn.plugins.signals import Needs, needs, problems
 
 __all__ = ["Plugins"]
 
@@ -38,6 +40,9 @@ class Plugins:
         self._owners: dict[tuple[str, str], str] = {}
         self._offers = {kind: self._gather(kind, hook) for kind, hook in KINDS.items()}
         self._claims = self._claimed_schemes()
+        for name in SIGNALS.keys() & self.signals.keys():
+            owner = self.owner("signal", name)
+            raise PluginError(owner, f"offers the signal '{name}', which is always there")
 
     def _gather(self, kind: str, hook: str) -> Mapping[str, Any]:
         offers: dict[str, Any] = {}
@@ -218,11 +223,29 @@ class Plugins:
         if not attrs.has(cls):
             raise PluginError(self._owner_of(factory), f"settings {cls!r} is no attrs class")
         try:
-            return structure(cls, options, where)
+            settings, found = structure(cls, options, where)
         except TypeError as error:
             raise PluginError(
                 self._owner_of(factory), f"settings {cls.__qualname__}: {error}"
             ) from error
+        if not found and any(factory is policy for policy in self.scaling_policies.values()):
+            found = tuple(problems(self._reads(factory, settings), self.signals, where))
+        return settings, found
+
+    def _reads(self, factory: Factory[Any], settings: Any) -> tuple[str, ...]:
+        try:
+            return tuple(factory.reads(settings))
+        except Exception as error:
+            found = f"reads() raised {type(error).__name__}: {error}"
+            raise PluginError(self._owner_of(factory), found) from error
+
+    def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> Needs:
+        """Return which signals *policy* reads with these *settings*, beside those always there."""
+        return needs(self._reads(policy, settings), self.signals)
+
+    def families(self, signal: Factory[Signal], settings: Any) -> tuple[str, ...]:
+        """Return the families of Triton's metrics that *signal* looks at line by line."""
+        return self._reads(signal, settings)
 
     def _owner_of(self, factory: Any) -> str:
         for (kind, name), owner in self._owners.items():

@@ -16,7 +16,7 @@ import attrs
 
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["FAMILIES", "PIECE", "Metrics", "MetricsParser", "parse"]
+__all__ = ["FAMILIES", "PIECE", "SUMMARIES", "Metrics", "MetricsParser", "labels", "parse"]
 
 PENDING = "nv_inference_pending_request_count"
 SUCCESS = "nv_inference_request_success"
@@ -43,6 +43,9 @@ FAMILIES = (
 )
 """The families that are always kept."""
 
+SUMMARIES = "triton: {args: {metrics-config: [summary_latencies=true]}}"
+"""What makes Triton give quantiles; those of its default are 0.5, 0.9, 0.95, 0.99 and 0.999."""
+
 PIECE = 1 << 16
 """Bytes split into lines at once: about 0.1 ms."""
 
@@ -58,6 +61,7 @@ _LABEL = re.compile(rb'\s*([a-zA-Z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*+)"\s*(?:,|\Z)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "\\": "\\", '"': '"'}
 
+_NO_NUMBER = Unknown("not a finite number: nothing was observed lately")
 _Series = tuple[tuple[bytes, float], ...]
 _Fold = Callable[[_Series], float]
 
@@ -98,6 +102,17 @@ class Metrics:
             sums[key] = sums.get(key, 0.0) + value
         return sums
 
+    def each(self, family: str) -> dict[str, Sample[float]]:
+        """Return the lines of *family* by name and labels, as they were written: ``name{...}``.
+
+        The family's own name is there too, with its `total`: Unknown where there is no line.
+        """
+        lines: dict[str, Sample[float]] = {family: self.total(family)}
+        for raw, value in self.series.get(family, ()):
+            name = f"{family}{{{raw.decode(errors='replace')}}}"
+            lines[name] = Known(value) if math.isfinite(value) else _NO_NUMBER
+        return lines
+
     def signals(self) -> dict[str, Sample[float]]:
         """Return what a `Reading` carries, less ``executing``: one scrape cannot tell that.
 
@@ -126,6 +141,8 @@ class Metrics:
         return Known(value) if math.isfinite(value) else Unknown(f"{family} is not a finite number")
 
     def _absent(self, family: str) -> str:
+        if family.startswith("nv_inference_") and "_summary_us" in family:
+            return self._without_summaries(family)
         if family.startswith("nv_gpu_"):
             return f"no {family}: a build without GPU, MIG, or --allow-gpu-metrics=false"
         if family == PENDING and self.series.get(SUCCESS):
@@ -133,6 +150,11 @@ class Metrics:
         if family.startswith("nv_inference_"):
             return f"no {family}: no model is loaded, or --allow-metrics=false"
         return f"no {family} in the metrics of this Triton"
+
+    def _without_summaries(self, family: str) -> str:
+        if self.series.get(SUCCESS):
+            return f"no {family}: Triton gives it with {SUMMARIES} in the spec"
+        return f"no {family}: no model is loaded, or the spec lacks {SUMMARIES}"
 
 
 class MetricsParser:
@@ -200,6 +222,11 @@ def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
     for start in range(0, len(text), PIECE):
         parser.feed(text[start : start + PIECE])
     return parser.close()
+
+
+def labels(line: str) -> dict[str, str]:
+    """Return the labels of a name that `Metrics.each` gave."""
+    return _labels(line.partition("{")[2].rpartition("}")[0].encode())
 
 
 def _labels(raw: bytes) -> dict[str, str]:

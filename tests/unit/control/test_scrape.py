@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from tarn.control.http1 import Closed, connect, request
-from tarn.control.scrape import Scraper, Target, WarmupRequest
+from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
 from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Unknown
 from tarn.testing.fake_triton import FakeModel, FakeTriton
@@ -34,7 +34,11 @@ class Watcher:
     def __init__(self, interval_s: float, timeout_s: float) -> None:
         self.woken = threading.Event()
         self.scraper = Scraper(
-            SystemClock(), interval_s, timeout_s, self.woken.set, families=("nv_extra",)
+            SystemClock(),
+            interval_s,
+            timeout_s,
+            self.woken.set,
+            families=Families(("nv_extra",), ("nv_lines",)),
         )
 
     def until(self, holds: Callable[[Reading], bool], of: str = "a") -> Reading:
@@ -112,6 +116,29 @@ def test_reads_health_models_and_signals() -> None:
     assert isinstance(models, Known)
     assert models.value == (ModelState("a", "READY"), ModelState("b", "READY"))
     assert "no nv_extra" in reason(reading.metrics["nv_extra"])
+    assert "no nv_lines" in reason(reading.metrics["nv_lines"])
+
+
+def test_a_family_is_kept_as_its_sum_or_line_by_line() -> None:
+    """As many of each as somebody asked for; a line by the name and labels that Triton wrote."""
+    text = b'nv_extra{model="x"} 1\nnv_extra{model="y"} 2\nnv_lines{model="z",n="1"} 4\n'
+    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        triton.state.metrics = text
+        reading = watcher.until(lambda r: isinstance(r.metrics.get("nv_extra"), Known))
+    assert reading.metrics["nv_extra"] == Known(3.0, pytest.approx(0.0, abs=DEADLINE_S))
+    line = reading.metrics['nv_lines{model="z",n="1"}']
+    assert isinstance(line, Known)
+    assert line.value == 4.0
+    assert 'nv_extra{model="x"}' not in reading.metrics
+
+
+def test_a_triton_without_a_pending_gauge_becomes_quiet() -> None:
+    """Version 2.37 of the fake, as the real ones before 23.09: it can be drained."""
+    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        triton.state.version = "2.37.0"
+        reading = watcher.until(lambda r: isinstance(r.busy, Known))
+    assert isinstance(reading.busy, Known)
+    assert reading.busy.value == 0
 
 
 def pending(reading: Reading) -> float | None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Unknown
-from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, Activity, observe
+from tarn.triton.activity import FACTOR, LEAST, SHORTEST_S, observe
 from tarn.triton.metrics import Metrics, parse
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton import binary, settings
+from tarn.triton.gpus import present as gpus_present
 from tarn_plugins.runtime.local import gpus
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
@@ -18,7 +19,7 @@ def findings(
     spec: ClusterSpec,
     environ: Mapping[str, str],
     *,
-    present_gpus: Callable[[], tuple[str, ...]] = gpus.present,
+    present_gpus: Callable[[], tuple[str, ...]] = gpus_present,
     memory: Callable[[], int] = memory_mib,
 ) -> Iterator[Finding]:
     """Yield everything that this machine has against *spec*."""

@@ -1,15 +1,14 @@
-"""GPUs of this machine: which there are, which are ours, and which are free."""
+"""GPUs of this machine: which are ours, and which are free. Pure; `tarn.triton.gpus` finds them."""
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 
-__all__ = ["allocate", "present", "visible"]
+__all__ = ["allocate", "visible"]
 
 
 def allocate(present: Sequence[str], taken: Iterable[str], count: int) -> tuple[str, ...] | None:
     """Return *count* UUIDs of *present* that are not *taken*, in order; None: not enough free.
 
-    Pure. What is taken and no longer present (a GPU that fell off the bus) counts for nothing.
+    What is taken and no longer present (a GPU that fell off the bus) counts for nothing.
     """
     held = frozenset(taken)
     free = [uuid for uuid in present if uuid not in held]
@@ -17,7 +16,7 @@ def allocate(present: Sequence[str], taken: Iterable[str], count: int) -> tuple[
 
 
 def visible(present: Sequence[str], setting: str | None) -> tuple[str, ...]:
-    """Return those of *present* that ``CUDA_VISIBLE_DEVICES`` leaves to this process. Pure.
+    """Return those of *present* that ``CUDA_VISIBLE_DEVICES`` leaves to this process.
 
     *setting* is its value: indices or UUIDs (a beginning is enough), cut at the first that names
     none, as CUDA does; None: all. Source: CUDA C++ Programming Guide, environment variables.
@@ -34,25 +33,3 @@ def visible(present: Sequence[str], setting: str | None) -> tuple[str, ...]:
             break
         found += named
     return tuple(found)
-
-
-def present() -> tuple[str, ...]:
-    """Return the UUIDs of the machine's GPUs in the driver's order; empty without any."""
-    if importlib.util.find_spec("pynvml") is None:
-        return ()
-    import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ()
-    try:
-        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
-        return tuple(_text(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles)
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _text(uuid: str | bytes) -> str:
-    """Older bindings answer bytes."""
-    return uuid.decode() if isinstance(uuid, bytes) else uuid

@@ -22,6 +22,7 @@ from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, MasterContext
 from tarn.triton import binary
 from tarn.triton.command import argv
+from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
@@ -54,7 +55,7 @@ class LocalRuntime:
     """The ``Runtime`` of one machine: `apply` on the worker, ends of processes on the watcher."""
 
     def __init__(
-        self, context: MasterContext, *, present_gpus: Callable[[], tuple[str, ...]] = gpus.present
+        self, context: MasterContext, *, present_gpus: Callable[[], tuple[str, ...]] = present
     ) -> None:
         self._context = context
         self._fence = epoch.Fence(context.directory, context.epoch)

@@ -1,0 +1,72 @@
+"""The signals that plugins make of what was scraped, as one row of samples for each name. Pure.
+
+So the simulator and a replay read them as the master does. What a plugin says is checked: it is
+foreign code, and may raise or answer nonsense.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from tarn.domain.samples import Known, Sample, Unknown
+from tarn.domain.scaling import FleetView
+from tarn.domain.signals import KEEP, Samples
+
+__all__ = ["WINDOW_S", "PluginSignals", "Read"]
+
+WINDOW_S = 30.0
+"""How far back a plugin's signal looks at what each instance said."""
+
+Read = Callable[[Samples, float], Sample[float]]
+"""`tarn.interfaces.Signal.read`."""
+
+
+@attrs.frozen(eq=False)
+class PluginSignals:
+    """What the policy reads of plugins, and the history so far."""
+
+    reads: Mapping[str, Read] = attrs.field(factory=dict)
+    window_s: float = WINDOW_S
+    history: Mapping[str, tuple[tuple[float, Sample[float]], ...]] = attrs.field(factory=dict)
+    """Signal to (monotonic seconds, sample), oldest first; at most `KEEP` of each."""
+
+    def looked(
+        self,
+        samples: Samples,
+        now_s: float,
+        begins: Callable[[str], None] = lambda _name: None,
+    ) -> "PluginSignals":
+        """Return these with one more sample of each.
+
+        Args:
+            samples: `tarn.domain.signals.Signals.samples`.
+            now_s: Monotonic seconds of this look.
+            begins: Told the name of each signal before it is asked.
+        """
+        history: dict[str, tuple[tuple[float, Sample[float]], ...]] = {}
+        for name, read in self.reads.items():
+            begins(name)
+            row = (now_s, _checked(name, read, samples, self.window_s))
+            history[name] = (*self.history.get(name, ())[1 - KEEP :], row)
+        return attrs.evolve(self, history=history)
+
+    def shown(self, view: FleetView) -> FleetView:
+        """Return *view* with these beside its own signals."""
+        return attrs.evolve(view, signals={**view.signals, **self.history})
+
+
+def _checked(name: str, read: Read, samples: Samples, window_s: float) -> Sample[float]:
+    try:
+        answer: object = read(samples, window_s)
+    except Exception as error:  # noqa: BLE001 (foreign code: its number is unknown, and why)
+        return Unknown(f"the signal {name} raised {type(error).__name__}: {error}")
+    if isinstance(answer, Unknown):
+        return answer
+    if not isinstance(answer, Known):
+        kind = type(answer).__name__
+        return Unknown(f"the signal {name} answered {kind}, neither Known nor Unknown")
+    value = answer.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return Unknown(f"the signal {name} says {value!r}, which is no finite number")
+    return answer

@@ -1,0 +1,92 @@
+"""The signals that a policy reads, sorted by what they are made of."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+import attrs
+
+from tarn.domain.signals import SIGNALS
+from tarn.plain import Problem, did_you_mean, shown
+
+__all__ = ["Needs", "family_of", "needs", "problems"]
+
+_EXPLICIT = "metric/"
+"""Before the name of a metric that looks like no metric of Triton: one that a model brings."""
+_FAMILY = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+"""Source: Prometheus, "Data model", metric names."""
+_GPU_MEMORY = re.compile(r"(nv_)?gpu_memory_.*")
+
+
+@attrs.frozen
+class Needs:
+    """What a policy reads beside the signals that are always there."""
+
+    plugins: tuple[str, ...] = ()
+    """Signals of plugins."""
+    metrics: tuple[tuple[str, str], ...] = ()
+    """(signal, family of Triton's metrics whose sum it is)."""
+
+
+def family_of(name: str) -> str | None:
+    """Return the family of Triton's metrics that *name* means; None: it means none.
+
+    ``nv_...`` is Triton's own, one with a colon (``vllm:...``) a back end's; any other is written
+    ``metric/NAME``, so that a slip in a signal's name is not taken for a metric.
+    """
+    family = name.removeprefix(_EXPLICIT)
+    if _FAMILY.fullmatch(family) is None:
+        return None
+    plain = family.startswith("nv_") or ":" in family
+    return family if plain or name.startswith(_EXPLICIT) else None
+
+
+def needs(names: Iterable[str], offered: Collection[str]) -> Needs:
+    """Sort *names*, of which `problems` found none wrong; *offered* are the signals of plugins."""
+    beside = [name for name in dict.fromkeys(names) if name not in SIGNALS]
+    families = ((name, family_of(name)) for name in beside if name not in offered)
+    return Needs(
+        tuple(name for name in beside if name in offered),
+        tuple((name, family) for name, family in families if family is not None),
+    )
+
+
+def problems(names: Iterable[str], offered: Collection[str], where: str) -> Iterator[Problem]:
+    """Yield what is wrong with the signals that a policy reads.
+
+    Args:
+        names: As the policy's factory says.
+        offered: The signals of plugins.
+        where: The key of the policy's options, for the message.
+    """
+    for name in dict.fromkeys(names):
+        if name in SIGNALS or name in offered:
+            continue
+        family = family_of(name)
+        if family is None:
+            yield _unknown(name, offered, where)
+        elif _GPU_MEMORY.fullmatch(family):
+            yield _memory(name, where)
+
+
+def _unknown(name: str, offered: Collection[str], where: str) -> Problem:
+    known = (*SIGNALS, *sorted(offered))
+    if _GPU_MEMORY.fullmatch(name):
+        return _memory(name, where)
+    return Problem(
+        where,
+        "TARN-2002",
+        f": there is no signal {shown(name, '')}",
+        f"One of {', '.join(known)}, or a metric of Triton by its name: nv_..., vllm:..., and any "
+        f"other as {_EXPLICIT}NAME",
+        did_you_mean(name, known),
+    )
+
+
+def _memory(name: str, where: str) -> Problem:
+    return Problem(
+        where,
+        "TARN-2002",
+        f": the signal {shown(name, '')} is GPU memory, which says nothing of the load: frameworks "
+        "keep what they once took, so it never falls when a fleet may shrink",
+        "A signal of the load, such as offered_load, in_flight, queue_time or gpu_utilization",
+    )

@@ -1,0 +1,67 @@
+"""GPUs of this machine, as NVIDIA's driver tells: the only home of ``pynvml``.
+
+Source: NVML API Reference, "Device Queries"; ``nvmlDeviceGetUtilizationRates``.
+"""
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tarn.domain.samples import Known, Sample, Unknown
+
+__all__ = ["present", "utilization"]
+
+
+def present() -> tuple[str, ...]:
+    """Return the UUIDs of the machine's GPUs in the driver's order; empty without any."""
+    with _nvml() as nvml:
+        if isinstance(nvml, str):
+            return ()
+        return tuple(_text(nvml.nvmlDeviceGetUUID(gpu)) for gpu in _gpus(nvml))
+
+
+def utilization() -> Sample[float]:
+    """Return how busy the machine's GPUs are: a fraction in [0, 1], the mean over all of them.
+
+    The driver averages over 1/6 s to 1 s, depending on the GPU. A GPU in MIG mode has no such
+    number, and makes the whole Unknown, as does a machine without a GPU.
+    """
+    with _nvml() as nvml:
+        if isinstance(nvml, str):
+            return Unknown(nvml)
+        try:
+            percents = [nvml.nvmlDeviceGetUtilizationRates(gpu).gpu for gpu in _gpus(nvml)]
+        except nvml.NVMLError as error:
+            return Unknown(f"NVML: {error}; a GPU in MIG mode does not say how busy it is")
+    if not percents:
+        return Unknown("this machine has no GPU")
+    return Known(sum(percents) / len(percents) / 100)
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    """Yield the library, or why there is none."""
+    if importlib.util.find_spec("pynvml") is None:
+        yield "the module pynvml is not installed: pip install 'tarn[local]'"
+        return
+    import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        yield f"NVML: {error}"
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpus(nvml: Any) -> Iterator[Any]:
+    return map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+
+
+def _text(uuid: str | bytes) -> str:
+    """Older bindings answer bytes."""
+    return uuid.decode() if isinstance(uuid, bytes) else uuid

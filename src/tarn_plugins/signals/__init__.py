@@ -1,0 +1,1 @@
+"""Signals: numbers for the fleet beside those that are always there."""
