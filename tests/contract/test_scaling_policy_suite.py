@@ -3,7 +3,7 @@
 from contract.fake_suites import FakePolicySuite
 
 from tarn.testing.contracts import ScalingPolicyContract
-from tarn_plugins.scaling import fixed
+from tarn_plugins.scaling import fixed, target
 
 
 class TestFake(FakePolicySuite):
@@ -21,3 +21,18 @@ class TestFixedWithSize(ScalingPolicyContract):
 
     factory = fixed.tarn_scaling_policies()["fixed"]
     settings = {"replicas": 3}
+
+
+class TestTarget(ScalingPolicyContract):
+    """Follows the load that is offered."""
+
+    factory = target.tarn_scaling_policies()["target"]
+    signals = ("offered_load",)
+
+
+class TestTargetOfATime(ScalingPolicyContract):
+    """Follows a mean of requests."""
+
+    factory = target.tarn_scaling_policies()["target"]
+    settings = {"signal": "latency_p95", "target": "200ms", "window_s": 5.0}
+    signals = ("latency_p95", "in_flight", "requests_per_s")

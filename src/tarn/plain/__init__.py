@@ -3,6 +3,7 @@
 For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. Pure.
 """
 
+from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
 from tarn.plain.mask import MASK, masked, redact, secret_path
 from tarn.plain.options import REQUIRED, Option, options
@@ -16,9 +17,13 @@ __all__ = [
     "MASK",
     "REQUIRED",
     "UNITS",
+    "Amount",
     "Option",
     "Problem",
     "Unit",
+    "Within",
+    "amount",
+    "amount_text",
     "describe",
     "did_you_mean",
     "join",

@@ -55,8 +55,8 @@ def _read(validator: Any, field: "attrs.Attribute[Any]", unit: Unit | None) -> I
         yield _choice(validator, field)
     elif hasattr(validator, "pattern"):
         yield _pattern(validator, field)
-    else:
-        yield Constraint(_runs(validator, field), "")
+    else:  # one that is not of attrs may say what is right
+        yield Constraint(_runs(validator, field), getattr(validator, "right", ""))
 
 
 def _runs(validator: Any, field: "attrs.Attribute[Any]") -> Callable[[Any], bool]:

@@ -50,6 +50,8 @@ def _kind(schema: Mapping[str, Any], field_name: str) -> str:
         return f"{unit.noun}, such as {unit.example.split(', ')[0]}"
     if "enum" in schema:
         return " or ".join(repr(choice) for choice in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(_kind(member, "") for member in schema["anyOf"])
     types = schema.get("type", "anything")
     listed = [types] if isinstance(types, str) else types
     words = " or ".join(_WORDS.get(kind, kind) for kind in listed if kind != "null")

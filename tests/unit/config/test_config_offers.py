@@ -139,7 +139,6 @@ def test_options_are_checked_by_the_providers_settings(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("scaling: {use: target}", "SCALING"),
         ("authorizer: {use: ranger}", "SECURITY"),
         ("secrets: [{use: jceks}]", "SECURITY"),
         ("api: {tls: {cert: c, key: k}}", "SECURITY"),

@@ -1,0 +1,50 @@
+"""What serves, and what is on its way: a policy must not take the one for the other. Pure.
+
+A mean over the ready instances says nothing of those that start: who forgets them asks for more
+with every look, for as long as a start takes.
+"""
+
+import attrs
+
+from tarn.domain.instance import State
+from tarn.domain.samples import Known
+from tarn.domain.scaling import FleetView
+
+__all__ = ["Capacity", "capacity", "idle"]
+
+_LATE_AFTER = 2.0
+"""Times the slowest start that was seen."""
+
+
+@attrs.frozen
+class Capacity:
+    """A fleet's instances, as far as they are of use."""
+
+    ready: int
+    """The suspect ones too: they have work."""
+    coming: int
+    """Requested or starting, and expected soon."""
+    late: int
+    """Requested or starting for more than twice as long as any ready one took: do not wait."""
+
+
+def capacity(fleet: FleetView) -> Capacity:
+    """Count what serves, and what comes."""
+    slowest_s, ready, ages_s = 0.0, 0, []
+    for instance in fleet.instances:
+        if instance.state is State.READY:
+            ready += 1
+            if instance.ready_s is not None:
+                slowest_s = max(slowest_s, instance.ready_s - instance.requested_s)
+        elif instance.state in (State.REQUESTED, State.STARTING):
+            ages_s.append(fleet.now_s - instance.requested_s)
+    late_s = _LATE_AFTER * slowest_s
+    late = sum(age_s > late_s for age_s in ages_s) if late_s else 0
+    return Capacity(ready, len(ages_s) - late, late)
+
+
+def idle(fleet: FleetView) -> bool:
+    """Say whether it is known that nobody asks for anything: nothing waits, executes or ended."""
+    nothing = ("in_flight", "requests_per_s")
+    samples = [fleet.latest(name) for name in nothing]
+    return not fleet.waiting and all(isinstance(s, Known) and s.value == 0 for s in samples)

@@ -1,0 +1,189 @@
+"""The scaling policy `target`: straight to the size at which each replica has its share of load."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import attrs
+from attrs.validators import ge, gt
+
+from tarn.domain import FleetView, Known, Sample, Unknown, Wish
+from tarn.domain.capacity import Capacity, capacity, idle
+from tarn.domain.signals import SIGNALS
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import MasterContext, ScalingPolicy
+from tarn.plain import Within, amount, amount_text
+
+__all__ = ["Settings", "Target", "tarn_scaling_policies"]
+
+_NOISE = 1e-9
+"""Replicas: what a sum of floats may be off by, and no reason for one replica more."""
+
+
+@attrs.frozen
+class Settings:
+    """What ``scaling.options`` may hold for ``use: target``."""
+
+    signal: str = "offered_load"
+    """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
+    target: float | str = attrs.field(default=12, validator=Within(more_than=0))
+    """How much of it each replica should have, in the signal's unit: 12, 20ms, 60%."""
+    tolerance: float | str = attrs.field(
+        default=0.1, validator=Within("fraction", at_least=0, less_than=1)
+    )
+    """How far from the target the load of a replica may be before the size changes."""
+    window_s: float = attrs.field(default=0.0, validator=ge(0))
+    """The load is the mean over the last so many seconds; 0: the newest sample."""
+    panic: float = attrs.field(default=1.5, validator=gt(1))
+    """Times the target: a newest load of a replica beyond it is answered at once, whatever
+    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say."""
+    total: bool | None = None
+    """Whether the signal is a sum over the fleet (true) or a mean (false). Null: as it is for a
+    signal that is always there; a metric of Triton is a sum, a plugin's signal a mean."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a target that the signal cannot reach, or whose unit is not the signal's."""
+        given = amount(self.target)
+        unit = SIGNALS[self.signal].unit if self.signal in SIGNALS else given.unit
+        found = f"target = {self.target if isinstance(self.target, str) else f'{self.target:g}'}"
+        if unit == "s" and given.unit != "s":
+            raise ValueError(f"{found}: {self.signal} is a duration; write its unit, as in 20ms")
+        if unit == "fraction" and (given.unit == "s" or given.value > 1):
+            raise ValueError(f"{found}: {self.signal} is a fraction of 1; write 0.6 or 60%")
+        if unit not in ("s", "fraction") and given.unit not in ("", unit):
+            raise ValueError(f"{found}: {self.signal} is counted; write a bare number, as in 12")
+
+    @property
+    def unit(self) -> str:
+        """The signal's unit."""
+        return SIGNALS[self.signal].unit if self.signal in SIGNALS else amount(self.target).unit
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the signal grows with the fleet."""
+        if self.total is not None:
+            return self.total
+        if self.signal in SIGNALS:
+            return SIGNALS[self.signal].total
+        return self.signal.startswith("nv_") or ":" in self.signal
+
+
+@attrs.frozen
+class Target:
+    """Wants as many replicas as bring the load of each to the target."""
+
+    settings: Settings
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Return the size that fits the load; None while the load is unknown."""
+        there = capacity(fleet)
+        if not there.ready:
+            return self._without_instances(fleet)
+        newest = self._sample(fleet, fleet.latest(self.settings.signal))
+        if isinstance(newest, Unknown):
+            return Wish(None, f"{self.settings.signal} is unknown: {newest.reason}")
+        now = self._replicas(newest.value, fleet, there)
+        panics = now / max(1, fleet.desired) > self.settings.panic
+        if panics or not self.settings.window_s:
+            load = self._told(newest.value, there)
+            return self._sized(load, now, fleet, there, panics=panics)
+        mean = fleet.mean(self.settings.signal, self.settings.window_s)
+        value = max(0.0, mean.value) if isinstance(mean, Known) else newest.value
+        over = f" over the last {amount_text(self.settings.window_s, 's')}"
+        load = self._told(value, there, over)
+        return self._sized(load, self._replicas(value, fleet, there), fleet, there, panics=False)
+
+    def _without_instances(self, fleet: FleetView) -> Wish:
+        """Judge by the requests that wait for one: where none is ready, nothing else is known."""
+        if not fleet.waiting:
+            return Wish(None, "no instance is ready, and no request waits for one")
+        waits = "1 request waits" if fleet.waiting == 1 else f"{fleet.waiting} requests wait"
+        need, rule = 1, ""
+        if self._counts_requests:
+            need = max(1, self._rounded_up(fleet.waiting / self._target))
+            rule = f" ({self._rule})"
+        if need <= fleet.desired:
+            return Wish(fleet.desired, f"{waits}{rule}: {_replicas(fleet.desired)} will do")
+        return Wish(need, f"{waits}{rule}: {_replicas(need)}", urgent=True)
+
+    def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
+        """Return a load that can be reckoned with; nothing asked for is no load."""
+        if isinstance(sample, Unknown):
+            return Known(0.0) if self.settings.unit == "s" and idle(fleet) else sample
+        if not math.isfinite(sample.value):
+            return Unknown(f"it is {sample.value}")
+        return Known(max(0.0, sample.value), sample.age_s)
+
+    def _replicas(self, value: float, fleet: FleetView, there: Capacity) -> float:
+        """Return how many replicas, not rounded, bring *value* to the target."""
+        if not self.settings.is_total:
+            return value * there.ready / self._target
+        return (value + (fleet.waiting if self._counts_requests else 0)) / self._target
+
+    def _sized(
+        self, load: str, exact: float, fleet: FleetView, there: Capacity, *, panics: bool
+    ) -> Wish:
+        need = max(self._rounded_up(exact), self._least(exact, fleet))
+        if not self.settings.is_total and there.ready < fleet.desired and need >= there.ready:
+            held = self._held(need, fleet, there)
+            if held:
+                return Wish(fleet.desired, f"{load}: {held}")
+        tolerance = amount(self.settings.tolerance).value
+        if fleet.desired and abs(exact / fleet.desired - 1) <= tolerance + _NOISE:
+            within = f"within {amount_text(tolerance, 'fraction')} of it"
+            return Wish(fleet.desired, f"{load}: {_replicas(fleet.desired)}, {within}")
+        return Wish(need, f"{load}: {_replicas(need)}", urgent=panics and need > fleet.desired)
+
+    def _held(self, need: int, fleet: FleetView, there: Capacity) -> str:
+        """Say why a mean over the ready ones decides nothing yet; empty when it does."""
+        if there.coming:
+            return f"{_replicas(fleet.desired)}, of which {there.coming} still start"
+        return f"{_replicas(fleet.desired)}, not all ready" if need < fleet.desired else ""
+
+    def _least(self, exact: float, fleet: FleetView) -> int:
+        """Return 0 only where the fleet may sleep, and nobody asks for anything."""
+        in_flight = fleet.latest("in_flight")
+        quiet = isinstance(in_flight, Known) and in_flight.value == 0
+        if self._counts_requests:  # the signal itself would show them
+            quiet = quiet or isinstance(in_flight, Unknown)
+        return 0 if exact == 0 and quiet and not fleet.waiting and fleet.limits.min == 0 else 1
+
+    def _told(self, value: float, there: Capacity, over: str = "") -> str:
+        ready = "" if self.settings.is_total else f", {there.ready} ready"
+        told = amount_text(value, self.settings.unit)
+        return f"{self.settings.signal} is {told}{over} ({self._rule}{ready})"
+
+    @property
+    def _rule(self) -> str:
+        each = " a replica" if self.settings.is_total else ""
+        return f"target {amount_text(self._target, self.settings.unit)}{each}"
+
+    @property
+    def _target(self) -> float:
+        return amount(self.settings.target).value
+
+    @property
+    def _counts_requests(self) -> bool:
+        return self.settings.unit == "requests" and self.settings.is_total
+
+    @staticmethod
+    def _rounded_up(exact: float) -> int:
+        return math.ceil(exact - _NOISE)
+
+
+def _replicas(count: int) -> str:
+    return "1 replica" if count == 1 else f"{count} replicas"
+
+
+def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+    return Target(settings)
+
+
+def _reads(settings: Settings) -> Iterable[str]:
+    return (settings.signal,)
+
+
+@hookimpl
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer the policy for fleets whose load comes and goes."""
+    summary = "goes straight to the size at which each replica has its share of a signal"
+    return {"target": Factory(Settings, _create, summary, reads=_reads)}

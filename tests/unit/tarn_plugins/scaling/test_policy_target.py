@@ -1,0 +1,277 @@
+"""The policy `target`: the right size in one step, and no step more."""
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import strategies as st
+from unit.tarn_plugins.scaling.views import history, view
+
+from tarn.domain import FleetView, Limits, Unknown, Wish
+from tarn.plain import structure
+from tarn.testing.strategies import for_any
+from tarn_plugins.scaling.target import Settings, Target
+
+OFFERED = Target(Settings())
+QUEUE_TIME = Target(Settings("queue_time", "20ms"))
+loads = st.floats(0, 600)
+sizes = st.integers(0, 40)
+
+
+def size(policy: Target, fleet: FleetView) -> int:
+    """Return the size after the wish: no opinion keeps the present one."""
+    replicas = policy.wanted(fleet).replicas
+    return fleet.desired if replicas is None else replicas
+
+
+# -- sums
+
+
+def test_goes_straight_to_the_size_that_fits() -> None:
+    """From two to fourteen in one decision, which says why."""
+    wish = OFFERED.wanted(view(2, offered_load=160))
+    assert wish.replicas == 14
+    assert wish.reason == "offered_load is 160 (target 12 a replica): 14 replicas"
+
+
+def test_a_load_within_the_tolerance_changes_nothing() -> None:
+    """26 on two replicas is 13 each, 8% beyond 12; 27 is more than 10% beyond."""
+    kept = OFFERED.wanted(view(2, offered_load=26))
+    reason = "offered_load is 26 (target 12 a replica): 2 replicas, within 10% of it"
+    assert kept == Wish(2, reason)
+    assert OFFERED.wanted(view(2, offered_load=27)).replicas == 3
+
+
+def test_goes_down_to_the_size_that_fits() -> None:
+    """How soon, and whether in one step, is a matter of `scaling.down.window`."""
+    wish = OFFERED.wanted(view(9, offered_load=30))
+    assert wish == Wish(3, "offered_load is 30 (target 12 a replica): 3 replicas")
+
+
+def test_a_growth_is_urgent_only_when_replicas_are_far_beyond_their_share() -> None:
+    """18 each is the limit of panic at 12; requested and starting ones count as there."""
+    assert not OFFERED.wanted(view(2, offered_load=36)).urgent
+    assert OFFERED.wanted(view(2, offered_load=36.1)).urgent
+    assert not OFFERED.wanted(view(4, ready=2, offered_load=60)).urgent
+
+
+def test_a_falling_load_is_never_urgent() -> None:
+    """Only what hurts now may jump the queue."""
+    assert not OFFERED.wanted(view(20, offered_load=0.5)).urgent
+
+
+def test_an_unknown_load_keeps_the_size_and_says_why() -> None:
+    """Unknown is not zero."""
+    silent = Unknown("1 of 3 instances did not say (w-0002: timed out)")
+    wish = OFFERED.wanted(view(3, offered_load=silent))
+    assert wish == Wish(None, f"offered_load is unknown: {silent.reason}")
+    assert OFFERED.wanted(view(3)).replicas is None
+
+
+def test_what_is_no_number_is_not_reckoned_with() -> None:
+    """A metric of Triton may be NaN."""
+    wish = OFFERED.wanted(view(3, offered_load=float("nan")))
+    assert wish == Wish(None, "offered_load is unknown: it is nan")
+
+
+def test_a_window_takes_the_mean_and_panic_takes_the_newest() -> None:
+    """A short peak is smoothed away, a load beyond all measure is not."""
+    smooth = Target(Settings(window_s=4.0))
+    peak = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 48.0))
+    wish = smooth.wanted(peak)
+    assert wish.replicas == 2
+    assert wish.reason == (
+        "offered_load is 19.2 over the last 4 s (target 12 a replica): 2 replicas"
+    )
+    storm = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 120.0))
+    assert smooth.wanted(storm) == Wish(
+        10, "offered_load is 120 (target 12 a replica): 10 replicas", urgent=True
+    )
+
+
+def test_a_metric_of_triton_is_a_sum_unless_it_is_said_to_be_a_mean() -> None:
+    """Any family's name will do; what it is cannot be read from it."""
+    waiting = Target(Settings("vllm:num_requests_waiting", 8))
+    metrics = {"vllm:num_requests_waiting": 33.0}
+    assert waiting.wanted(view(1, **metrics)).replicas == 5
+    cache = Target(Settings("vllm:gpu_cache_usage_perc", "80%", total=False))
+    full = {"vllm:gpu_cache_usage_perc": 1.0, "in_flight": 3.0}
+    wish = cache.wanted(view(4, **full))
+    assert wish.replicas == 5
+    assert wish.reason == ("vllm:gpu_cache_usage_perc is 100% (target 80%, 4 ready): 5 replicas")
+
+
+# -- from zero, and to zero
+
+
+def test_from_zero_to_what_the_waiting_requests_need() -> None:
+    """A queue of forty is not met with one replica."""
+    silent = Unknown("no instance is ready")
+    wish = OFFERED.wanted(view(0, waiting=40, offered_load=silent))
+    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas", urgent=True)
+    one = OFFERED.wanted(view(0, waiting=1, offered_load=silent))
+    assert one == Wish(1, "1 request waits (target 12 a replica): 1 replica", urgent=True)
+    time = QUEUE_TIME.wanted(view(0, waiting=40))
+    assert time == Wish(1, "40 requests wait: 1 replica", urgent=True)
+
+
+def test_what_starts_from_zero_is_not_asked_for_again() -> None:
+    """The same forty, a moment later."""
+    wish = OFFERED.wanted(view(4, ready=0, waiting=40))
+    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas will do")
+
+
+def test_nobody_waits_and_nobody_serves() -> None:
+    """There is nothing to judge by."""
+    wish = OFFERED.wanted(view(0))
+    assert wish == Wish(None, "no instance is ready, and no request waits for one")
+
+
+def test_to_zero_only_where_it_is_allowed_and_nothing_is_offered() -> None:
+    """A least size of one keeps one; so does a request that executes."""
+    assert OFFERED.wanted(view(3, offered_load=0, in_flight=0)).replicas == 0
+    assert OFFERED.wanted(view(3, offered_load=0)).replicas == 0
+    assert OFFERED.wanted(view(3, offered_load=0, in_flight=1)).replicas == 1
+    some = view(3, limits=Limits(1, 9), offered_load=0, in_flight=0)
+    assert OFFERED.wanted(some).replicas == 1
+    assert OFFERED.wanted(view(3, offered_load=0.01, in_flight=0)).replicas == 1
+
+
+def test_a_quiet_gpu_is_no_proof_that_nobody_asks() -> None:
+    """Zero utilization lets the fleet sleep only where nothing is in flight, as is known."""
+    gpu = Target(Settings("gpu_utilization", "60%"))
+    assert gpu.wanted(view(2, gpu_utilization=0)).replicas == 1
+    assert gpu.wanted(view(2, gpu_utilization=0, in_flight=0)).replicas == 0
+
+
+def test_a_mean_over_no_requests_is_no_load() -> None:
+    """Where nothing ended, waits or executes, there is no queue time, and none is needed."""
+    nothing = Unknown("no request ended since the last look")
+    idle = view(5, limits=Limits(1, 9), queue_time=nothing, in_flight=0, requests_per_s=0)
+    wish = QUEUE_TIME.wanted(idle)
+    assert wish == Wish(1, "queue_time is 0 s (target 20 ms, 5 ready): 1 replica")
+    assert QUEUE_TIME.wanted(view(5, queue_time=nothing, in_flight=2)).replicas is None
+
+
+# -- means
+
+
+def test_a_mean_is_held_against_the_ready_replicas() -> None:
+    """Twice the time, twice the replicas."""
+    wish = QUEUE_TIME.wanted(view(3, queue_time=0.04))
+    assert wish.replicas == 6
+    assert wish.reason == "queue_time is 40 ms (target 20 ms, 3 ready): 6 replicas"
+
+
+def test_a_mean_says_nothing_of_replicas_that_start() -> None:
+    """They were asked for because of it: neither more nor fewer until they are there."""
+    wish = QUEUE_TIME.wanted(view(6, ready=3, queue_time=0.5))
+    assert wish.replicas == 6
+    assert wish.reason == (
+        "queue_time is 500 ms (target 20 ms, 3 ready): 6 replicas, of which 3 still start"
+    )
+
+
+def test_what_the_ready_replicas_alone_do_not_need_is_given_up() -> None:
+    """An ask that nobody grants does not keep the others alive."""
+    assert QUEUE_TIME.wanted(view(6, ready=5, queue_time=0.004)).replicas == 1
+
+
+def test_a_start_that_is_late_is_not_waited_for() -> None:
+    """The ready ones took 20 s: who is on the way for more than 40 s may never come."""
+    late = view(4, ready=3, asked_s=900.0, queue_time=0.04)
+    assert QUEUE_TIME.wanted(late).replicas == 6
+    assert QUEUE_TIME.wanted(attrs.evolve(late, now_s=930.0)).replicas == 4
+
+
+def test_a_fleet_that_lost_instances_is_not_shrunk_by_a_mean() -> None:
+    """One survivor of four with three times its share stands for a load of three."""
+    lost = view(4, ready=1, asked_s=900.0, queue_time=0.06)
+    wish = QUEUE_TIME.wanted(lost)
+    assert wish.replicas == 4
+    assert wish.reason.endswith("4 replicas, not all ready")
+
+
+# -- laws
+
+
+@for_any(load=loads, more=loads, desired=sizes, ready=sizes)
+@pytest.mark.parametrize("policy", [OFFERED, QUEUE_TIME])
+def test_more_load_never_wants_fewer(
+    policy: Target, load: float, more: float, desired: int, ready: int
+) -> None:
+    """Monotone, whatever is ready."""
+
+    def at(value: float) -> FleetView:
+        both = {"offered_load": value, "queue_time": value / 100}
+        return view(desired, min(ready, desired), in_flight=1.0, **both)
+
+    assert size(policy, at(load)) <= size(policy, at(load + more))
+
+
+@for_any(load=loads, desired=sizes)
+def test_its_own_answer_satisfies_it(load: float, desired: int) -> None:
+    """Fed with the size that it wished, it wishes the same; and then each has its share."""
+    first = size(OFFERED, view(desired, offered_load=load)) if desired else 1
+    again = view(first, offered_load=load)
+    if first:
+        settled = size(OFFERED, again)
+        assert size(OFFERED, view(settled, offered_load=load)) == settled
+        assert load <= settled * 12 * (1.1 + 1e-6)
+
+
+@for_any(load=loads, desired=st.integers(1, 40))
+def test_a_mean_that_falls_as_replicas_come_satisfies_it(load: float, desired: int) -> None:
+    """Where the mean is in proportion to the load of a replica, one step is enough."""
+    first = size(QUEUE_TIME, view(desired, queue_time=load / 1000 / desired))
+    if first:
+        assert size(QUEUE_TIME, view(first, queue_time=load / 1000 / first)) == first
+
+
+@for_any(load=loads, ready=st.integers(1, 9), queues=st.lists(loads, max_size=6))
+@pytest.mark.parametrize("policy", [OFFERED, QUEUE_TIME])
+def test_the_wish_does_not_creep_while_instances_start(
+    policy: Target, load: float, ready: int, queues: list[float]
+) -> None:
+    """A queue that grows until they are there asks for nothing more than the first look did."""
+    first = size(policy, view(ready, offered_load=load, queue_time=load / 1000, in_flight=1.0))
+    if first <= ready:
+        return
+    for queue in sorted(queues):
+        time = (load + queue) / 1000
+        fleet = view(first, ready, offered_load=load, queue_time=time, in_flight=load + queue)
+        assert size(policy, fleet) == first
+
+
+# -- settings
+
+
+def problems(**options: Any) -> list[str]:
+    """Return what is wrong with the options, as a user reads it."""
+    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+
+
+def test_every_wrong_option_is_named_at_once() -> None:
+    """Where, what was found, and what would be right."""
+    amount = "must be a number, a duration (20ms) or a percentage (50%), more than 0"
+    fraction = "must be a fraction (0.5 or 50%), at least 0% and less than 100%"
+    assert problems(target="20 parsecs", tolerance=1.0, window=30, panic=1.0) == [
+        f"scaling.options.target = '20 parsecs': {amount}",
+        f"scaling.options.tolerance = 1.0: {fraction}",
+        "scaling.options.window = 30: a duration needs its unit",
+        "scaling.options.panic = 1.0: must be more than 1",
+    ]
+
+
+def test_a_target_in_the_wrong_unit_is_refused() -> None:
+    """Twenty of what? Nobody can tell."""
+    assert problems(signal="queue_time", target=20) == [
+        "scaling.options: target = 20: queue_time is a duration; write its unit, as in 20ms"
+    ]
+    assert problems(signal="gpu_utilization", target=60) == [
+        "scaling.options: target = 60: gpu_utilization is a fraction of 1; write 0.6 or 60%"
+    ]
+    assert problems(signal="pending", target="20ms") == [
+        "scaling.options: target = 20ms: pending is counted; write a bare number, as in 12"
+    ]
+    assert problems(signal="latency_p95", target="200ms") == []
