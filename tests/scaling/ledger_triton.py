@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from tarn.testing import fake_http, fake_program  # noqa: E402 (found by the line above)
+from tarn.testing import fake_http, fake_program
 
 answered = fake_http.echo
 ledger = os.open(

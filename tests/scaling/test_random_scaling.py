@@ -11,7 +11,6 @@ from agent_stage import fake_tritons
 from discovery_house import Fleet, executed
 from house import House, clear
 from open_wave import Client, Readers, Wave, balanced
-
 from scaling.sequences import EVENTS, draw, play
 
 pytestmark = pytest.mark.endurance
