@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -208,10 +208,11 @@ def agent(
         one.process.wait(10)
 
 
-def fake_tritons(root: Path) -> Mapping[str, Any]:
-    """Return the part of a spec whose Tritons are fakes."""
+def fake_tritons(root: Path, *python: str) -> dict[str, Any]:
+    """Return the part of a spec whose Tritons are fakes: Python with other words than usual."""
+    words = " ".join(f'"{word}"' for word in (python or ("-m", "tarn.testing.fake_triton")))
     program = root / "tritonserver"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tarn.testing.fake_triton "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
     program.chmod(0o700)
     (root / "models" / "echo" / "1").mkdir(parents=True)
     return {

@@ -41,12 +41,14 @@ SERVED_S = 5.5
 _LEDGER = '''"""Answers what it was sent, and writes down that it did: nothing may run twice."""
 
 import os
+import time
 
 import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
     def initialize(self, args):
+        self._takes_s = float(os.environ["TAKES_S"])
         path = os.path.join(os.environ["LEDGER"], str(os.getpid()))
         self._ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -56,6 +58,7 @@ class TritonPythonModel:
     def _answer(self, request):
         values = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
         os.write(self._ledger, f"{int(values[0])}\\n".encode())
+        time.sleep(self._takes_s)
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values)])
 '''
 _CONFIG = """name: "echo"
@@ -215,15 +218,15 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(root: Path, name: str) -> Iterator[Stage]:
-    """Bring a cluster of two fakes up behind HAProxy, and all of it down again."""
+def staged(root: Path, name: str, tritons: Mapping[str, Any] | None = None) -> Iterator[Stage]:
+    """Bring a cluster of two fakes, or other *tritons*, up behind HAProxy, and all down again."""
     house = House(root)
     path = house.spec(
         name,
-        **fake_tritons(root),
         replicas={"min": 1, "max": 4, "initial": 2},
         drain={"timeout": "30s", "quiesce": "100ms"},
         **followed(),
+        **(fake_tritons(root) if tritons is None else tritons),
     )
     try:
         done = house.tarn("up", "-f", path, "--timeout", "60s")
@@ -242,13 +245,16 @@ def staged(root: Path, name: str) -> Iterator[Stage]:
         clear(house)
 
 
-def ledger_model(root: Path) -> dict[str, str]:
-    """Write an echo model that keeps a ledger of what it answered; return its environment."""
+def ledger_model(root: Path, takes_s: float = 0.0) -> dict[str, str]:
+    """Write an echo model that keeps a ledger of what it answered; return its environment.
+
+    It answers one request after another, each after *takes_s*.
+    """
     (root / "models" / "echo" / "1").mkdir(parents=True)
     (root / "models" / "echo" / "config.pbtxt").write_text(_CONFIG)
     (root / "models" / "echo" / "1" / "model.py").write_text(_LEDGER)
     (root / "ledger").mkdir()
-    return {"LEDGER": str(root / "ledger")}
+    return {"LEDGER": str(root / "ledger"), "TAKES_S": str(takes_s)}
 
 
 def executed(root: Path) -> Counter[int]:

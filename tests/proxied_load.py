@@ -19,7 +19,8 @@ TIMEOUT_S = 20.0
 MODEL = "echo"
 
 
-def _inputs(module: Any, number: int) -> list[Any]:
+def inputs(module: Any, number: int) -> list[Any]:
+    """Return the number as the one input of the echo model."""
     tensor = module.InferInput("IN", [1], "INT32")
     tensor.set_data_from_numpy(np.array([number], np.int32))
     return [tensor]
@@ -35,7 +36,46 @@ class Missed:
     why: str
 
 
-class HttpLoad:
+class Tally:
+    """What became of each request of a load; any thread."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._changed = threading.Condition()
+        self.report = Report()
+        self.missed: list[Missed] = []
+
+    def pass_(self, count: int, within_s: float = 60.0) -> None:
+        """Wait until *count* more were answered."""
+        with self._changed:
+            goal = len(self.report.answered) + count
+            enough = self._changed.wait_for(lambda: len(self.report.answered) >= goal, within_s)
+        assert enough, f"no {count} answers within {within_s:g} s: {self.report}"
+
+    def note(self, number: int, due_s: float, sent_s: float, problem: str) -> None:
+        """Note one request, and what is wrong with its answer; empty: nothing."""
+        with self._changed:
+            report = self.report
+            report.sent += 1
+            report.late_s.append(sent_s - due_s)
+            report.took_s.append(time.monotonic() - sent_s)
+            if problem:
+                report.lost.append(Lost(number, self._address, sent_s, problem))
+                self.missed.append(Missed(number, time.time(), problem))
+            elif number in report.answered:
+                report.doubled += 1
+            else:
+                report.answered.add(number)
+            self._changed.notify_all()
+
+
+def wrong(result: Any, number: int) -> str:
+    """Say what is wrong with the answer to *number*; empty: nothing."""
+    got = int(result.as_numpy("OUT")[0]), result.get_response().get("id")
+    return "" if got == (number, str(number)) else f"answered {got}"
+
+
+class HttpLoad(Tally):
     """So many requests a second, sent when they are due, whatever became of those before.
 
     Args:
@@ -45,13 +85,11 @@ class HttpLoad:
     """
 
     def __init__(self, address: str, rate: float, threads: int = 16) -> None:
-        self._address, self._gap_s = address, 1.0 / rate
+        super().__init__(address)
+        self._gap_s = 1.0 / rate
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
         self._ended = threading.Event()
         self._began_s = time.monotonic()
-        self.report = Report()
-        self.missed: list[Missed] = []
         self._threads = [
             threading.Thread(target=self._work, name=f"load-{n}") for n in range(threads)
         ]
@@ -66,13 +104,6 @@ class HttpLoad:
         self._ended.set()
         for thread in self._threads:
             thread.join(TIMEOUT_S + 10)
-
-    def pass_(self, count: int, within_s: float = 60.0) -> None:
-        """Wait until *count* more were answered."""
-        with self._changed:
-            goal = len(self.report.answered) + count
-            enough = self._changed.wait_for(lambda: len(self.report.answered) >= goal, within_s)
-        assert enough, f"no {count} answers within {within_s:g} s: {self.report}"
 
     def _work(self) -> None:
         with triton.InferenceServerClient(
@@ -90,28 +121,12 @@ class HttpLoad:
         sent_s = time.monotonic()
         try:
             result = client.infer(
-                MODEL, _inputs(triton, number), request_id=str(number), query_params={"n": number}
+                MODEL, inputs(triton, number), request_id=str(number), query_params={"n": number}
             )
-            got = int(result.as_numpy("OUT")[0]), result.get_response().get("id")
-            problem = "" if got == (number, str(number)) else f"answered {got}"
+            problem = wrong(result, number)
         except Exception as error:  # noqa: BLE001 (whatever it is, the request is lost)
             problem = f"{type(error).__name__}: {error}"
-        with self._changed:
-            self._note(number, due_s, sent_s, problem)
-            self._changed.notify_all()
-
-    def _note(self, number: int, due_s: float, sent_s: float, problem: str) -> None:
-        report = self.report
-        report.sent += 1
-        report.late_s.append(sent_s - due_s)
-        report.took_s.append(time.monotonic() - sent_s)
-        if problem:
-            report.lost.append(Lost(number, self._address, sent_s, problem))
-            self.missed.append(Missed(number, time.time(), problem))
-        elif number in report.answered:
-            report.doubled += 1
-        else:
-            report.answered.add(number)
+        self.note(number, due_s, sent_s, problem)
 
 
 @attrs.frozen
@@ -190,7 +205,7 @@ class GrpcStream:
                 self.told.sent += 1
             try:
                 client.async_stream_infer(
-                    MODEL, _inputs(triton_grpc, number), request_id=str(number)
+                    MODEL, inputs(triton_grpc, number), request_id=str(number)
                 )
             except Exception as error:  # noqa: BLE001 (a stream that broke takes nothing more)
                 self._broke.put(str(error))
