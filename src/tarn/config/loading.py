@@ -14,6 +14,7 @@ from tarn.config.aliases import by_name
 from tarn.config.draft import Draft
 from tarn.config.legacy import Legacy
 from tarn.config.offers import Offers, examine
+from tarn.config.policy import choose_policy
 from tarn.config.relative import make_absolute
 from tarn.domain.spec import NAME, ClusterSpec, problems
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
@@ -88,6 +89,7 @@ def load(
     legacy.log_verbose(environ)
     home = environ.get("HOME", "")
     make_absolute(draft, folder, Path.cwd(), home)
+    choose_policy(draft)
     errors = [*legacy.errors, *_name(draft, folder)]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
