@@ -28,8 +28,9 @@ def scaling(offered: Plugins, context: MasterContext) -> Scaling:
     """Make the policy that the spec chooses, and of all signals those that it reads.
 
     Raises:
-        ConfigErrors: Its options are wrong, or it reads a signal that does not exist.
-        ProviderMissingError: A module that one of them needs is not installed.
+        ConfigErrors: Its options are wrong, or it reads a signal that does not exist, or one that
+            needs a module that is not installed.
+        ProviderMissingError: There is no such policy, or a module that it needs is not installed.
         PluginError: A plugin failed.
     """
     spec = context.spec.scaling
@@ -39,7 +40,7 @@ def scaling(offered: Plugins, context: MasterContext) -> Scaling:
     reads: dict[str, Read] = {}
     series: dict[str, None] = {}
     for name in needs.plugins:
-        signal = offered.choose("signal", name, "signal")
+        signal = offered.signals[name]
         made = offered.settings(signal, {}, f"signal {name}")
         reads[name] = signal.create(made, context).read
         series.update(dict.fromkeys(offered.families(signal, made)))

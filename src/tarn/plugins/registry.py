@@ -1,7 +1,7 @@
 """What the loaded plugins offer, chosen by name; and how they are told what happens."""
 
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -229,8 +229,16 @@ class Plugins:
                 self._owner_of(factory), f"settings {cls.__qualname__}: {error}"
             ) from error
         if not found and any(factory is policy for policy in self.scaling_policies.values()):
-            found = tuple(problems(self._reads(factory, settings), self.signals, where))
+            found = tuple(self._unreadable(self._reads(factory, settings), where))
         return settings, found
+
+    def _unreadable(self, names: tuple[str, ...], where: str) -> Iterator[Problem]:
+        yield from problems(names, self.signals, where)
+        for name in needs(names, self.signals).plugins:
+            try:
+                self._demand_modules(f"the signal '{name}'", name, self.signals[name])
+            except ProviderMissingError as error:
+                yield Problem(where, error.code, f": {error.found}", next_step=error.next_step)
 
     def _reads(self, factory: Factory[Any], settings: Any) -> tuple[str, ...]:
         try:

@@ -103,6 +103,13 @@ def test_rates_are_per_second_and_durations_per_request() -> None:
     assert newest(second, "request_time") == Known(pytest.approx(1500e-6))
 
 
+def test_counters_that_say_25_ms_are_25_ms() -> None:
+    """The queue's microseconds, divided by the requests that ended meanwhile."""
+    seen = look(Signals(), 10.0, reading(1, 10.0, requests_total=100.0, queue_us_total=9e9))
+    now = reading(1, 11.0, requests_total=140.0, queue_us_total=9e9 + 1e6)
+    assert newest(look(seen, 11.0, now), "queue_time") == Known(0.025)
+
+
 def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
     """Idle is known; how long a request waits then is not."""
     seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))

@@ -1,0 +1,92 @@
+"""5: without GPU metrics the Java TARN took the load for 0.3, so an idle CPU fleet never shrank."""
+
+import attrs
+
+from tarn.domain import (
+    ClusterSpec,
+    Endpoint,
+    Epoch,
+    FleetView,
+    Instance,
+    Known,
+    ModelState,
+    Reading,
+    Running,
+    State,
+    Unknown,
+    Wish,
+)
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.signals import Signals, fleet_view
+from tarn.domain.spec import ModelsSpec, ReplicasSpec
+from tarn.domain.tick import Seen, tick
+from tarn.triton.activity import Activity, observe
+from tarn.triton.metrics import parse
+
+FOR_S = 310
+SIZE = 4
+TEXT = b"""\
+nv_inference_request_success{model="ocr",version="1"} 4711
+nv_inference_request_failure{model="ocr",reason="OTHER",version="1"} 0
+nv_inference_count{model="ocr",version="1"} 4711
+nv_inference_exec_count{model="ocr",version="1"} 4711
+nv_inference_request_duration_us{model="ocr",version="1"} 94220000
+nv_inference_queue_duration_us{model="ocr",version="1"} 1200
+nv_inference_pending_request_count{model="ocr",version="1"} 0
+nv_cpu_utilization 0.004
+"""
+"""A Triton 2.51 without a GPU that did something once."""
+RULES = Rules(
+    ClusterSpec("cpu", ModelsSpec("/models"), replicas=ReplicasSpec(min=1, max=8)), "hash"
+)
+
+
+class SeedsLoad:
+    """``load = max(gpu, clamp(queue / (n * 16)))``, one fewer below 0.2; of what is known."""
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Say how many, by the signals alone."""
+        gpu, pending = fleet.latest("gpu_utilization"), fleet.latest("pending")
+        parts = [gpu.value] if isinstance(gpu, Known) else []
+        if isinstance(pending, Known):
+            parts.append(min(1.0, pending.value / (fleet.desired * 16)))
+        if not parts:
+            return Wish(None, "no load is known")
+        below = max(parts) < 0.2
+        return Wish(fleet.desired - 1 if below else None, f"load {max(parts):g}")
+
+
+def instance(number: int) -> Instance:
+    ready = Instance(f"cpu-{number:04d}", "hash", State.READY, ready_s=0.0, serving=True)
+    at = Endpoint("h", 3 * number, 3 * number + 1, 3 * number + 2)
+    return attrs.evolve(ready, container_id=f"c{number}", node="h", endpoint=at)
+
+
+def reading(id_: str, activity: Activity, now_s: float) -> Reading:
+    metrics = activity.seen.signals()
+    metrics |= {"pending": activity.pending, "executing": activity.executing}
+    models = Known((ModelState("ocr", "READY"),))
+    return Reading(id_, now_s, Known(value=True), models=models, metrics=metrics)
+
+
+def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minutes() -> None:
+    """Real text, real estimates, the real tick: no GPU is Unknown, not 0.3, and not 0."""
+    instances = tuple(instance(number) for number in range(1, SIZE + 1))
+    facts = tuple(
+        Running(i.id, "hash", str(i.container_id), "h", i.endpoint) for i in instances if i.endpoint
+    )
+    fleet = Fleet("cpu", Epoch(1, 1), SIZE, instances, next_number=SIZE + 1)
+    signals, activity = Signals(), None
+    for second in range(FOR_S):
+        now_s = 1000.0 + second
+        activity = observe(activity, parse(TEXT), now_s)
+        readings = {i.id: reading(i.id, activity, now_s) for i in instances}
+        signals = signals.looked(fleet.instances, readings, now_s, oldest_s=7.0)
+        wish = SeedsLoad().wanted(fleet_view(fleet, RULES, signals, now_s))
+        fleet = tick(fleet, Seen(now_s, now_s, facts, readings, wish=Known(wish)), RULES)
+    said = signals.history["gpu_utilization"][-1][1]
+    assert isinstance(said, Unknown)
+    assert "no nv_gpu_utilization: a build without GPU, MIG, or" in said.reason
+    assert signals.history["in_flight"][-1][1] == Known(0.0)
+    assert fleet.desired < SIZE
+    assert "load 0" in fleet.decisions[-1].reason
