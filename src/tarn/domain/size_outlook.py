@@ -8,7 +8,7 @@ from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import judge
 
-__all__ = ["SizeOutlook", "count_of", "sentence", "size_outlook"]
+__all__ = ["SizeOutlook", "coming_words", "count_of", "sentence", "size_outlook"]
 
 _MOST_STEPS = 8
 """Holds that let go one after the other before a size moves: windows, demand, cooldown."""
@@ -103,6 +103,16 @@ def count_of(replicas: int) -> str:
     return "1 replica" if replicas == 1 else f"{replicas} replicas"
 
 
+def coming_words(outlook: SizeOutlook, now_s: float) -> str:
+    """Return what comes next and when: ``shrinks to 2 in 180 s``; empty where nothing does."""
+    if outlook.next_size is None or outlook.next_s is None:
+        return ""
+    moves = "grows" if outlook.next_size > outlook.desired else "shrinks"
+    left_s = outlook.next_s - now_s
+    when = f"in {in_words(left_s)}" if left_s > 0 else "now"
+    return f"{moves} to {outlook.next_size} {when}"
+
+
 def _said(outlook: SizeOutlook) -> str:
     """Return what the policy says."""
     if outlook.wanted is not None:
@@ -115,12 +125,9 @@ def _said(outlook: SizeOutlook) -> str:
 def _to_come(outlook: SizeOutlook, now_s: float) -> str:
     why = " and ".join(held.reason for held in outlook.held)
     by = f", held back by {why}" if why else ""
-    if outlook.next_size is None or outlook.next_s is None:
+    if outlook.next_size is None:
         return f"it stays at {outlook.desired}{by}"
-    moves = "grows" if outlook.next_size > outlook.desired else "shrinks"
-    left_s = outlook.next_s - now_s
-    when = f"in {in_words(left_s)}" if left_s > 0 else "now"
-    return f"it {moves} to {outlook.next_size} {when}{by}"
+    return f"it {coming_words(outlook, now_s)}{by}"
 
 
 def _silenced(fleet: Fleet, now_s: float, at: float) -> Held | None:
