@@ -11,10 +11,11 @@ from typing import Any
 
 from tarn.cluster.cause import Cause, age, first_words
 from tarn.cluster.explain import causes
+from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES
 
-__all__ = ["cluster", "decisions", "events", "instances", "line", "message", "rows"]
+__all__ = ["cluster", "decisions", "events", "instances", "line", "message", "rows", "sizes"]
 
 Row = Mapping[str, Any]
 
@@ -114,6 +115,25 @@ def events(items: Iterable[Row]) -> str:
             for item in items
         ],
     )
+
+
+def sizes(answer: Row) -> str:
+    """Return why the size is what it is: a card, the signals, and the last decisions.
+
+    *answer* is that of ``GET /api/v1/scaling``.
+    """
+    title = f"<b style='font-size:15px'>{escape(str(answer['name']))}</b>"
+    parts = [
+        _div("", title),
+        _div("margin:4px 0", _marked(answer["sentence"])),
+        _div(_DIM, escape(settings_words(answer))),
+        rows(
+            ("signal", "value", "unit", "age", "source", "why unknown"),
+            [read_off(signal) for signal in answer["signals"]],
+        ),
+        decisions(answer["decisions"]),
+    ]
+    return _div(_BOX, "".join(parts))
 
 
 def decisions(items: Iterable[Row]) -> str:

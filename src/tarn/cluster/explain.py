@@ -16,6 +16,13 @@ Status = Mapping[str, Any]
 _CODED = re.compile(r"(TARN-\d{4}) (.*)", re.DOTALL)
 """How a runtime writes a warning that the table explains."""
 _WELL = "nothing is amiss"
+_SIZE_STEPS = {
+    "limits": "`tarn adapt --min N --max M` changes the limits.",
+    "down_window": "`scaling.down.window` sets how long; `tarn scale N` does not wait.",
+    "up_window": "`scaling.up.window` sets how long; `tarn scale N` does not wait.",
+    "cooldown": "`scaling.cooldown` sets how long; `tarn scale N` does not wait.",
+}
+"""What holds a size, to what can be done about it; the first that fits is said."""
 _SAID_BY_FACTS = frozenset({"TARN-1008", "TARN-1010"})
 """Troubles of which the facts say more than their message."""
 
@@ -157,23 +164,16 @@ def _demand(status: Status) -> Iterator[Cause]:
 
 def _policy(status: Status) -> Iterator[Cause]:
     """Say what the policy wants, where something other than a pause or a person holds it back."""
-    policy = _holds(status).get("policy") or {}
-    wanted, desired = policy.get("wanted"), status.get("desired")
+    policy, size = _holds(status).get("policy") or {}, _holds(status).get("size") or {}
+    wanted = policy.get("wanted")
     person = status.get("manual") is not None or status.get("pause")
-    if wanted is None or wanted == desired or person or status["state"] == "stopping":
+    if wanted is None or wanted == status.get("desired") or person or not size.get("held"):
         return
-    why = f" ({first_words(policy['reason'])})" if policy.get("reason") else ""
-    wants = f"policy {policy.get('use', '')} wants {wanted}{why}"
-    limits = status.get("limits") or {}
-    low, high = limits.get("min", 0), limits.get("max", wanted)
-    cooldown_s = _holds(status).get("cooldown_in_s")
-    if not low <= wanted <= high:
-        step = "`tarn adapt --min N --max M` changes the limits."
-        yield Cause(status["name"], f"{wants}; the limits are {low} to {high}", step)
-    elif cooldown_s is not None:
-        found = f"{wants}; cooldown holds the size for {span(cooldown_s)}"
-        step = "`scaling.cooldown` is the least time between two changes; `tarn scale N` waits not."
-        yield Cause(status["name"], found, step)
+    if status["state"] == "stopping":
+        return
+    kinds = {held["by"] for held in size["held"]}
+    steps = [step for kind, step in _SIZE_STEPS.items() if kind in kinds]
+    yield Cause(status["name"], size["sentence"], steps[0] if steps else "")
 
 
 def _followers(status: Status) -> Iterator[Cause]:

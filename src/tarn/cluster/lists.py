@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tarn.cluster import card
+from tarn.cluster.sizes import explained
 
-__all__ = ["Decisions", "Events", "Instances", "Status", "Words"]
+__all__ = ["Decisions", "Events", "Explanation", "Instances", "Status", "Words"]
 
 Row = Mapping[str, Any]
 
@@ -44,6 +45,21 @@ class Decisions(tuple[Row, ...]):
 
     def _repr_html_(self) -> str:
         return card.decisions(self)
+
+
+class Explanation(dict[str, Any]):
+    """The answer to "why this size" as a dict; shown as text, and in a notebook as a card."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return explained(self)
+
+    def __repr__(self) -> str:
+        return explained(self)
+
+    def _repr_html_(self) -> str:
+        return card.sizes(self)
 
 
 class Words(str):

@@ -13,6 +13,7 @@ from tarn.cluster.cause import Cause
 from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
+from tarn.cluster.lists import Explanation
 from tarn.cluster.report import Report
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.table import cluster_table
@@ -66,6 +67,17 @@ class Looking(abc.ABC):
                 next_step=did_you_mean(instance, ids) or "`tarn status` lists them.",
             )
         return found
+
+    def explain(self) -> Explanation:
+        """Return why the size is what it is: signals, wish, what holds it, what comes next.
+
+        A dict with the shape of ``GET /api/v1/scaling``; printed, it is a sentence and two tables.
+
+        Raises:
+            NotFoundError: There is no such cluster.
+            UnreachableError: Its master does not answer.
+        """
+        return Explanation(self._link.ask(lambda api: api.scaling()))
 
     def watch(
         self,

@@ -34,6 +34,8 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
         f"{status['name']} is {status['state']}{stale}{reason}",
         f"{status.get('ready', 0)} of {status.get('desired', 0)} ready{_limits(status)}",
     ]
+    if sized := _sized(status):
+        lines.append(sized)
     if api and not status.get("code"):
         lines.append(f"API {api}")
     if status.get("followers") and not status.get("ended_at"):
@@ -44,6 +46,14 @@ def cluster_table(status: Mapping[str, Any], api: str | None) -> str:
     if notes:
         lines += ["", *(f"! {first_words(note)}" for note in notes)]
     return "\n".join(lines)
+
+
+def _sized(status: Mapping[str, Any]) -> str:
+    """Return what the policy wants and what becomes of it; empty where it wants nothing."""
+    held = status.get("holds") or {}
+    wanted = (held.get("policy") or {}).get("wanted")
+    sentence: str = (held.get("size") or {}).get("sentence", "")
+    return f"size: {sentence}" if wanted is not None else ""
 
 
 def _followers(status: Mapping[str, Any]) -> str:

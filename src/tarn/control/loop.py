@@ -16,6 +16,7 @@ from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
 from tarn.control.publishers import Publishers
 from tarn.control.scrape import Scraper
+from tarn.control.sights import sights
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.troubles import Trouble, of_fleet, of_policy, of_saver, of_worker
@@ -29,6 +30,7 @@ from tarn.domain import (
     Reading,
     Resume,
     RuntimeWish,
+    State,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
@@ -324,6 +326,12 @@ class Control:
             troubles=tuple((t.code, t.subject, t.said) for t in troubles),
             failing=self._publishers.failing(),
             wish=self._near.policy.answer(),
+            signals=sights(
+                self._signals.history,
+                self._near.policy.signals(),
+                self._near.kept,
+                len(self._fleet.of(State.READY)),
+            ),
         )
         old = self._near.board.current
         self._near.board.publish(picture(self._fleet, self._rules, around, old))

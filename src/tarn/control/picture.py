@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.control.render import render_instances, render_metrics
+from tarn.control.sights import Sight
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
@@ -32,6 +33,7 @@ class Surroundings:
     failing: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Discovery to why it could not publish the newest view."""
     wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
+    signals: tuple[Sight, ...] = ()
 
 
 def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | None) -> Snapshot:
@@ -61,7 +63,8 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         readings=around.readings,
         event_totals=fleet.event_totals,
         troubles=around.troubles,
-        holds=holds(fleet, rules, around.wish, around.now_s),
+        holds=holds(fleet, rules, around.wish, around.now_s, around.at),
+        signals=around.signals,
         prospects=_prospects(fleet, rules),
         demand=fresh_demand(fleet, around.now_s),
     )

@@ -48,6 +48,6 @@ def scaling(offered: Plugins, context: MasterContext) -> Scaling:
     return Scaling(
         factory.create(settings, context),
         PluginSignals(reads, window_s),
-        Kept(dict(needs.metrics), window_s if reads else 0.0),
+        Kept(dict(needs.metrics), needs.names, window_s if reads else 0.0),
         Families(tuple(dict.fromkeys(family for _, family in needs.metrics)), tuple(series)),
     )

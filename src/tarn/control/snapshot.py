@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from tarn.control.sights import Sight
 from tarn.domain import (
     ClusterState,
     Decision,
@@ -77,6 +78,8 @@ class Snapshot:
     with access; may hold names."""
     holds: Holds = attrs.field(factory=Holds)
     """What holds the whole fleet back, and until when."""
+    signals: tuple[Sight, ...] = ()
+    """The newest of each, those that the policy reads first."""
     demand: Demanded | None = None
     """Who waits for an instance now; None: nobody says so."""
     prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)

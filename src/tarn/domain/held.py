@@ -5,7 +5,10 @@ import math
 
 import attrs
 
-__all__ = ["Held", "Hold"]
+__all__ = ["Held", "Hold", "in_words"]
+
+_IN_MINUTES_FROM_S = 600
+_IN_HOURS_FROM_S = 7200
 
 
 class Hold(enum.StrEnum):
@@ -39,12 +42,22 @@ class Held:
 
     by: Hold
     reason: str
+    """Said after "held back by"."""
     until_s: float | None = None
     """Monotonic second at which it lets go if the wish stays; None: not by itself."""
 
     def said(self, now_s: float) -> str:
-        """Return the reason, and the seconds left."""
+        """Return the reason, and the time left."""
         if self.until_s is None:
             return self.reason
-        left_s = max(0, math.ceil(self.until_s - now_s))
-        return f"{self.reason}; {left_s} s left"
+        return f"{self.reason}, {in_words(self.until_s - now_s)} left"
+
+
+def in_words(seconds: float) -> str:
+    """Return a time to come, rounded up: in seconds up to ten minutes, then in minutes or hours."""
+    whole = max(0, math.ceil(seconds))
+    if whole < _IN_MINUTES_FROM_S:
+        return f"{whole} s"
+    if whole < _IN_HOURS_FROM_S:
+        return f"{math.ceil(whole / 60)} min"
+    return f"{math.ceil(whole / 3600)} h"

@@ -9,8 +9,9 @@ from tarn.domain.follow_up import open_sessions
 from tarn.domain.guard import THAW_AFTER_S
 from tarn.domain.instance import Instance, State
 from tarn.domain.plan import STUCK_AFTER_S
-from tarn.domain.samples import Known, Sample, Unknown
+from tarn.domain.samples import Sample
 from tarn.domain.scaling import Wish
+from tarn.domain.size_outlook import SizeOutlook, size_outlook
 
 __all__ = ["Holds", "Prospect", "Waits", "holds", "prospect"]
 
@@ -65,21 +66,16 @@ class Holds:
     """When they are again, at the latest."""
     cooldown_s: float | None = None
     """No change of size by the policy before."""
-    policy: str = ""
-    """The scaling policy's name."""
-    wanted: int | None = None
-    """What it wants now; None: nothing, or it has no answer."""
-    wanted_why: str = ""
-    """Its reason, or why it has no answer."""
+    size: SizeOutlook = attrs.field(factory=SizeOutlook)
+    """What the policy wants, what keeps the size from it, and what comes next."""
 
 
-def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Holds:
-    """Return what holds *fleet* back at *now_s*; what is over is left out."""
+def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float) -> Holds:
+    """Return what holds *fleet* back at *now_s* (wall time *at*); what is over is left out."""
     until_s = None
     if fleet.changed_s is not None:
         until_s = fleet.changed_s + rules.spec.scaling.cooldown_s
     frozen_s = fleet.frozen_s
-    known = wish.value if isinstance(wish, Known) else None
     return Holds(
         halted=fleet.halted,
         strikes=fleet.strikes,
@@ -87,9 +83,7 @@ def holds(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Holds
         frozen_s=frozen_s,
         thaw_s=None if frozen_s is None else frozen_s + THAW_AFTER_S,
         cooldown_s=until_s if until_s is not None and until_s > now_s else None,
-        policy=rules.spec.scaling.use,
-        wanted=None if known is None else known.replicas,
-        wanted_why=wish.reason if isinstance(wish, Unknown) else wish.value.reason,
+        size=size_outlook(fleet, rules, wish, now_s, at),
     )
 
 

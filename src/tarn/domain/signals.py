@@ -67,6 +67,8 @@ class Kept:
 
     metrics: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Signal to the name in `Reading.metrics` whose sum over the fleet it is."""
+    reads: tuple[str, ...] = ()
+    """Every signal that the policy reads: these, those of plugins, and those always there."""
     samples_s: float = 0.0
     """For how long what each instance said is kept, for the signals of plugins; 0: not at all."""
 

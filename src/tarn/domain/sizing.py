@@ -115,7 +115,7 @@ def _grown(
     desired = max(least, fleet.desired)
     held: tuple[Held, ...] = ()
     if desired < allowed:
-        reason = f"the least wish of the last {window_s:g} s is {least} (scaling.up.window)"
+        reason = f"a wish for only {least} in the last {window_s:g} s (scaling.up.window)"
         held = (Held(Hold.UP_WINDOW, reason, fleet.lookback.rises_s(desired, window_s)),)
     return _cooled(fleet, rules, desired, held, now_s)
 
@@ -129,11 +129,11 @@ def _shrunk(
     held: tuple[Held, ...] = ()
     demand_s = kept_by_demand(fleet, rules)
     if desired > allowed:
-        reason = f"the greatest wish of the last {window_s:g} s is {greatest} (scaling.down.window)"
+        reason = f"a wish for {greatest} in the last {window_s:g} s (scaling.down.window)"
         held = (Held(Hold.DOWN_WINDOW, reason, fleet.lookback.falls_s(desired, window_s)),)
     elif desired == 0 and demand_s is not None and demand_s > now_s:
         desired = 1
-        held = (Held(Hold.DEMAND, "requests waited for it a short while ago", demand_s),)
+        held = (Held(Hold.DEMAND, "requests that waited for it a short while ago", demand_s),)
     return _cooled(fleet, rules, desired, held, now_s)
 
 
@@ -147,7 +147,8 @@ def _cooled(
     until_s = fleet.changed_s + cooldown_s
     if until_s <= now_s:
         return desired, held
-    cooling = Held(Hold.COOLDOWN, f"a change was less than {cooldown_s:g} s ago", until_s)
+    reason = f"a change less than {cooldown_s:g} s ago (scaling.cooldown)"
+    cooling = Held(Hold.COOLDOWN, reason, until_s)
     return fleet.desired, (*held, cooling)
 
 

@@ -99,6 +99,10 @@ class Api:
         """Return the decisions that the master keeps, oldest first."""
         return list(self.get("/api/v1/decisions")["decisions"])
 
+    def scaling(self) -> Json:
+        """Return what the size is and why, what comes next, and by which signals."""
+        return self.get("/api/v1/scaling")
+
     def get(self, path: str) -> Json:
         """Return the JSON object at *path*.
 

@@ -23,6 +23,7 @@ from tarn.http.render import (
     render_instances_json,
     render_status,
 )
+from tarn.http.scaling import scaling_json
 from tarn.http.sources import Sources
 
 __all__ = ["Api"]
@@ -57,6 +58,7 @@ class Api:
             Route("/api/v1/instances", self.instances),
             Route("/api/v1/events", self.events),
             Route("/api/v1/decisions", self.decisions),
+            Route("/api/v1/scaling", self.scaling),
             Route("/api/v1/stream", self.stream),
             *(Route(f"/api/v1/{verb}", self.put, methods=["PUT"], name=verb) for verb in VERBS),
             Route("/api/v1/followers/{name}", self.follower, methods=["PUT"]),
@@ -99,6 +101,11 @@ class Api:
         feed = self._decisions
         rows = [decision_json(decision) for decision in feed.snapshot.decisions]
         return json_answer({"last_id": feed.last_id, "decisions": rows})
+
+    async def scaling(self, _request: Request) -> Response:
+        """Answer what the size is and why, what comes next, and by which signals."""
+        now = self._sources.board.current
+        return json_answer(scaling_json(now, self._sources.clock.now_s()))
 
     async def stream(self, request: Request) -> Response:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""

@@ -8,6 +8,7 @@ from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import CODES, Decision, DiscoveryView, Event, Instance, Known, Limits, Sample
 from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
+from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
 
 __all__ = [
     "decision_json",
@@ -19,6 +20,7 @@ __all__ = [
     "limits_json",
     "render_instances_json",
     "render_status",
+    "size_json",
     "status_json",
     "view_json",
 ]
@@ -138,7 +140,29 @@ def holds_json(holds: Holds, now_s: float) -> dict[str, object]:
         "frozen_for_s": None if holds.frozen_s is None else _in(now_s, holds.frozen_s),
         "thaws_in_s": _in_s(holds.thaw_s, now_s),
         "cooldown_in_s": _in_s(holds.cooldown_s, now_s),
-        "policy": {"use": holds.policy, "wanted": holds.wanted, "reason": holds.wanted_why},
+        "policy": {
+            "use": holds.size.policy,
+            "wanted": holds.size.wanted,
+            "reason": holds.size.reason,
+        },
+        "size": size_json(holds.size, now_s),
+    }
+
+
+def size_json(size: SizeOutlook, now_s: float) -> dict[str, object]:
+    """Return how the size stands: a sentence, what holds it, and what comes next if anything."""
+    in_s = _in_s(size.next_s, now_s)
+    coming = size.next_size is not None and in_s is not None
+    return {
+        "sentence": f"{sentence(size, now_s)}.",
+        "allowed": size.allowed,
+        "held": [
+            {"by": str(held.by), "reason": held.reason, "left_s": _in_s(held.until_s, now_s)}
+            for held in size.held
+        ],
+        "next": {"replicas": size.next_size, "in_s": in_s, "words": coming_words(size, now_s)}
+        if coming
+        else None,
     }
 
 

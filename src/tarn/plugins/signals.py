@@ -19,12 +19,14 @@ _GPU_MEMORY = re.compile(r"(nv_)?gpu_memory_.*")
 
 @attrs.frozen
 class Needs:
-    """What a policy reads beside the signals that are always there."""
+    """What a policy reads, and what of it is not always there."""
 
     plugins: tuple[str, ...] = ()
     """Signals of plugins."""
     metrics: tuple[tuple[str, str], ...] = ()
     """(signal, family of Triton's metrics whose sum it is)."""
+    names: tuple[str, ...] = ()
+    """All that it reads."""
 
 
 def family_of(name: str) -> str | None:
@@ -42,11 +44,13 @@ def family_of(name: str) -> str | None:
 
 def needs(names: Iterable[str], offered: Collection[str]) -> Needs:
     """Sort *names*, of which `problems` found none wrong; *offered* are the signals of plugins."""
-    beside = [name for name in dict.fromkeys(names) if name not in SIGNALS]
+    every = tuple(dict.fromkeys(names))
+    beside = [name for name in every if name not in SIGNALS]
     families = ((name, family_of(name)) for name in beside if name not in offered)
     return Needs(
         tuple(name for name in beside if name in offered),
         tuple((name, family) for name, family in families if family is not None),
+        every,
     )
 
 
