@@ -19,7 +19,6 @@ MEANS, REFUSED = "\n==> tarn.yaml\n", "\n==> refused\n"
 COMING = {
     ("authorizer", "ranger"): "SECURITY",
     ("secrets", "jceks"): "SECURITY",
-    ("scaling", "threshold"): "SCALING",
 }
 """As at the first release; what exists later no longer gets a comment."""
 

@@ -118,11 +118,9 @@ REFUSED = [
 JAAS = Row(None, "zk-jaas", "ZK_JAAS", "/j", {}, ZK)
 LATER = [Row(None, "otel-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", {})]
 ALL = [*WORKS, *NOTED, *REFUSED, JAAS, *LATER]
-# what no Ranger, JCEKS, threshold or TLS of this version can do names its part
+# what no Ranger, JCEKS or TLS of this version can do names its part
 PARTS = {
     "secrets": "SECURITY", "ranger-service": "SECURITY",
-    "scale-up": "SCALING", "scale-down": "SCALING", "scale-mode": "SCALING",
-    "queue-capacity-per-container": "SCALING",
     "tls-enabled": "SECURITY",
 }  # fmt: skip
 
@@ -364,10 +362,19 @@ def test_companions_without_their_main_option_are_noted() -> None:
     ]
 
 
-def test_limits_without_a_scaling_policy_are_noted() -> None:
-    """The Java TARN always scaled; here the default policy keeps the size."""
-    (note,) = load({"min-instances": 2, "max-instances": 8}, {}).notes
-    assert "scaling.use is 'fixed'" in note
+@pytest.mark.parametrize("option", ["min-instances", "max-instances", "cooldown"])
+def test_options_of_scaling_scale_as_the_java_tarn_did(option: str) -> None:
+    """It always scaled by threshold; a policy that is written wins."""
+    loaded = load({option: 1}, {})
+    assert loaded.spec.scaling.use == "threshold"
+    (note,) = loaded.notes
+    assert note == (
+        f"argument --{option}: no scaling.use is written: 'threshold', as the Java TARN scaled"
+    )
+    written = {**REPOSITORY, "scaling": {"use": "fixed"}}
+    loaded = config.load(written, aliases={option: 1}, environ={})
+    assert loaded.spec.scaling.use == "fixed"
+    assert loaded.notes == ()
 
 
 def test_the_readme_example_loads_whole(tmp_path: Path) -> None:

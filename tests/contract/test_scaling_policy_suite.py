@@ -3,7 +3,7 @@
 from contract.fake_suites import FakePolicySuite
 
 from tarn.testing.contracts import ScalingPolicyContract
-from tarn_plugins.scaling import fixed, target
+from tarn_plugins.scaling import fixed, target, threshold
 
 
 class TestFake(FakePolicySuite):
@@ -36,3 +36,18 @@ class TestTargetOfATime(ScalingPolicyContract):
     factory = target.tarn_scaling_policies()["target"]
     settings = {"signal": "latency_p95", "target": "200ms", "window_s": 5.0}
     signals = ("latency_p95", "in_flight", "requests_per_s")
+
+
+class TestThreshold(ScalingPolicyContract):
+    """Follows GPUs and queue, whichever is fuller."""
+
+    factory = threshold.tarn_scaling_policies()["threshold"]
+    signals = ("gpu_utilization", "pending")
+
+
+class TestThresholdOfTheQueue(ScalingPolicyContract):
+    """Follows the queue alone."""
+
+    factory = threshold.tarn_scaling_policies()["threshold"]
+    settings = {"mode": "queue_depth", "scale_up": "80%"}
+    signals = ("pending",)

@@ -18,6 +18,8 @@ _ACCELERATORS = {
     "AWS_NEURON": "aws.amazon.com/neuron",
     "CPU_ONLY": "",
 }
+_SIZES = ("min-instances", "max-instances", "cooldown")
+"""Options that mean something only where a policy changes the size."""
 _MODES = ("gpu_util", "queue_depth", "composite")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb")
 _FRACTION = re.compile(r"0?\.[0-9]+|1\.0")
@@ -234,7 +236,17 @@ class Legacy:
         if reason is not None and self._draft.get("instance.resources.gpus") is None:
             self._draft.put(("instance", "resources", "gpus"), max(1, ranks), reason.origin)
 
-    # -- what Triton does not read
+    # -- what is asked once every layer lies in the draft
+
+    def scale(self) -> None:
+        """Scale as the Java TARN did where its options say how far or how often, and no policy."""
+        given = next((self._given[key] for key in _SIZES if key in self._given), None)
+        if given is None or self._draft.get("scaling.use") is not None:
+            return
+        self._draft.put(("scaling", "use"), "threshold", given.origin)
+        self.notes.append(
+            f"{given.origin}: no scaling.use is written: 'threshold', as the Java TARN scaled"
+        )
 
     def log_verbose(self, environ: Mapping[str, str]) -> None:
         """Turn ``TRITON_LOG_VERBOSE``, which no Triton reads, into its option ``log-verbose``."""
@@ -254,15 +266,6 @@ class Legacy:
             self._draft.put(("triton", "args", "log-verbose"), int(str(level)), origin)
             self.notes.append(
                 f"{origin}: no Triton reads {name}; it became triton.args.log-verbose = {level}"
-            )
-
-    def quiet_policy(self, policy: str, low: int, high: int) -> None:
-        """Note that the size stays where it is, where the Java TARN would have scaled."""
-        given = self._given.get("max-instances") or self._given.get("min-instances")
-        if given is not None and policy == "fixed" and low < high:
-            self.notes.append(
-                f"{given.origin}: scaling.use is 'fixed': the size stays until somebody asks for "
-                "another (tarn scale); the Java TARN scaled by threshold"
             )
 
 

@@ -86,6 +86,7 @@ def load(
     legacy = Legacy(draft)
     legacy.apply(aliases, environ)
     draft.merge(arguments, lambda path: f"{_OVERLAY}{path}")
+    legacy.scale()
     legacy.log_verbose(environ)
     home = environ.get("HOME", "")
     make_absolute(draft, folder, Path.cwd(), home)
@@ -98,7 +99,6 @@ def load(
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         raise _together(errors)
-    legacy.quiet_policy(spec.scaling.use, spec.replicas.min, spec.replicas.max)
     given = legacy.api_token if spec.api.token == "auto" else None  # noqa: S105 (a kind)
     token = ApiToken(given) if given else None
     return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)

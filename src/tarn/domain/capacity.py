@@ -10,7 +10,7 @@ from tarn.domain.instance import State
 from tarn.domain.samples import Known
 from tarn.domain.scaling import FleetView
 
-__all__ = ["Capacity", "capacity", "idle"]
+__all__ = ["Capacity", "capacity", "idle", "replicas", "requests_wait"]
 
 _LATE_AFTER = 2.0
 """Times the slowest start that was seen."""
@@ -48,3 +48,13 @@ def idle(fleet: FleetView) -> bool:
     nothing = ("in_flight", "requests_per_s")
     samples = [fleet.latest(name) for name in nothing]
     return not fleet.waiting and all(isinstance(s, Known) and s.value == 0 for s in samples)
+
+
+def replicas(count: int) -> str:
+    """Return ``1 replica`` or ``3 replicas``."""
+    return "1 replica" if count == 1 else f"{count} replicas"
+
+
+def requests_wait(count: int) -> str:
+    """Return ``1 request waits`` or ``3 requests wait``."""
+    return "1 request waits" if count == 1 else f"{count} requests wait"

@@ -7,7 +7,7 @@ import attrs
 from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, idle
+from tarn.domain.capacity import Capacity, capacity, idle, replicas, requests_wait
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -96,14 +96,14 @@ class Target:
         """Judge by the requests that wait for one: where none is ready, nothing else is known."""
         if not fleet.waiting:
             return Wish(None, "no instance is ready, and no request waits for one")
-        waits = "1 request waits" if fleet.waiting == 1 else f"{fleet.waiting} requests wait"
+        waits = requests_wait(fleet.waiting)
         need, rule = 1, ""
         if self._counts_requests:
             need = max(1, self._rounded_up(fleet.waiting / self._target))
             rule = f" ({self._rule})"
         if need <= fleet.desired:
-            return Wish(fleet.desired, f"{waits}{rule}: {_replicas(fleet.desired)} will do")
-        return Wish(need, f"{waits}{rule}: {_replicas(need)}", urgent=True)
+            return Wish(fleet.desired, f"{waits}{rule}: {replicas(fleet.desired)} will do")
+        return Wish(need, f"{waits}{rule}: {replicas(need)}", urgent=True)
 
     def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
         """Return a load that can be reckoned with; nothing asked for is no load."""
@@ -130,14 +130,14 @@ class Target:
         tolerance = amount(self.settings.tolerance).value
         if fleet.desired and abs(exact / fleet.desired - 1) <= tolerance + _NOISE:
             within = f"within {amount_text(tolerance, 'fraction')} of it"
-            return Wish(fleet.desired, f"{load}: {_replicas(fleet.desired)}, {within}")
-        return Wish(need, f"{load}: {_replicas(need)}", urgent=panics and need > fleet.desired)
+            return Wish(fleet.desired, f"{load}: {replicas(fleet.desired)}, {within}")
+        return Wish(need, f"{load}: {replicas(need)}", urgent=panics and need > fleet.desired)
 
     def _held(self, need: int, fleet: FleetView, there: Capacity) -> str:
         """Say why a mean over the ready ones decides nothing yet; empty when it does."""
         if there.coming:
-            return f"{_replicas(fleet.desired)}, of which {there.coming} still start"
-        return f"{_replicas(fleet.desired)}, not all ready" if need < fleet.desired else ""
+            return f"{replicas(fleet.desired)}, of which {there.coming} still start"
+        return f"{replicas(fleet.desired)}, not all ready" if need < fleet.desired else ""
 
     def _least(self, exact: float, fleet: FleetView) -> int:
         """Return 0 only where the fleet may sleep, and nobody asks for anything."""
@@ -168,10 +168,6 @@ class Target:
     @staticmethod
     def _rounded_up(exact: float) -> int:
         return math.ceil(exact - _NOISE)
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"
 
 
 def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:

@@ -97,7 +97,7 @@ def test_up_takes_the_options_of_the_java_tarn(tarn, fleet):
     """Long and short names, and our own --set beside them."""
     code, out, err = tarn(
         "up", "--dry-run", "-o", "json", "--min-instances", "2", "-max", "7",
-        "--set", "triton.args={log-verbose: 1}",
+        "--set", "triton.args={log-verbose: 1}", "--set", "scaling=fixed",
     )  # fmt: skip
     assert code == 0, err
     spec = json.loads(out)["spec"]
@@ -360,7 +360,9 @@ def test_plugins_shows_one_of_them_and_knows_no_others(tarn):
 def test_config_explain_names_the_origin_of_each_value(tarn, fleet):
     """File and line, option, environment, or default."""
     fleet.environ["MAX_CONTAINERS"] = "6"
-    code, out, _ = tarn("config", "explain", "--set", "replicas.min=2", "-o", "json")
+    code, out, _ = tarn(
+        "config", "explain", "--set", "replicas.min=2", "--set", "scaling=fixed", "-o", "json"
+    )
     assert code == 0
     origins = {row["key"]: (row["value"], row["origin"]) for row in json.loads(out)}
     assert origins["replicas.min"][0] == 2

@@ -1,0 +1,170 @@
+"""The scaling policy `threshold`: the rule of the Java TARN, without its faults.
+
+One number says how full the fleet is. Above one mark it grows to the size that the queue fits, not
+by one a minute; below another it gives up one replica. A metric that is missing is no zero.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import attrs
+from attrs.validators import ge
+
+from tarn.domain import FleetView, Known, Sample, Unknown, Wish
+from tarn.domain.capacity import Capacity, capacity, replicas, requests_wait
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import MasterContext, ScalingPolicy
+from tarn.plain import Within, amount, amount_text
+
+__all__ = ["Settings", "Threshold", "tarn_scaling_policies"]
+
+
+@attrs.frozen
+class Settings:
+    """What ``scaling.options`` may hold for ``use: threshold``."""
+
+    mode: Literal["composite", "gpu_util", "queue_depth"] = "composite"
+    """What fills a fleet: its GPUs, its queue, or whichever is fuller."""
+    queue_capacity: int = attrs.field(default=16, validator=ge(1))
+    """Queued requests at which a replica counts as full."""
+    scale_up: float | str = attrs.field(
+        default=0.7, validator=Within("fraction", more_than=0, at_most=1)
+    )
+    """The load above which replicas are added, as a fraction of a full fleet."""
+    scale_down: float | str = attrs.field(
+        default=0.2, validator=Within("fraction", at_least=0, less_than=1)
+    )
+    """The load below which a replica is given up."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse marks that leave no room between them."""
+        if self.down >= self.up:
+            marks = f"scale_down = {self.down:g} is not below scale_up = {self.up:g}"
+            raise ValueError(f"{marks}; lower the one or raise the other")
+
+    @property
+    def up(self) -> float:
+        """The upper mark, a fraction."""
+        return amount(self.scale_up).value
+
+    @property
+    def down(self) -> float:
+        """The lower mark, a fraction."""
+        return amount(self.scale_down).value
+
+
+@attrs.frozen
+class _Load:
+    """How full the fleet is, in [0, 1], what fills it, and how many replicas its queue fills."""
+
+    value: float
+    told: str
+    fits: int
+
+
+@attrs.frozen
+class Threshold:
+    """Wants more above one mark, one fewer below the other, and else what there is."""
+
+    settings: Settings
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Return the size by the two marks; None while what the mode needs is unknown."""
+        there = capacity(fleet)
+        if not there.ready:
+            return self._without_instances(fleet)
+        load = self._load(fleet, there)
+        if isinstance(load, Unknown):
+            return Wish(None, load.reason)
+        up, down = self.settings.up, self.settings.down
+        told = f"load is {amount_text(load.value.value, 'fraction')} ({load.value.told})"
+        if load.value.value > up:
+            return self._more(f"{told}, above {up:.0%}", load.value.fits, fleet, there)
+        if load.value.value < down:
+            return self._fewer(f"{told}, below {down:.0%}", fleet)
+        return Wish(
+            fleet.desired, f"{told}, from {down:.0%} to {up:.0%}: {replicas(fleet.desired)}"
+        )
+
+    def _without_instances(self, fleet: FleetView) -> Wish:
+        """Judge by the requests that wait for one: there is no queue and no GPU to look at."""
+        if not fleet.waiting:
+            return Wish(None, "no instance is ready, and no request waits for one")
+        size = max(fleet.desired, self._fits(fleet.waiting))
+        rule = f"{self.settings.queue_capacity} fill a replica"
+        return Wish(size, f"{requests_wait(fleet.waiting)} ({rule}): {replicas(size)}")
+
+    def _more(self, why: str, fits: int, fleet: FleetView, there: Capacity) -> Wish:
+        """Want what the queue fits, and at least one more: but not one for each look at a start."""
+        if there.coming:
+            size = max(fleet.desired, fits)
+            return Wish(size, f"{why}: {replicas(size)}, of which {there.coming} still start")
+        size = max(fleet.desired + 1, fits)
+        return Wish(size, f"{why}: {replicas(size)}")
+
+    def _fewer(self, why: str, fleet: FleetView) -> Wish:
+        """Want one fewer; the last one goes only where the fleet may sleep and nobody asks."""
+        size = max(0, fleet.desired - 1)
+        in_flight = fleet.latest("in_flight")
+        quiet = isinstance(in_flight, Known) and in_flight.value == 0 and not fleet.waiting
+        if size or (quiet and fleet.limits.min == 0):
+            return Wish(size, f"{why}: {replicas(size)}")
+        busy = "" if quiet else ", since requests may be in flight"
+        return Wish(min(1, fleet.desired), f"{why}: the last replica stays{busy}")
+
+    def _load(self, fleet: FleetView, there: Capacity) -> Sample[_Load]:
+        """Return the load by the mode's metrics; what the fuller one says where there are two."""
+        mode = self.settings.mode
+        parts = [self._gpu(fleet)] if mode != "queue_depth" else []
+        parts += [self._queue(fleet, there)] if mode != "gpu_util" else []
+        known = [part.value for part in parts if isinstance(part, Known)]
+        missing = [part.reason for part in parts if isinstance(part, Unknown)]
+        if not known:
+            return Unknown("; ".join(missing))
+        fullest = max(part.value for part in known)
+        told = ", ".join([*(part.told for part in known), *missing])
+        return Known(_Load(fullest, told, max(part.fits for part in known)))
+
+    def _gpu(self, fleet: FleetView) -> Sample[_Load]:
+        sample = _finite(fleet.latest("gpu_utilization"))
+        if isinstance(sample, Unknown):
+            return Unknown(f"GPU utilization is unknown: {sample.reason}")
+        busy = min(1.0, sample.value)
+        return Known(_Load(busy, f"GPUs {amount_text(busy, 'fraction')} busy", 0))
+
+    def _queue(self, fleet: FleetView, there: Capacity) -> Sample[_Load]:
+        sample = _finite(fleet.latest("pending"))
+        if isinstance(sample, Unknown):
+            return Unknown(f"the queue is unknown: {sample.reason}")
+        queued = sample.value + fleet.waiting
+        room = (there.ready + there.coming + there.late) * self.settings.queue_capacity
+        told = f"{amount_text(queued)} queued where {room} are full"
+        return Known(_Load(min(1.0, queued / room), told, self._fits(queued)))
+
+    def _fits(self, queued: float) -> int:
+        return math.ceil(queued / self.settings.queue_capacity)
+
+
+def _finite(sample: Sample[float]) -> Sample[float]:
+    if isinstance(sample, Unknown):
+        return sample
+    if not math.isfinite(sample.value):
+        return Unknown(f"it is {sample.value}")
+    return Known(max(0.0, sample.value))
+
+
+def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+    return Threshold(settings)
+
+
+def _reads(settings: Settings) -> Iterable[str]:
+    reads = {"gpu_util": ("gpu_utilization",), "queue_depth": ("pending",)}
+    return reads.get(settings.mode, ("gpu_utilization", "pending"))
+
+
+@hookimpl
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer the policy that the options of the Java TARN mean."""
+    summary = "grows above one mark of load and shrinks below another, as the Java TARN did"
+    return {"threshold": Factory(Settings, _create, summary, reads=_reads)}
