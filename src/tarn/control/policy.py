@@ -14,7 +14,7 @@ from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Samples
 from tarn.interfaces import Clock, ScalingPolicy
 
-__all__ = ["PolicyDesk"]
+__all__ = ["PolicyDesk", "answered"]
 
 DEADLINE_S = 5.0
 """A policy that takes longer is left alone until ``resume``; the present size is kept."""
@@ -114,14 +114,19 @@ class PolicyDesk:
                     self._signals = signals
             fleet = signals.shown(fleet)
         begins(_POLICY)
-        try:
-            answer = _checked(self._policy.wanted(fleet))
-        except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)
-            answer = Unknown(f"the policy raised {type(error).__name__}: {error}")
+        answer = answered(self._policy, fleet)
         with self._lock:
             if number == self._workers:
                 self._answer = answer
                 self._judged = True
+
+
+def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:
+    """Return what *policy* wishes; Unknown where it raised, or answered what is no wish."""
+    try:
+        return _checked(policy.wanted(fleet))
+    except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)
+        return Unknown(f"the policy raised {type(error).__name__}: {error}")
 
 
 def _checked(wish: object) -> Sample[Wish]:

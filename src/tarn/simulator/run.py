@@ -1,0 +1,177 @@
+"""What a simulation brought: columns, a step each, and the few numbers that people compare."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import attrs
+
+from tarn.domain import Decision
+
+__all__ = ["FLAP_S", "Run", "Summary", "Waits", "flaps"]
+
+FLAP_S = 600.0
+"""A change of size that is followed by the opposite one within so long is a flap."""
+
+
+@attrs.frozen
+class Waits:
+    """How long requests waited: (seconds, how many of them), by time."""
+
+    seconds: tuple[float, ...] = attrs.field(repr=False)
+    requests: tuple[float, ...] = attrs.field(repr=False)
+    """Summed up: how many waited no longer than the seconds beside."""
+
+    @classmethod
+    def of(cls, waits: Iterable[tuple[float, float]]) -> "Waits":
+        """Return *waits*, each (seconds waited, requests), by time."""
+        ordered = sorted(waits)
+        return cls(
+            tuple(seconds for seconds, _ in ordered),
+            tuple(accumulate(requests for _, requests in ordered)),
+        )
+
+    @property
+    def total(self) -> float:
+        """How many requests there were."""
+        return self.requests[-1] if self.requests else 0.0
+
+    def quantile(self, share: float) -> float:
+        """Return the seconds within which this *share* of the requests began to execute."""
+        if not self.requests:
+            return 0.0
+        place = bisect_left(self.requests, share * self.total)
+        return self.seconds[min(place, len(self.seconds) - 1)]
+
+
+@attrs.frozen
+class Summary:
+    """One run in a line."""
+
+    queue_p50_s: float
+    """Half of the requests waited no longer before they executed; those that were lost for want
+    of an instance count with their whole patience."""
+    queue_p95_s: float
+    queue_p99_s: float
+    instance_hours: float
+    """Of everything that held a place or asked for one: requested, starting, ready, draining."""
+    requests: float
+    lost: float
+    """Requests that ran out of patience, or were in an instance that failed or was stopped."""
+    changes: int
+    """Of the desired size."""
+    flaps: int
+    """Changes followed by one in the other direction within ten minutes."""
+    most: int
+    """The greatest desired size."""
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """One policy under one trace: what happened, step by step."""
+
+    policy: str
+    trace: str
+    step_s: float
+    load: tuple[float, ...] = attrs.field(repr=False)
+    """Requests per second that arrived in each step."""
+    desired: tuple[int, ...] = attrs.field(repr=False)
+    """Size after each decision."""
+    ready: tuple[int, ...] = attrs.field(repr=False)
+    """Instances in the view."""
+    held: tuple[int, ...] = attrs.field(repr=False)
+    """The rate of cost: instances that ask for or hold a place, those that drain included."""
+    queue: tuple[float, ...] = attrs.field(repr=False)
+    """Requests that wait at the end of each step, those outside of any instance included."""
+    queue_s: tuple[float, ...] = attrs.field(repr=False)
+    """Mean seconds that requests waited which arrived in each step; 0 where none did."""
+    utilization: tuple[float, ...] = attrs.field(repr=False)
+    """Mean share of busy slots over the instances in the view."""
+    waits: Waits = attrs.field(repr=False)
+    lost: float
+    decisions: tuple[Decision, ...] = attrs.field(repr=False)
+    """Every change of the size with its reason, the first size included."""
+    silences: Mapping[str, int] = attrs.field(factory=dict)
+    """Why the policy had no answer, to how often; the size was kept then."""
+    begins_at: float = 0.0
+    """Wall time of the first step; a decision's moment less this is its second in the trace."""
+
+    @property
+    def t_s(self) -> tuple[float, ...]:
+        """The second at which each step begins."""
+        return tuple(step * self.step_s for step in range(len(self.load)))
+
+    @property
+    def summary(self) -> Summary:
+        """The run in a line."""
+        sizes = [decision.desired for decision in self.decisions]
+        moments = [decision.at for decision in self.decisions]
+        return Summary(
+            self.waits.quantile(0.5),
+            self.waits.quantile(0.95),
+            self.waits.quantile(0.99),
+            sum(self.held) * self.step_s / 3600,
+            self.waits.total,
+            self.lost,
+            max(0, len(sizes) - 1),
+            flaps(moments, sizes),
+            max(self.desired, default=0),
+        )
+
+    def columns(self) -> dict[str, Sequence[float]]:
+        """Return the columns by name: ``pandas.DataFrame(run.columns())`` is a frame of them."""
+        return {
+            "t_s": self.t_s,
+            "requests_per_s": self.load,
+            "desired": self.desired,
+            "ready": self.ready,
+            "held": self.held,
+            "queue": self.queue,
+            "queue_s": self.queue_s,
+            "utilization": self.utilization,
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """Return the summary and the decisions as plain data."""
+        return {
+            "policy": self.policy,
+            "trace": self.trace,
+            **attrs.asdict(self.summary),
+            "silences": dict(self.silences),
+            "decisions": [
+                {
+                    "t_s": decision.at - self.begins_at,
+                    **attrs.asdict(decision, filter=lambda field, _: field.name != "at"),
+                }
+                for decision in self.decisions
+            ],
+        }
+
+    def __repr__(self) -> str:
+        """Return the line that people compare."""
+        s = self.summary
+        return (
+            f"<{self.policy} under {self.trace}: queue time p95 {s.queue_p95_s * 1e3:.1f} ms, "
+            f"{s.instance_hours:.2f} instance-hours, {s.changes} changes, {s.flaps} flaps, "
+            f"{s.lost:.0f} lost>"
+        )
+
+    def _repr_html_(self) -> str:
+        from tarn.simulator.page import figure  # noqa: PLC0415 (drawing is for who looks)
+
+        return figure([self])
+
+
+def flaps(moments: Sequence[float], sizes: Sequence[int]) -> int:
+    """Count the changes of *sizes* that were followed by the opposite one within `FLAP_S`.
+
+    Only the next change counts: up, up, down is one flap. The first size is no change.
+    """
+    found, before, before_s = 0, 0, 0.0
+    for place in range(1, len(sizes)):
+        way = 1 if sizes[place] > sizes[place - 1] else -1
+        if before == -way and moments[place] - before_s <= FLAP_S:
+            found += 1
+        before, before_s = way, moments[place]
+    return found

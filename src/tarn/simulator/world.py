@@ -1,0 +1,314 @@
+"""The world under a simulated master: a runtime that grants places, and Tritons that are fluids.
+
+Only what a master can see of the world is here: facts, readings, and who waits for an instance.
+Requests go to the instances of the view by least connections, as our load balancer sends them: the
+emptiest is filled first. Those that find no instance wait outside, and are lost when their
+patience ends; what an instance holds when it fails or is stopped is lost too.
+
+Limits, on purpose: loads are fluids (half a request can wait), every model is one service time, no
+batching, no noise in the numbers, one kind of node.
+"""
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from tarn.domain import (
+    Asked,
+    Ended,
+    Endpoint,
+    ExitStatus,
+    Fact,
+    Known,
+    ModelState,
+    Reading,
+    Running,
+    RuntimeWish,
+    Unknown,
+)
+from tarn.simulator.model import Model
+from tarn.simulator.queueing import Queueing
+
+__all__ = ["Passed", "World"]
+
+_MODELS = Known((ModelState("model", "READY"),))
+_LIVE = Known(True)  # noqa: FBT003 (the value of a sample)
+_ABSENT = Unknown("its process has yet to answer")
+_QUIET = 0.05
+"""An instance without arrivals counts as quiet below so many requests: a fluid never ends."""
+_US = 1e6
+
+
+@attrs.define(eq=False)
+class _Triton:
+    """One instance of the world, from the ask to the end."""
+
+    id: str
+    spec_hash: str
+    number: int
+    granted_s: float | None = None
+    serves_s: float = math.inf
+    fails_s: float = math.inf
+    held: float = 0.0
+    utilization: float = 0.0
+    wait_s: float = 0.0
+    """Of a request that arrives at the end of the last step."""
+    requests: float = 0.0
+    queue_us: float = 0.0
+    request_us: float = 0.0
+    end: ExitStatus | None = None
+    fact: Fact | None = None
+    """What is said of it; None: it must be made anew."""
+    reading: Reading | None = None
+
+
+@attrs.frozen
+class Passed:
+    """What one step brought."""
+
+    waits: tuple[tuple[float, float], ...]
+    """(seconds waited, requests) of those that arrived, or came in from outside, in this step."""
+    pending: float
+    """Requests that wait at its end, those outside too."""
+    utilization: float
+    """Mean share of busy slots of the instances in the view."""
+    lost: float
+
+
+class World:
+    """Instances, the machines under them, and the requests on their way.
+
+    Args:
+        model: The numbers.
+        running: Instances that serve from the beginning.
+    """
+
+    def __init__(self, model: Model, running: Iterable[Running] = ()) -> None:
+        self._model = model
+        self._law = Queueing(model.slots, model.service_s, model.step_s)
+        self._tritons: dict[str, _Triton] = {}
+        self._outside: deque[tuple[float, float]] = deque()
+        """(moment of arrival, requests) that found no instance."""
+        self._grants = 0.0
+        self._lost = 0.0
+        self._misfortunes = sorted(model.fail_at_s)
+        self._members: set[str] = set()
+        """Who was in the view in the last step."""
+        for fact in running:
+            triton = _Triton(fact.instance_id, fact.spec_hash, _number(fact.instance_id), 0.0, 0.0)
+            triton.fails_s = model.living_s(triton.number)
+            triton.fact = fact
+            self._tritons[triton.id] = triton
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait outside because there is no instance, rounded up."""
+        return math.ceil(sum(requests for _, requests in self._outside) - 1e-9)
+
+    # What the master sees and asks.
+
+    def obey(self, wish: RuntimeWish) -> None:
+        """Take in what should run and what should stop."""
+        named = {instance_id for instance_id, _ in wish.want} | wish.stop
+        for triton in [t for t in self._tritons.values() if t.end and t.id not in named]:
+            del self._tritons[triton.id]
+        for instance_id in wish.stop:
+            triton_ = self._tritons.get(instance_id)
+            if triton_ is not None and triton_.end is None:
+                self._end(triton_, ExitStatus("stopped as asked", 0, expected=True))
+        for instance_id, spec_hash in sorted(wish.want):
+            if instance_id not in self._tritons:
+                fresh = _Triton(instance_id, spec_hash, _number(instance_id))
+                self._tritons[instance_id] = fresh
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the runtime says; an unchanged fact is the same object."""
+        return tuple(self._fact(triton) for triton in self._tritons.values())
+
+    def readings(self, now_s: float, *, anew: bool) -> Mapping[str, Reading]:
+        """Return what a scrape at *now_s* says.
+
+        With *anew* of every instance; else only of those that are not in the view (they start, or
+        leave), the others as they were read last.
+        """
+        return {
+            triton.id: self._reading(triton, now_s, anew=anew or triton.id not in self._members)
+            for triton in self._tritons.values()
+            if triton.granted_s is not None and triton.end is None
+        }
+
+    # What passes.
+
+    def begin_step(self, now_s: float) -> None:
+        """Grant what is due at *now_s*, and let fail what fails."""
+        self._fail(now_s)
+        self._grants = min(self._grants + self._model.grants_per_s * self._model.step_s, math.inf)
+        for triton in self._tritons.values():
+            if triton.granted_s is None and triton.end is None:
+                self._maybe_grant(triton, now_s)
+
+    def pass_step(self, view: Iterable[str], rate: float, now_s: float) -> Passed:
+        """Let one step go by, in which *rate* requests per second arrive for the *view*."""
+        step_s = self._model.step_s
+        members = [
+            triton
+            for id_ in view
+            if (triton := self._tritons.get(id_)) and triton.end is None
+        ]
+        arrived = rate * step_s
+        waits: list[tuple[float, float]] = []
+        if members:
+            waits += self._poured(members, arrived, now_s)
+        elif arrived:
+            self._outside.append((now_s, arrived))
+        self._members = {triton.id for triton in members}
+        for triton in self._tritons.values():
+            if triton.id not in self._members and triton.held and triton.end is None:
+                self._serve(triton, 0.0)
+                if triton.held < _QUIET:
+                    triton.held = 0.0
+        waits += self._given_up(now_s + step_s)
+        busy = sum(triton.utilization for triton in members)
+        lost, self._lost = self._lost, 0.0
+        return Passed(
+            tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost
+        )
+
+    def _poured(
+        self, members: list[_Triton], arrived: float, now_s: float
+    ) -> Iterator[tuple[float, float]]:
+        came_in = list(self._outside)
+        self._outside.clear()
+        total = arrived + sum(requests for _, requests in came_in)
+        level = _level([triton.held for triton in members], total)
+        spent_s, poured = 0.0, 0.0
+        for triton in members:
+            share = max(0.0, level - triton.held)
+            before_s = triton.wait_s
+            self._serve(triton, share)
+            if share and total:
+                wait_s = (before_s + triton.wait_s) / 2
+                spent_s, poured = spent_s + wait_s * share, poured + share
+                if arrived:
+                    yield wait_s, share * arrived / total
+        inside_s = spent_s / poured if poured else 0.0
+        for since_s, requests in came_in:
+            yield now_s - since_s + inside_s, requests
+
+    def _serve(self, triton: _Triton, arrived: float) -> None:
+        held = triton.held + arrived
+        before_s = triton.wait_s
+        triton.held, triton.utilization = self._law.step(triton.held, arrived)
+        triton.wait_s = self._law.wait_s(triton.held, triton.utilization)
+        served = held - triton.held
+        waited_us = served * (before_s + triton.wait_s) / 2 * _US
+        triton.requests += served
+        triton.queue_us += waited_us
+        triton.request_us += waited_us + served * self._model.service_s * _US
+
+    def _given_up(self, now_s: float) -> Iterator[tuple[float, float]]:
+        patience_s = self._model.patience_s
+        while self._outside and now_s - self._outside[0][0] >= patience_s:
+            _, requests = self._outside.popleft()
+            self._lost += requests
+            yield patience_s, requests
+
+    def _pending(self) -> float:
+        inside = sum(
+            triton.held - self._law.executing(triton.held, triton.utilization)
+            for triton in self._tritons.values()
+        )
+        return inside + sum(requests for _, requests in self._outside)
+
+    def _maybe_grant(self, triton: _Triton, now_s: float) -> None:
+        held = sum(t.granted_s is not None and t.end is None for t in self._tritons.values())
+        room = self._model.room
+        if room is not None and held >= room:
+            waits_for = f"no node has room ({held} of {room} places are used)"
+            triton.fact = Asked(triton.id, triton.spec_hash, waits_for)
+        elif self._grants >= 1:
+            self._grants -= 1
+            triton.granted_s = now_s
+            triton.serves_s = now_s + self._model.starting_s(triton.number)
+            triton.fails_s = triton.serves_s + self._model.living_s(triton.number)
+            triton.fact = None
+
+    def _fail(self, now_s: float) -> None:
+        for triton in self._tritons.values():
+            if triton.fails_s <= now_s and triton.end is None:
+                self._end(triton, ExitStatus("killed by signal 9", -9))
+        while self._misfortunes and self._misfortunes[0] <= now_s:
+            self._misfortunes.pop(0)
+            serving = [t for t in self._tritons.values() if t.serves_s <= now_s and not t.end]
+            if serving:
+                self._end(min(serving, key=_by_number), ExitStatus("killed by signal 9", -9))
+
+    def _end(self, triton: _Triton, status: ExitStatus) -> None:
+        self._lost += triton.held if triton.held >= _QUIET else 0.0
+        triton.held = triton.utilization = triton.wait_s = 0.0
+        triton.end, triton.fact = status, None
+
+    def _fact(self, triton: _Triton) -> Fact:
+        if triton.fact is None:
+            triton.fact = _said(triton)
+        return triton.fact
+
+    def _reading(self, triton: _Triton, now_s: float, *, anew: bool) -> Reading:
+        old = triton.reading
+        if triton.serves_s > now_s:
+            if old is None:
+                triton.reading = Reading(triton.id, now_s, _ABSENT, models=_ABSENT)
+        elif anew or old is None:
+            triton.reading = self._scraped(triton, now_s)
+        assert triton.reading is not None
+        return triton.reading
+
+    def _scraped(self, triton: _Triton, now_s: float) -> Reading:
+        executing = self._law.executing(triton.held, triton.utilization)
+        numbers = {
+            "pending": triton.held - executing,
+            "executing": executing,
+            "requests_total": triton.requests,
+            "failures_total": 0.0,
+            "queue_us_total": triton.queue_us,
+            "request_us_total": triton.request_us,
+            "gpu_utilization": triton.utilization,
+        }
+        metrics = {name: Known(number) for name, number in numbers.items()}
+        return Reading(triton.id, now_s, _LIVE, models=_MODELS, metrics=metrics)
+
+
+def _said(triton: _Triton) -> Fact:
+    if triton.end is not None:
+        return Ended(triton.id, triton.spec_hash, triton.end)
+    if triton.granted_s is None:
+        return Asked(triton.id, triton.spec_hash)
+    return running(triton.id, triton.spec_hash)
+
+
+def running(instance_id: str, spec_hash: str) -> Running:
+    """Return the fact of a process with made-up addresses."""
+    number = _number(instance_id)
+    endpoint = Endpoint(f"node-{number}", 8000, 8001, 8002)
+    return Running(instance_id, spec_hash, f"process-{number}", endpoint.host, endpoint)
+
+
+def _number(instance_id: str) -> int:
+    return int(instance_id.rpartition("-")[2])
+
+
+def _by_number(triton: _Triton) -> int:
+    return triton.number
+
+
+def _level(heights: list[float], amount: float) -> float:
+    """Return the level to which *amount* fills vessels of one width that stand at *heights*."""
+    filled = sorted(heights)
+    total = amount
+    for count, height in enumerate(filled, start=1):
+        total += height
+        if count == len(filled) or total / count <= filled[count]:
+            return total / count
+    raise AssertionError("there is a vessel")
