@@ -78,8 +78,7 @@ class Course:
 def play(fleet: Fleet, load: Wave, steps: Sequence[Step], most: int, pace: int = 1) -> Course:
     """Play *steps* under *load*; at the end a person sets a size, and it is waited for.
 
-    Args:
-        pace: So many times the answers of each step are waited for: slow starts want more.
+    The answers of each step are waited for *pace* times: slow starts want more.
     """
     course = Course()
     fleet.api.adapt(1, most)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from discovery_house import Stage, executed, ledger_model, staged
+from discovery_house import Stage, executed, staged
 from open_wave import Wave, straight
+from scaling.scene import real
 from scaling.sequences import EVENTS, draw, play
 
 pytestmark = [
@@ -29,8 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stage(root: Path) -> Iterator[Stage]:
     tritons = {
-        "models": {"repository": str(root / "models")},
-        "triton": {"env": ledger_model(root, SLOWLY_S)},
+        **real(root, SLOWLY_S),
         "scaling": {"interval": "200ms", "cooldown": "200ms"},
     }
     with staged(root, "wild", tritons) as one:
