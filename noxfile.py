@@ -165,6 +165,16 @@ def endurance(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def scaling(session: nox.Session) -> None:
+    """Load that steps, and a hundred random scale sequences: nothing is lost."""
+    session.install("-e", EVERYTHING, *_group("tests"))
+    # Fleets side by side: they wait for processes and for each other more than they compute.
+    chosen = ("-n", "4", "--dist", "loadgroup", "--timeout", "300")
+    _pytest(session, *chosen, *_folders("scaling"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def yarn(session: nox.Session) -> None:
     """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
     session.install("-e", WITH_YARN, *_group("tests"))

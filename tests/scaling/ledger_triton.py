@@ -1,21 +1,28 @@
-"""The fake Triton as a program that keeps a ledger: the id of each request that it executed.
+"""The fake Triton as a program that writes down what it does: `scaling.scene` says where.
 
 It is started with ``python -I -S``, which spares a third of the start; so it finds TARN itself.
 """
 
 import os
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from tarn.testing import fake_http, fake_program
+from tarn.testing.fake_state import State
 
-answered = fake_http.echo
-ledger = os.open(
-    f"{os.environ['LEDGER']}/{os.getpid()}",  # noqa: TID251 (a program of its own)
-    os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-)
+answered, counted = fake_http.echo, fake_http.metrics_text
+
+
+def opened(folder: str) -> int:
+    """Open a file of this process's own, in the folder that a variable names."""
+    place = os.environ[folder]  # noqa: TID251 (a program of its own)
+    return os.open(f"{place}/{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+ledger, scrapes = opened("LEDGER"), opened("SCRAPES")
 
 
 def noted(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int | None]:
@@ -26,5 +33,11 @@ def noted(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int 
     return answer
 
 
-fake_http.echo = noted
+def scraped(state: State) -> bytes:
+    """Tell the metrics as the fake does, and write down when."""
+    os.write(scrapes, f"{time.time():.6f}\n".encode())
+    return counted(state)
+
+
+fake_http.echo, fake_http.metrics_text = noted, scraped
 fake_program.main()

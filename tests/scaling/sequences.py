@@ -75,8 +75,11 @@ class Course:
     """Ids that were in the view at some event."""
 
 
-def play(fleet: Fleet, load: Wave, steps: Sequence[Step], most: int) -> Course:
-    """Play *steps* under *load*; at the end a person sets a size, and it is waited for."""
+def play(fleet: Fleet, load: Wave, steps: Sequence[Step], most: int, pace: int = 1) -> Course:
+    """Play *steps* under *load*; at the end a person sets a size, and it is waited for.
+
+    The answers of each step are waited for *pace* times: slow starts want more.
+    """
     course = Course()
     fleet.api.adapt(1, most)
     fleet.api.resume()
@@ -86,7 +89,7 @@ def play(fleet: Fleet, load: Wave, steps: Sequence[Step], most: int) -> Course:
         serving = sorted(str(row["id"]) for row in rows if row["in_view"])
         course.served.update(serving)
         _say(fleet, step, serving)
-        load.pass_(step.answers)
+        load.pass_(pace * step.answers)
         if step.settles:
             until(lambda: _rests(fleet), SETTLED_S, "a fleet at rest")
     fleet.api.adapt(1, most)

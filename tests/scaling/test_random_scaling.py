@@ -1,24 +1,19 @@
 """A hundred random scale sequences over fake Tritons, overlapping up and down: nothing is lost."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from pathlib import Path
 
 import attrs
-import open_loop
 import pytest
-from agent_stage import fake_tritons
-from discovery_house import Fleet, executed
-from house import House, clear
-from open_wave import Client, Readers, Wave, balanced
+from discovery_house import executed
+from open_wave import Client, Wave
+from scaling.scene import Scene, fakes, up
 from scaling.sequences import EVENTS, draw, play
 
 pytestmark = pytest.mark.endurance
 
 SEQUENCES, LANES, MOST = 100, 4, 6
 RATE = 60.0
-LEDGER = str(Path(__file__).with_name("ledger_triton.py"))
-SLOWLY_S = "0.02"
+SLOWLY_S = 0.02
 """How long a request executes: so that some always do when an instance is taken."""
 
 
@@ -27,8 +22,7 @@ class Lane:
     """One cluster, on which sequences are played one after another."""
 
     number: int
-    root: Path
-    fleet: Fleet
+    scene: Scene
     client: Client
 
 
@@ -38,29 +32,15 @@ def lane(
 ) -> Iterator[Lane]:
     """Half the lanes are asked by TARN's client, half by clients that re-read ``/instances``."""
     root = tmp_path_factory.mktemp(f"lane{request.param}")
-    house = House(root)
-    (root / "ledger").mkdir()
-    tritons = fake_tritons(root, "-IS", LEDGER)
-    tritons["triton"]["env"] = {"LEDGER": str(root / "ledger"), "FAKE_TRITON_LATENCY_S": SLOWLY_S}
     follows = request.param % 2 == 0
-    path = house.spec(
-        "lane",
-        **tritons,
-        replicas={"min": 1, "max": MOST, "initial": 2},
-        drain={"timeout": "60s", "quiesce": "500ms" if follows else "2s"},
-        scaling={"interval": "200ms", "cooldown": "200ms"},
-    )
-    with ExitStack() as stack:
-        stack.callback(clear, house)
-        done = house.tarn("up", "-f", path, "--timeout", "60s")
-        assert done.returncode == 0, done.stderr
-        fleet = stack.enter_context(Fleet(house, "lane"))
-        token = (house.directory("lane") / "api_token").read_text().strip()
-        if follows:
-            yield Lane(request.param, root, fleet, balanced(fleet.api.url, token))
-        else:
-            known = stack.enter_context(closing(open_loop.Fleet(fleet.api.url, token)))
-            yield Lane(request.param, root, fleet, lambda: Readers(known))
+    keys = {
+        **fakes(root, SLOWLY_S),
+        "replicas": {"min": 1, "max": MOST, "initial": 2},
+        "drain": {"timeout": "60s", "quiesce": "500ms" if follows else "2s"},
+        "scaling": {"interval": "200ms", "cooldown": "200ms"},
+    }
+    with up(root, "lane", **keys) as scene, scene.reading() as reading:
+        yield Lane(request.param, scene, scene.balanced if follows else reading)
 
 
 @pytest.mark.parametrize("turn", range(SEQUENCES // LANES))
@@ -77,11 +57,12 @@ def test_a_random_sequence_loses_and_doubles_nothing(
     steps = draw(sequences_seed, number, MOST)
     again = f"--sequences-seed={sequences_seed}, sequence {number}"
     with Wave(lane.client, RATE, first=(number + 1) * 1_000_000) as load:
-        course = play(lane.fleet, load, steps, MOST)
+        course = play(lane.scene.fleet, load, steps, MOST)
     assert load.missed == [], again
     assert load.report.doubled == 0, again
     assert load.report.answered == set(load.numbers), again
-    ran = executed(lane.root)
+    ran = executed(lane.scene.root)
     assert [n for n in load.numbers if ran[n] != 1] == [], again
     assert course.overlapped > EVENTS / 2, again
-    assert "TARN-1109" not in {event["code"] for event in lane.fleet.api.events()}, again
+    cut = "TARN-1109"
+    assert cut not in {event["code"] for event in lane.scene.fleet.api.events()}, again
