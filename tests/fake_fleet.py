@@ -296,7 +296,10 @@ class FakePlugin:
 
     @hookimpl
     def tarn_scaling_policies(self) -> Mapping[str, Factory[Any]]:
-        return {"fixed": Factory(NoSettings, never, "keeps the size")}
+        return {
+            "fixed": Factory(NoSettings, never, "keeps the size"),
+            "target": Factory(NoSettings, never, "what bounds without a policy mean"),
+        }
 
     @hookimpl
     def tarn_authorizers(self) -> Mapping[str, Factory[Any]]:
