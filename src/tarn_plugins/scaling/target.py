@@ -64,7 +64,7 @@ class Settings:
             return self.total
         if self.signal in SIGNALS:
             return SIGNALS[self.signal].total
-        return self.signal.startswith("nv_") or ":" in self.signal
+        return self.signal.startswith(("nv_", "metric/")) or ":" in self.signal
 
 
 @attrs.frozen

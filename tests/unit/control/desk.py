@@ -57,6 +57,8 @@ class FakeScraper:
         self.watched = 0
         self.silent: set[str] = set()
         self.broken = ""
+        self.metrics: dict[str, Mapping[str, float]] = {}
+        """Instance id to what it says where that is not the usual: that nothing is to be done."""
 
     def watch(self, targets: Mapping[str, Target]) -> None:
         self.targets = dict(targets)
@@ -72,8 +74,9 @@ class FakeScraper:
         if instance_id in self.silent:
             late = Unknown("no answer for 2 s")
             return Reading(instance_id, now_s, late, models=late)
-        idle = {"pending": Known(0.0), "executing": Known(0.0)}
-        return Reading(instance_id, now_s, Known(value=True), models=MODELS, metrics=idle)
+        said = {"pending": 0.0, "executing": 0.0} | dict(self.metrics.get(instance_id, {}))
+        metrics = {name: Known(value) for name, value in said.items()}
+        return Reading(instance_id, now_s, Known(value=True), models=MODELS, metrics=metrics)
 
 
 class Policy:
@@ -134,6 +137,7 @@ class Desk:
         state: SavedState | None = None,
         required: frozenset[str] = frozenset(),
         discoveries: Mapping[str, Any] | None = None,
+        policy: Any = None,
     ) -> None:
         self.clock = runtime.clock if runtime else FakeClock()
         self.runtime = runtime or FakeRuntime(clock=self.clock)
@@ -157,7 +161,7 @@ class Desk:
         fleet = begin(epoch, state, recovered, self.rules, now_s=now_s, at=at)
         self.saver = Saver(self.store, epoch, self.clock, self.wake.set, fleet.next_number)
         self.announcer = Announcer(self.listener)
-        self.desk = PolicyDesk(self.policy, self.clock, self.wake.set)
+        self.desk = PolicyDesk(policy or self.policy, self.clock, self.wake.set)
         near = Neighbours(
             clock=self.clock,
             runtime=self.runtime,

@@ -1,0 +1,62 @@
+"""The README's command line of the Java TARN, from its words to the decisions that it leads to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat.golden import FOLDER, MEANS
+from unit.tarn_plugins.scaling.views import view
+
+from tarn import config, plugins
+from tarn.config import commandline
+from tarn.domain import Unknown
+from tarn.errors import ConfigErrors
+from tarn.testing.context import master_context
+
+SILENT = Unknown("no nv_gpu_utilization")
+
+
+def given() -> dict[str, Any]:
+    """Return the options of the README's long example, as its own parser read them."""
+    command = (FOLDER / "guide-everything.txt").read_text("utf-8").partition(MEANS)[0]
+    return dict(commandline.read(commandline.split(command)).options)
+
+
+def test_nothing_but_the_secret_store_is_in_a_later_part() -> None:
+    """Held against the installed plugins, its scaling has nothing wrong."""
+    start = {"name": "w", "runtime": "yarn"}
+    with pytest.raises(ConfigErrors) as caught:
+        config.load(start, aliases=given(), environ={}, plugins=plugins.load())
+    (error,) = caught.value.errors
+    assert "secrets[0].use = 'jceks'" in str(error)
+    options = {key: value for key, value in given().items() if key != "secrets"}
+    config.load(start, aliases=options, environ={}, plugins=plugins.load())
+
+
+def test_its_policy_decides_by_its_marks(tmp_path: Path) -> None:
+    """Up beyond 0.8, down below 0.2, sixteen queued are full: the formulas of the contract."""
+    spec = config.load({"name": "w"}, aliases=given(), environ={}).spec
+    assert (spec.replicas.min, spec.replicas.max, spec.scaling.cooldown_s) == (2, 8, 120.0)
+    offered = plugins.load()
+    factory = offered.choose("scaling", spec.scaling.use, "scaling.use")
+    settings = offered.settings(factory, spec.scaling.options, "scaling.options")
+    policy = factory.create(settings, master_context(tmp_path, spec=spec))
+    assert (settings.mode, settings.queue_capacity) == ("composite", 16)
+    table = [
+        # GPU, queued, size before, size wanted
+        (0.81, 0, 4, 5),
+        (0.80, 0, 4, 4),
+        (0.20, 0, 4, 4),
+        (0.19, 0, 4, 3),
+        (0.10, 52, 4, 5),
+        (0.10, 51, 4, 4),
+        (0.10, 12, 4, 3),
+        (0.10, 13, 4, 4),
+        (0.90, 160, 4, 10),
+    ]
+    for gpu, queued, size, wanted in table:
+        fleet = view(size, gpu_utilization=gpu, pending=queued, in_flight=queued)
+        assert policy.wanted(fleet).replicas == wanted, (gpu, queued)
+    blind = view(4, gpu_utilization=SILENT, pending=SILENT)
+    assert policy.wanted(blind).replicas is None
+    assert policy.wanted(view(0, waiting=1)).replicas == 1
