@@ -42,6 +42,12 @@ class Scene:
         with closing(open_loop.Fleet(self.fleet.api.url, self.api_token)) as known:
             yield lambda: Readers(known)
 
+    def queue(self, length: int) -> None:
+        """Let every fake say that so many requests wait, from its next look on."""
+        told = self.root / "next"
+        told.write_text(str(length))
+        told.rename(self.root / "queue")
+
     def scrapes(self) -> list[float]:
         """Return when fakes were asked for metrics, in Unix seconds, in order."""
         texts = [path.read_text() for path in self.root.glob("scrapes/*")]
