@@ -6,6 +6,7 @@ number of its own, as payload and as id, and its answer must carry both back.
 """
 
 import asyncio
+import bisect
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ class Wave(Tally):
     def __init__(self, client: Client, rate: float, first: int = 0) -> None:
         super().__init__("the fleet")
         self.rate = rate
+        self.moments: list[float] = []
+        """When each request was really sent, in Unix seconds, in order."""
         self._client, self._first = client, first
         self._ended = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="wave")
@@ -82,6 +85,11 @@ class Wave(Tally):
     def __exit__(self, *_exc: object) -> None:
         self._ended.set()
         self._thread.join(TIMEOUT_S + 10)
+
+    def sent_between(self, begin: float, end: float) -> int:
+        """Count the requests that were sent between two moments, in Unix seconds."""
+        moments = tuple(self.moments)
+        return bisect.bisect(moments, end) - bisect.bisect(moments, begin)
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -96,6 +104,7 @@ class Wave(Tally):
             while not self._ended.is_set():
                 due_s += 1.0 / self.rate
                 await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+                self.moments.append(time.time())
                 task = asyncio.create_task(self._send(client, number, due_s))
                 asked.add(task)
                 task.add_done_callback(asked.discard)

@@ -34,7 +34,10 @@ def noted(model: str, body: bytes, json_length: int | None) -> tuple[bytes, int 
 
 
 def scraped(state: State) -> bytes:
-    """Tell the metrics as the fake does, and write down when."""
+    """Tell the metrics as the fake does, with the queue that a file says; write down when."""
+    queue = Path(os.environ["SCRAPES"]).with_name("queue")  # noqa: TID251
+    if queue.exists():
+        state.models["echo"].extra_pending = int(queue.read_text())
     os.write(scrapes, f"{time.time():.6f}\n".encode())
     return counted(state)
 

@@ -1,7 +1,7 @@
 """A cluster without a load balancer, and what loads it; fake Tritons that write down what they do.
 
-``ledger`` in the root holds the numbers that were executed, ``scrapes`` the moments at which metrics
-were asked for.
+``ledger`` in the root holds the numbers that were executed, ``scrapes`` the moments at which
+metrics were asked for.
 """
 
 import contextlib
@@ -42,9 +42,15 @@ class Scene:
         with closing(open_loop.Fleet(self.fleet.api.url, self.api_token)) as known:
             yield lambda: Readers(known)
 
+    def queue(self, length: int) -> None:
+        """Let every fake say that so many requests wait, from its next look on."""
+        told = self.root / "next"
+        told.write_text(str(length))
+        told.rename(self.root / "queue")
+
     def scrapes(self) -> list[float]:
-        """Return when metrics were asked for, in Unix seconds, in order."""
-        texts = [path.read_text() for path in (self.root / "scrapes").iterdir()]
+        """Return when fakes were asked for metrics, in Unix seconds, in order."""
+        texts = [path.read_text() for path in self.root.glob("scrapes/*")]
         return sorted(float(word) for text in texts for word in text.split())
 
 
