@@ -26,6 +26,8 @@ SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,yarn]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
+# Where tests of one file share what is dear to make.
+BY_FILE = ("-n", "2", "--dist", "loadfile")
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
 
 nox.options.sessions = ["lint", "types", "layers", "unit", "contract", "local"]
@@ -151,7 +153,8 @@ def local(session: nox.Session) -> None:
 def first_user(session: nox.Session) -> None:
     """Lint, client, custom policy, why, verify and notebook, on real Tritons."""
     session.install("-e", EVERYTHING, *_group("tests"))
-    _pytest(session, "-m", "triton", "--timeout", "300", *_folders("first_user"))
+    chosen = ("-m", "triton", "--timeout", "300")
+    _pytest(session, *BY_FILE, *chosen, *_folders("first_user"))
 
 
 @nox.session(python=ONE)
@@ -160,7 +163,7 @@ def endurance(session: nox.Session) -> None:
     """Real Tritons under load, killed masters, a provider blocked for a minute."""
     session.install("-e", EVERYTHING, *_group("tests"))
     folders = _folders("compat", "first_user", "local", "unit")
-    _pytest(session, "-m", "endurance", "--timeout", "300", *folders)
+    _pytest(session, *BY_FILE, "-m", "endurance", "--timeout", "300", *folders)
 
 
 @nox.session(python=ONE)
@@ -178,9 +181,11 @@ def scaling(session: nox.Session) -> None:
 def yarn(session: nox.Session) -> None:
     """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
     session.install("-e", WITH_YARN, *_group("tests"))
-    # The JVM and faulthandler want the same signals; one sandbox serves every test, one by one.
+    # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own, and
+    # takes the next test in the order that tests/yarn/conftest.py gives: daemons are killed last.
+    workers = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest(session, *chosen, *_folders("yarn"))
+    _pytest(session, *workers, *chosen, *_folders("yarn"))
 
 
 @nox.session(python=ONE)
@@ -198,7 +203,7 @@ def discovery(session: nox.Session) -> None:
     """Real ZooKeeper, HAProxy and Knox; needs haproxy, Java and, the first time, Maven."""
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "discovery", "--timeout", "300")
-    _pytest(session, *chosen, *_folders("discovery", "compat"))
+    _pytest(session, *BY_FILE, *chosen, *_folders("discovery", "compat"))
 
 
 @nox.session(python=ONE)
@@ -221,7 +226,7 @@ def minimums(session: nox.Session) -> None:
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )
-    _pytest(session, "-m", "not triton", *_folders("unit"))
+    _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit"))
 
 
 @nox.session(python=ONE)

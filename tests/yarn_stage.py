@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -15,12 +16,13 @@ from typing import Any, TypeVar
 
 import attrs
 from house import House, kill
+from one_maven import one_maven
 
 from tarn import config
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
-from tarn_plugins.cli.sandbox import network
+from tarn_plugins.cli.sandbox import jars, network
 from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
 from tarn_plugins.cli.sandbox.daemons import daemons
 from tarn_plugins.cli.sandbox.options import Options
@@ -101,22 +103,35 @@ class Hadoop(Sandbox):
 @contextlib.contextmanager
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
-    shape = {"network": free_network(), "expiry_s": EXPIRY_S, **options}
-    one = Hadoop(directory, context(), Options(**shape))
-    try:
-        one.up()
-        yield one
-    finally:
-        one.down()
+    with free_network() as number:
+        shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **options})
+        with one_maven():
+            jars.fetched(shape.hadoop, context())
+        one = Hadoop(directory, context(), shape)
+        try:
+            one.up()
+            yield one
+        finally:
+            one.down()
 
 
-def free_network() -> int:
-    """Return one where no sandbox runs: the user's own, and other sessions', are left alone."""
+@contextlib.contextmanager
+def free_network() -> Iterator[int]:
+    """Hold one where no sandbox runs: the user's own, and other sessions', are left alone.
+
+    Two workers look at the same moment: who has bound its name has the network. Such a name is
+    no file, lives as long as the socket, and is seen as far as the addresses are.
+    """
     for number in NETWORKS:
         options = Options(network=number, ha=True)
-        with contextlib.suppress(RefusedError):
-            check_free(daemons(options, ""), options)
-            return number
+        with socket.socket(socket.AF_UNIX) as claim:
+            try:
+                claim.bind(f"\0tarn-test-network-{number}")
+                check_free(daemons(options, ""), options)
+            except (OSError, RefusedError):
+                continue
+            yield number
+            return
     raise LookupError("sandboxes of other sessions use every network for tests; end them")
 
 

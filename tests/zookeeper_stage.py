@@ -17,6 +17,7 @@ from pathlib import Path
 import attrs
 import pytest
 from kazoo.client import KazooClient
+from one_maven import one_maven
 
 from tarn import config
 from tarn.testing.wait import until
@@ -47,10 +48,14 @@ admin.enableServer=false
 
 def jars() -> Path:
     """Return the directory of ZooKeeper's jars; fetched once."""
-    cache = config.paths(config.environ()).cache
-    target = cache / "zookeeper" / VERSION
-    if (target / f"zookeeper-{VERSION}.jar").is_file():
-        return target
+    target = config.paths(config.environ()).cache / "zookeeper" / VERSION
+    with one_maven():
+        if not (target / f"zookeeper-{VERSION}.jar").is_file():
+            _fetch(target)
+    return target
+
+
+def _fetch(target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as made:
         (Path(made) / "pom.xml").write_text(_POM)
@@ -69,7 +74,6 @@ def jars() -> Path:
         )
         with contextlib.suppress(OSError):  # somebody was faster
             Path(made, "jars").rename(target)
-    return target
 
 
 @attrs.define

@@ -2,6 +2,7 @@
 
 import signal
 import statistics
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -46,7 +47,7 @@ def test_a_ready_instance_gets_requests_at_once(
     with HttpLoad(stage.door.address, RATE) as load:
         took_s = [stage.first_request() for _ in range(5)]
     with capsys.disabled():
-        print(f"\n  ready → first request: {[round(1000 * s) for s in took_s]} ms")
+        print(f"\n  ready → first request: {[round(1000 * s) for s in took_s]} ms", file=sys.stderr)
     assert load.missed == []
     assert statistics.median(took_s) < SLACK * IN_AIM_S
 
@@ -60,7 +61,10 @@ def test_a_killed_instance_is_chosen_no_more(
     stage.served()
     took_s = [stage.out_after_kill() for _ in range(3)]
     with capsys.disabled():
-        print(f"\n  kill -9 → out of rotation: {[round(1000 * s) for s in took_s]} ms")
+        print(
+            f"\n  kill -9 → out of rotation: {[round(1000 * s) for s in took_s]} ms",
+            file=sys.stderr,
+        )
     assert statistics.median(took_s) < SLACK * OUT_AIM_S
 
 

@@ -3,6 +3,7 @@
 import random
 import signal
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -220,11 +221,13 @@ def test_a_kill_loses_at_most_what_haproxy_had_there(
     report = course.load.report
     lost = Counter(course.killed_before(one.ended) for one in course.load.missed)
     with capsys.disabled():
-        print(f"\n  {report}")
-        print("  lost by a kill, of in flight + later:", end=" ")
-        print(", ".join(f"{lost[k]} of {k.in_flight}+{k.late}" for k in course.kills))
+        print(f"\n  {report}", file=sys.stderr)
+        print("  lost by a kill, of in flight + later:", end=" ", file=sys.stderr)
+        print(
+            ", ".join(f"{lost[k]} of {k.in_flight}+{k.late}" for k in course.kills), file=sys.stderr
+        )
         out_ms = 1000 * statistics.median(k.out - k.at for k in course.kills)
-        print(f"  out of rotation: {out_ms:.0f} ms (median)")
+        print(f"  out of rotation: {out_ms:.0f} ms (median)", file=sys.stderr)
     assert report.sent == len(report.answered) + len(report.lost)
     assert any(k.in_flight for k in course.kills)
     assert [k for k in course.kills if lost[k] > k.in_flight + k.late] == []

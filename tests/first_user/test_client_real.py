@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -102,7 +103,9 @@ def test_no_call_is_lost_while_instances_are_killed_and_the_fleet_is_scaled(
     with cluster.client(wait_s=10) as client:
         report = ClientLoad(client, "echo", RATE, 30).run(meanwhile)
     with capsys.disabled():
-        print(f"\n  cluster.client(): {report}; 5 → 2 took {took_s['drains']:.1f} s")
+        print(
+            f"\n  cluster.client(): {report}; 5 → 2 took {took_s['drains']:.1f} s", file=sys.stderr
+        )
     assert [lost.why for lost in report.lost] == []
     assert report.doubled == 0
     assert len(report.answered) == report.sent == RATE * 30
@@ -142,7 +145,7 @@ def test_no_call_of_asyncio_is_lost_when_an_instance_is_killed(
 
     report = asyncio.run(_async_load(cluster, 12.0, meanwhile))
     with capsys.disabled():
-        print(f"\n  cluster.aio_client(): {report}")
+        print(f"\n  cluster.aio_client(): {report}", file=sys.stderr)
     assert [lost.why for lost in report.lost] == []
     assert len(report.answered) == report.sent == RATE * 12
 

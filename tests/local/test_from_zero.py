@@ -1,5 +1,6 @@
 """A real cluster that begins asleep: healthy, found by `up`, and woken by a request."""
 
+import sys
 import time
 
 import httpx
@@ -44,7 +45,10 @@ def test_a_request_wakes_a_cluster_that_sleeps(
     assert decision["by"] == "demand"
     assert decision["reason"].startswith("1 request waits at client-")
     with capsys.disabled():
-        print(f"\n  asleep after {up_s:.1f} s; from zero to an answer in {woken_s:.1f} s")
+        print(
+            f"\n  asleep after {up_s:.1f} s; from zero to an answer in {woken_s:.1f} s",
+            file=sys.stderr,
+        )
 
 
 @pytest.mark.timeout(120)

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ def test_scaling_and_a_killed_master_lose_no_request(
 
     report = Load(fleet, "echo", RATE, SECONDS).run(meanwhile)
     with capsys.disabled():
-        print(f"\n  scaling and a killed master: {report}")
+        print(f"\n  scaling and a killed master: {report}", file=sys.stderr)
     assert report.sent == RATE * SECONDS
     assert report.lost == []
     assert report.doubled == 0
@@ -129,7 +130,7 @@ def test_a_killed_instance_loses_only_what_was_sent_to_it(
 
     report = Load(fleet, "echo", RATE, 12).run(meanwhile)
     with capsys.disabled():
-        print(f"\n  a killed instance: {report}")
+        print(f"\n  a killed instance: {report}", file=sys.stderr)
     assert set(by_target(report)) <= {victim["http"]}
     assert all(lost.sent_s < killed_s[0] + RE_READ_S + 1.0 for lost in report.lost)
     assert len(report.answered) + len(report.lost) == report.sent
@@ -152,5 +153,8 @@ def test_a_killed_instance_leaves_the_view_at_once(
         took_s.append(time.monotonic() - began_s)
         pause(3)
     with capsys.disabled():
-        print(f"\n  a killed instance leaves /instances: {1000 * statistics.median(took_s):.0f} ms")
+        print(
+            f"\n  a killed instance leaves /instances: {1000 * statistics.median(took_s):.0f} ms",
+            file=sys.stderr,
+        )
     assert statistics.median(took_s) < 1.0
