@@ -22,6 +22,7 @@ VERBS = {
     "pause": ("tarn.cli.pause", "Stop scaling decisions for a while."),
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
+    "simulate": ("tarn.cli.simulate", "Let a scaling policy meet a load, without a cluster."),
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
     "doctor": ("tarn.cli.doctor", "Find what is wrong with files of other programs."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
