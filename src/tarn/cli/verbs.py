@@ -23,6 +23,7 @@ VERBS = {
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
     "scaling": ("tarn.cli.scaling", "Explain the size: signals, decisions, what comes next."),
+    "simulate": ("tarn.cli.simulate", "Let a scaling policy meet a load, without a cluster."),
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
     "doctor": ("tarn.cli.doctor", "Find what is wrong with files of other programs."),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),

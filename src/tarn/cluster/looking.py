@@ -6,7 +6,7 @@ Beneath `Cluster`, which knows how the cluster is asked.
 import abc
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
 from tarn.cluster.cause import Cause
@@ -20,10 +20,14 @@ from tarn.cluster.table import cluster_table
 from tarn.cluster.verifying import Order, verify
 from tarn.cluster.waiting import Goal
 from tarn.cluster.watching import Screen, Watch, screen
+from tarn.domain import ClusterSpec
 from tarn.errors import NotFoundError, TarnError
 from tarn.interfaces import Deployer, Progress
 from tarn.plain import did_you_mean
 from tarn.plain import seconds as span_of
+
+if TYPE_CHECKING:
+    from tarn.simulator import Run
 
 __all__ = ["Looking"]
 
@@ -43,6 +47,11 @@ class Looking(abc.ABC):
     @abc.abstractmethod
     def url(self) -> str | None:
         """Where the master's API was last found; None before anything was asked."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> ClusterSpec:
+        """What was asked for."""
 
     @abc.abstractmethod
     def status(self) -> Mapping[str, Any]:
@@ -157,6 +166,37 @@ class Looking(abc.ABC):
         """
         order = Order(rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow))
         return verify(self.name, self.status, order, self._surroundings.clock, progress)
+
+    def replay(
+        self,
+        frame: Any,
+        policy: str | None = None,
+        options: Mapping[str, object] | None = None,
+        **assumed: object,
+    ) -> "Run":
+        """Return what a policy would make of a load; nothing is started, and nobody is asked.
+
+        The code is the master's, the limits and the guard are this spec's; only the instances are
+        modelled. A notebook shows the result as a drawing, and
+        ``pandas.DataFrame(run.columns())`` is a frame of it.
+
+        Args:
+            frame: Requests per second over time: anything with the columns ``t_s`` and
+                ``requests_per_s`` (a pandas frame, a mapping), the path of such a CSV file, or a
+                made-up load such as ``daily:1``.
+            policy: ``target``, ``hpa``, ...; None: the one of the spec.
+            options: Of the policy.
+            assumed: What is assumed of the instances: fields of `tarn.simulator.Model` with units
+                as in the spec, like ``start="45s"``, ``slots=8``.
+
+        Raises:
+            ConfigError: The load, the options or the assumptions cannot be meant.
+            ProviderMissingError: There is no such policy.
+        """
+        from tarn.cluster.replaying import load_of, replayed, world  # noqa: PLC0415 (seldom)
+
+        plugins = self._surroundings.plugins()
+        return replayed(self.spec, plugins, load_of(frame), world(assumed), policy, options)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the cluster in a notebook, as text and as a card; one that is not there, too."""

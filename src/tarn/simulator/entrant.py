@@ -10,7 +10,10 @@ from tarn.domain import ClusterSpec
 from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Kept
 from tarn.interfaces import MasterContext
+from tarn.errors import ProviderMissingError
+from tarn.plain import did_you_mean
 from tarn.plugins import Plugins
+from tarn.plugins.kinds import instead
 from tarn.simulator.rivals import RIVALS, Rival
 
 __all__ = ["Entrant", "enter"]
@@ -47,6 +50,15 @@ def enter(
     rival = RIVALS.get(use)
     if rival:
         return _rival(spec, plugins, rival, use, options or {})
+    offered = plugins.scaling_policies
+    if use not in offered and not instead("scaling", use):
+        known = (*offered, *RIVALS)
+        raise ProviderMissingError(
+            use,
+            f"there is no policy '{use}'",
+            right=f"Right would be one of {', '.join(known)}",
+            next_step=did_you_mean(use, known),
+        )
     factory = plugins.choose("scaling", use, "scaling.use")
     plugins.settings(factory, options or {}, "scaling.options")  # wrong ones are refused here
     chosen = attrs.evolve(given, use=use, options=options or {})

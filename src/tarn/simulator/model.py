@@ -3,7 +3,7 @@
 import random
 
 import attrs
-from attrs.validators import ge, gt, in_
+from attrs.validators import ge, gt, in_, optional
 
 __all__ = ["Model"]
 
@@ -22,9 +22,9 @@ class Model:
     """From the grant of a place until the instance serves."""
     start_spread: float = attrs.field(default=0.0, validator=ge(0))
     """Starts take between ``start_s`` and this fraction more, each its own time."""
-    grants_per_s: float = attrs.field(default=float("inf"), validator=gt(0))
-    """Places that the runtime grants in a second."""
-    room: int | None = None
+    grants_per_second: float | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Places that the runtime grants in a second; None: all at once."""
+    room: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """Instances that the nodes have room for, those that drain included; None: no limit."""
     failures_per_hour: float = attrs.field(default=0.0, validator=ge(0))
     """Of one serving instance; what it holds then is lost."""
@@ -32,7 +32,7 @@ class Model:
     """Moments at which the oldest serving instance fails."""
     patience_s: float = attrs.field(default=30.0, validator=gt(0))
     """A request that found no instance for so long is lost; the default of our client."""
-    step_s: float = attrs.field(default=1.0, validator=[gt(0), ge(0.1)])
+    step_s: float = attrs.field(default=1.0, validator=ge(0.1))
     """Seconds of one step."""
     seed: int = 0
     """Of the spread of starts and of the failures."""

@@ -11,6 +11,7 @@ from tarn.domain import (
     Decision,
     Demand,
     Epoch,
+    Fact,
     FleetView,
     Launch,
     Reading,
@@ -89,6 +90,7 @@ class _Simulation:
         self._fleet = begin(
             _EPOCH, None, Recovered(found), self._rules, now_s=0.0, at=model.begins_at
         )
+        self._facts: tuple[Fact, ...] = ()
         self._signals = Signals(kept=self._scaling.kept)
         self._of_plugins = self._scaling.signals
         self._answer: Sample[Wish] = Unknown("the policy has not answered yet")
@@ -129,10 +131,14 @@ class _Simulation:
         )
 
     def _act(self, now_s: float) -> None:
-        """Do what the control thread does: tick, ask, tick with the answer, post."""
+        """Do what the control thread does: tick, ask, tick with the answer, post.
+
+        A tick in which there is nothing to fold is left out: it would return the same fleet.
+        """
         asking = now_s >= self._due_s - 1e-9
         readings = self._world.readings(now_s, anew=asking)
-        self._tick(now_s, readings)
+        if not self._at_rest():
+            self._tick(now_s, readings)
         if asking:
             interval_s = self._rules.spec.scaling.interval_s
             self._due_s = now_s + interval_s
@@ -143,11 +149,20 @@ class _Simulation:
             self._tick(now_s, readings)
         self._post()
 
+    def _at_rest(self) -> bool:
+        """Say whether all that there is serves, and the world has nothing new to tell."""
+        fleet = self._fleet
+        serving = len(fleet.view.members)
+        return (
+            serving == len(fleet.instances) == fleet.desired
+            and not self._world.waiting
+            and self._world.facts() == self._facts
+        )
+
     def _tick(self, now_s: float, readings: Mapping[str, Reading]) -> None:
         before = self._fleet
-        seen = Seen(
-            now_s, self._clock.at(), self._world.facts(), readings, wish=self._answer
-        )
+        self._facts = self._world.facts()
+        seen = Seen(now_s, self._clock.at(), self._facts, readings, wish=self._answer)
         self._fleet = tick(before, seen, self._rules)
         if self._fleet.decisions is not before.decisions:
             self._decisions += _newer(before, self._fleet)

@@ -91,6 +91,8 @@ class World:
         self._tritons: dict[str, _Triton] = {}
         self._outside: deque[tuple[float, float]] = deque()
         """(moment of arrival, requests) that found no instance."""
+        a_second = math.inf if model.grants_per_second is None else model.grants_per_second
+        self._grants_per_step = a_second * model.step_s
         self._grants = 0.0
         self._lost = 0.0
         self._misfortunes = sorted(model.fail_at_s)
@@ -105,6 +107,8 @@ class World:
     @property
     def waiting(self) -> int:
         """Requests that wait outside because there is no instance, rounded up."""
+        if not self._outside:
+            return 0
         return math.ceil(sum(requests for _, requests in self._outside) - 1e-9)
 
     # What the master sees and asks.
@@ -144,7 +148,8 @@ class World:
     def begin_step(self, now_s: float) -> None:
         """Grant what is due at *now_s*, and let fail what fails."""
         self._fail(now_s)
-        self._grants = min(self._grants + self._model.grants_per_s * self._model.step_s, math.inf)
+        # what was not used is not saved up, but for the part of a grant that a step may be
+        self._grants = min(self._grants, 1.0) + self._grants_per_step
         for triton in self._tritons.values():
             if triton.granted_s is None and triton.end is None:
                 self._maybe_grant(triton, now_s)

@@ -1,0 +1,112 @@
+"""`tarn simulate`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tarn.cli.options import form_option, pass_around
+from tarn.cli.show import columns, emit
+from tarn.cli.source import overlay
+from tarn.cli.talk import Talk
+from tarn.cluster import Cluster, Surroundings
+from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Progress
+
+if TYPE_CHECKING:
+    from tarn.simulator import Run
+
+_SHOWN = 20
+"""Decisions in the table; all of them are in the JSON."""
+
+
+@click.command("simulate")
+@click.option("--trace", required=True, metavar="FILE|FAMILY:SEED",
+              help="CSV with t_s,requests_per_s; or a made-up load, as daily:1.")  # fmt: skip
+@click.option("--policy", metavar="NAME", help="Which policy. [default: that of -f, else target]")
+@click.option("-f", "--file", metavar="SPEC", help="Take limits, guard and policy from this spec.")
+@click.option("--option", "options", metavar="KEY=VALUE", multiple=True,
+              help="Set an option of the policy; may be given again.")  # fmt: skip
+@click.option("--against", metavar="NAME,NAME", default="",
+              help="More policies under the same load: hpa, knative, java, or an offered one.")  # fmt: skip
+@click.option("--min", "low", type=click.IntRange(0), default=1, show_default=True,
+              help="Fewest replicas, without -f.")  # fmt: skip
+@click.option("--max", "high", type=click.IntRange(1), default=20, show_default=True,
+              help="Most replicas, without -f.")  # fmt: skip
+@click.option("--world", "assumed", metavar="KEY=VALUE", multiple=True,
+              help="What is assumed: slots=16, service=100ms, start=30s ...; may be given again.")  # fmt: skip
+@click.option("--plot", "drawing", metavar="FILE.html|FILE.png",
+              help="Draw load, size, queue and cost.")  # fmt: skip
+@form_option
+@pass_around
+def command(  # noqa: PLR0913 (one for each option)
+    around: Surroundings,
+    *,
+    trace: str,
+    policy: str | None,
+    file: str | None,
+    options: tuple[str, ...],
+    against: str,
+    low: int,
+    high: int,
+    assumed: tuple[str, ...],
+    drawing: str | None,
+    form: str,
+) -> None:
+    """Let a scaling policy meet a load in seconds: nothing is started, and nobody is asked.
+
+    The tick, the signals, the guard and the policy are those of the master; the instances and
+    their queues are modelled (`tarn simulate --world` sets what is assumed of them).
+    """
+    spec = _spec(around, file, low, high)
+    model, load = world(overlay(assumed), "--world"), load_of(trace)
+    names = [policy, *(name.strip() for name in against.split(",") if name.strip())]
+    talk, runs = Talk(), []
+    try:
+        for place, name in enumerate(names):
+            talk(Progress("simulating", f"{name or spec.scaling.use} ({place + 1} of {len(names)})"))
+            own = overlay(options) if not place else None
+            runs.append(replayed(spec, around.plugins(), load, model, name, own))
+    finally:
+        talk.done()
+    if drawing:
+        plot(runs, Path(drawing))
+        click.echo(f"drawn in {drawing}", err=True)
+    emit([run.plain() for run in runs], form, lambda: _text(runs))
+
+
+def _spec(around: Surroundings, file: str | None, low: int, high: int) -> ClusterSpec:
+    if file is not None:
+        return Cluster(Path(file), surroundings=around).spec
+    if low > high:
+        raise click.UsageError(f"--max = {high} is below --min = {low}")
+    return default_spec(low, high)
+
+
+def _text(runs: "Sequence[Run]") -> str:
+    heads = ("POLICY", "QUEUE P50", "P95", "P99", "INSTANCE-HOURS", "MOST", "CHANGES", "FLAPS",
+             "LOST")  # fmt: skip
+    first = runs[0]
+    lines = [columns(heads, map(_row, runs)), "", f"{first.policy}, change by change:"]
+    changes = first.plain()["decisions"]
+    lines.append(columns(("AT", "SIZE", "WANTED", "WHY"), map(_change, changes[:_SHOWN])))
+    if len(changes) > _SHOWN:
+        lines.append(f"... and {len(changes) - _SHOWN} more: -o json has them")
+    for reason, count in sorted(first.silences.items(), key=lambda item: -item[1])[:3]:
+        lines.append(f"! {count} times no opinion: {reason}")
+    return "\n".join(lines)
+
+
+def _row(run: "Run") -> tuple[str, ...]:
+    s = run.summary
+    waits = (f"{seconds * 1e3:.1f} ms" for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s))
+    counts = (f"{number:.0f}" for number in (s.most, s.changes, s.flaps, s.lost))
+    return (run.policy, *waits, f"{s.instance_hours:.2f}", *counts)
+
+
+def _change(decision: Mapping[str, object]) -> tuple[object, ...]:
+    held = decision["held_back"]
+    why = f"{decision['reason']} ({held})" if held else decision["reason"]
+    return f"{decision['t_s']:.0f} s", decision["desired"], decision["wanted"], why
