@@ -84,7 +84,7 @@ class Draft:
         if holder is None or not isinstance(last, str):
             return  # something else stands in the way: reading it gives the message
         at = join(path, last)
-        if last == "use" and holder.get("use") != value:
+        if last == "use" and holder.get("use", value) != value:
             holder.pop("options", None)
         holder[last] = value
         self._forget(at)
