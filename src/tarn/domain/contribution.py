@@ -5,18 +5,23 @@ import attrs
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Known, Unknown
 
-__all__ = ["COUNTERS", "GAUGES", "NOT_SCRAPED", "WORKING", "Contribution", "Part", "see"]
+__all__ = ["COUNTERS", "GAUGES", "NOT_SCRAPED", "PARTS", "WORKING", "Contribution", "Part", "see"]
 
 GAUGES = ("pending", "executing", "gpu_utilization")
 COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_total")
-_REQUESTS, _QUEUE, _REQUEST = 0, 2, 3
+_NAMES = (*GAUGES, *COUNTERS)
+_COUNTED = len(GAUGES)
 _PENDING, _GPU = 0, 2
+_REQUESTS, _QUEUE, _REQUEST = 0, 2, 3
 _ONE_LOOK = "one look does not tell how fast a counter grows"
 NOT_SCRAPED = Unknown("not scraped yet")
 
 WORKING = 0.1
 """Requests in computation, in the mean of a span, from which a GPU at 0 is not believed. Triton
 gives whole percents: fewer short requests may leave a GPU at 0 indeed."""
+
+PARTS = len(GAUGES) + len(COUNTERS) + 1
+"""How many parts a contribution has."""
 
 Part = float | str
 """What one instance says, or why it does not say: a tick makes some for each of ten thousand."""
@@ -31,10 +36,9 @@ class Contribution:
     """When the newest counters were read; None before the first."""
     base: tuple[Part, ...]
     """The counters and the pending requests of that moment."""
-    gauges: tuple[Part, ...]
-    """As `GAUGES`."""
-    rates: tuple[Part, ...]
-    """Growth of each of `COUNTERS`, and of the pending requests, per second."""
+    parts: tuple[Part, ...]
+    """Each of `GAUGES`; then the growth of each of `COUNTERS`, and of the pending requests, per
+    second."""
 
 
 def see(
@@ -57,48 +61,54 @@ def see(
 
 
 def _measured(before: Contribution | None, reading: Reading) -> Contribution:
-    gauges, _ = _parts(reading, GAUGES)
-    counters, age_s = _parts(reading, COUNTERS)
-    base = (*counters, gauges[_PENDING])
+    read = _read(reading)
+    gauges, base = read[:_COUNTED], (*read[_COUNTED:], read[_PENDING])
+    age_s = _age_s(reading)
     if age_s is None:  # a scrape that failed: the next one is measured against the last good one
         moment_s, old = (None, base) if before is None else (before.moment_s, before.base)
-        return Contribution(reading, moment_s, old, gauges, base)
+        return Contribution(reading, moment_s, old, gauges + base)
     moment_s = reading.taken_s - age_s
     if before is None or before.moment_s is None:
-        return Contribution(reading, moment_s, base, gauges, (_ONE_LOOK,) * len(base))
+        return Contribution(reading, moment_s, base, gauges + (_ONE_LOOK,) * len(base))
     if moment_s <= before.moment_s:  # the same scrape, with newer news of its health
         return attrs.evolve(before, reading=reading)
-    span_s = moment_s - before.moment_s
-    rates = _rates(before.base, base, span_s)
-    return Contribution(reading, moment_s, base, _believed(before, gauges, rates), rates)
+    rates = _rates(before.base, base, moment_s - before.moment_s)
+    if gauges[_GPU] == 0:
+        gauges = _believed(before, gauges, rates)
+    return Contribution(reading, moment_s, base, gauges + rates)
 
 
-def _parts(reading: Reading, names: tuple[str, ...]) -> tuple[tuple[Part, ...], float | None]:
-    """Return what the reading says of *names*, and the age of what is known; None: nothing is."""
+def _read(reading: Reading) -> tuple[Part, ...]:
+    """Return what the reading says of each of the names."""
     get = reading.metrics.get
     parts: list[Part] = []
-    age_s = None
-    for name in names:
+    for name in _NAMES:
         sample = get(name, NOT_SCRAPED)
+        parts.append(sample.value if isinstance(sample, Known) else sample.reason)
+    return tuple(parts)
+
+
+def _age_s(reading: Reading) -> float | None:
+    """Return how old what is known of the counters is; None: nothing of them is."""
+    for name in COUNTERS:
+        sample = reading.metrics.get(name)
         if isinstance(sample, Known):
-            parts.append(sample.value)
-            age_s = sample.age_s
-        else:
-            parts.append(sample.reason)
-    return tuple(parts), age_s
+            return sample.age_s
+    return None
 
 
 def _rates(old: tuple[Part, ...], new: tuple[Part, ...], span_s: float) -> tuple[Part, ...]:
     rates: list[Part] = []
-    for was, now in zip(old, new, strict=True):
+    for place, now in enumerate(new):
+        was = old[place]
         if isinstance(now, str):
             rates.append(now)
+        elif isinstance(was, str):
+            rates.append(_ONE_LOOK)
+        elif now < was and place < len(COUNTERS):  # what waits may get fewer, a counter may not
+            rates.append("a counter fell: a model was unloaded")
         else:
-            rates.append(_ONE_LOOK if isinstance(was, str) else (now - was) / span_s)
-    for place in range(len(COUNTERS)):  # what waits may get fewer, a counter may not
-        rate = rates[place]
-        if not isinstance(rate, str) and rate < 0:
-            rates[place] = "a counter fell: a model was unloaded"
+            rates.append((now - was) / span_s)
     return tuple(rates)
 
 
@@ -106,8 +116,7 @@ def _believed(
     before: Contribution, gauges: tuple[Part, ...], rates: tuple[Part, ...]
 ) -> tuple[Part, ...]:
     """Return *gauges*, less a GPU that stood at 0 at both ends of a span in which work was done."""
-    utilization = gauges[_GPU]
-    if utilization != 0 or not _is_zero(before):
+    if not _is_zero(before):
         return gauges
     ended, queue_us, request_us = rates[_REQUESTS], rates[_QUEUE], rates[_REQUEST]
     if isinstance(ended, str) or isinstance(queue_us, str) or isinstance(request_us, str):

@@ -4,12 +4,12 @@ A part that is unknown makes the whole unknown: a sum without it would be too sm
 a sum stops instances that are needed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 import attrs
 
-from tarn.domain.contribution import NOT_SCRAPED, Contribution, Part, see
+from tarn.domain.contribution import NOT_SCRAPED, PARTS, Contribution, Part, see
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
@@ -165,10 +165,7 @@ def _fleet_wide(
     """Return each signal, and how long a request computes, as far as that was ever known."""
     if not seen:
         return dict.fromkeys(SIGNALS, Unknown("no instance is ready")), compute_s
-    age_s = _age_s(seen, now_s)
-    gauges, rates = attrgetter("gauges"), attrgetter("rates")
-    pending, executing, utilization = (_sum(seen, gauges, place, age_s) for place in range(3))
-    requests, failures, queue, request, more = (_sum(seen, rates, p, age_s) for p in range(5))
+    pending, executing, utilization, requests, failures, queue, request, more = _sums(seen, now_s)
     queue, request = _divided(queue, 1e6), _divided(request, 1e6)
     computing = _added(request, _divided(queue, -1.0))
     ended = _each(computing, requests)
@@ -213,12 +210,29 @@ def _offered(
 def _metric(seen: _Seen, metric: str, now_s: float) -> Sample[float]:
     if not seen:
         return Unknown("no instance is ready")
+    parts: list[Part] = []
+    for one in seen.values():
+        said = NOT_SCRAPED if isinstance(one, Unknown) else one.reading.metrics.get(metric)
+        parts.append(said.value if isinstance(said, Known) else (said or NOT_SCRAPED).reason)
+    return _sum(seen, parts, _age_s(seen, now_s))
 
-    def part(one: Contribution) -> tuple[Part, ...]:
-        sample = one.reading.metrics.get(metric, NOT_SCRAPED)
-        return (sample.value if isinstance(sample, Known) else sample.reason,)
 
-    return _sum(seen, part, 0, _age_s(seen, now_s))
+def _sums(seen: _Seen, now_s: float) -> list[Sample[float]]:
+    """Return the sum over the fleet of each of `Contribution.parts`."""
+    rows = [
+        (one.reason,) * PARTS if isinstance(one, Unknown) else one.parts for one in seen.values()
+    ]
+    age_s = _age_s(seen, now_s)
+    return [_sum(seen, column, age_s) for column in zip(*rows, strict=True)]
+
+
+def _sum(seen: _Seen, parts: Sequence[Part], age_s: float) -> Sample[float]:
+    """Return the sum of *parts*, one of each instance in order; Unknown as soon as one is."""
+    if str not in set(map(type, parts)):  # at the speed of C: ten thousand, eight times a look
+        return Known(sum(cast("Sequence[float]", parts)), age_s)
+    missing = [place for place, part in enumerate(parts) if isinstance(part, str)]
+    first = f"{list(seen)[missing[0]]}: {parts[missing[0]]}"
+    return Unknown(f"{len(missing)} of {len(seen)} instances did not say ({first})")
 
 
 def _age_s(seen: _Seen, now_s: float) -> float:
@@ -226,25 +240,6 @@ def _age_s(seen: _Seen, now_s: float) -> float:
         s.moment_s for s in seen.values() if isinstance(s, Contribution) and s.moment_s is not None
     ]
     return now_s - min(moments, default=now_s)
-
-
-def _sum(
-    seen: _Seen,
-    parts: Callable[[Contribution], tuple[Part, ...]],
-    place: int,
-    age_s: float,
-) -> Sample[float]:
-    total, missing, first = 0.0, 0, ""
-    for instance_id, one in seen.items():
-        part = one.reason if isinstance(one, Unknown) else parts(one)[place]
-        if isinstance(part, str):
-            missing += 1
-            first = first or f"{instance_id}: {part}"
-        else:
-            total += part
-    if missing:
-        return Unknown(f"{missing} of {len(seen)} instances did not say ({first})")
-    return Known(total, age_s)
 
 
 def _each(total: Sample[float], count: Sample[float]) -> Sample[float]:
