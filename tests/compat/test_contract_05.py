@@ -1,12 +1,12 @@
 """5: without GPU metrics the Java TARN took the load for 0.3, so an idle CPU fleet never shrank."""
 
 import attrs
+import pytest
 
 from tarn.domain import (
     ClusterSpec,
     Endpoint,
     Epoch,
-    FleetView,
     Instance,
     Known,
     ModelState,
@@ -14,14 +14,17 @@ from tarn.domain import (
     Running,
     State,
     Unknown,
-    Wish,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.spec import ModelsSpec, ReplicasSpec
 from tarn.domain.tick import Seen, tick
+from tarn.interfaces import ScalingPolicy
 from tarn.triton.activity import Activity, observe
 from tarn.triton.metrics import parse
+from tarn_plugins.scaling import target, threshold
+from tarn_plugins.scaling.target import Target
+from tarn_plugins.scaling.threshold import Threshold
 
 FOR_S = 310
 SIZE = 4
@@ -41,19 +44,11 @@ RULES = Rules(
 )
 
 
-class SeedsLoad:
-    """``load = max(gpu, clamp(queue / (n * 16)))``, one fewer below 0.2; of what is known."""
-
-    def wanted(self, fleet: FleetView) -> Wish:
-        """Say how many, by the signals alone."""
-        gpu, pending = fleet.latest("gpu_utilization"), fleet.latest("pending")
-        parts = [gpu.value] if isinstance(gpu, Known) else []
-        if isinstance(pending, Known):
-            parts.append(min(1.0, pending.value / (fleet.desired * 16)))
-        if not parts:
-            return Wish(None, "no load is known")
-        below = max(parts) < 0.2
-        return Wish(fleet.desired - 1 if below else None, f"load {max(parts):g}")
+POLICIES = {
+    "threshold, composite": Threshold(threshold.Settings()),
+    "threshold, queue_depth": Threshold(threshold.Settings(mode="queue_depth")),
+    "target": Target(target.Settings()),
+}
 
 
 def instance(number: int) -> Instance:
@@ -69,7 +64,10 @@ def reading(id_: str, activity: Activity, now_s: float) -> Reading:
     return Reading(id_, now_s, Known(value=True), models=models, metrics=metrics)
 
 
-def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minutes() -> None:
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minutes(
+    policy: ScalingPolicy,
+) -> None:
     """Real text, real estimates, the real tick: no GPU is Unknown, not 0.3, and not 0."""
     instances = tuple(instance(number) for number in range(1, SIZE + 1))
     facts = tuple(
@@ -82,11 +80,11 @@ def test_an_idle_cpu_fleet_shrinks_when_its_counters_stood_still_for_five_minute
         activity = observe(activity, parse(TEXT), now_s)
         readings = {i.id: reading(i.id, activity, now_s) for i in instances}
         signals = signals.looked(fleet.instances, readings, now_s, oldest_s=7.0)
-        wish = SeedsLoad().wanted(fleet_view(fleet, RULES, signals, now_s))
+        wish = policy.wanted(fleet_view(fleet, RULES, signals, now_s))
         fleet = tick(fleet, Seen(now_s, now_s, facts, readings, wish=Known(wish)), RULES)
     said = signals.history["gpu_utilization"][-1][1]
     assert isinstance(said, Unknown)
     assert "no nv_gpu_utilization: a build without GPU, MIG, or" in said.reason
     assert signals.history["in_flight"][-1][1] == Known(0.0)
     assert fleet.desired < SIZE
-    assert "load 0" in fleet.decisions[-1].reason
+    assert fleet.decisions[-1].by.startswith("policy ")
