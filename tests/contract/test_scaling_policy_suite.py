@@ -3,7 +3,7 @@
 from contract.fake_suites import FakePolicySuite
 
 from tarn.testing.contracts import ScalingPolicyContract
-from tarn_plugins.scaling import fixed, target, threshold
+from tarn_plugins.scaling import fixed, latency, target, threshold
 
 
 class TestFake(FakePolicySuite):
@@ -51,3 +51,11 @@ class TestThresholdOfTheQueue(ScalingPolicyContract):
     factory = threshold.tarn_scaling_policies()["threshold"]
     settings = {"mode": "queue_depth", "scale_up": "80%"}
     signals = ("pending",)
+
+
+class TestLatency(ScalingPolicyContract):
+    """Follows a time."""
+
+    factory = latency.tarn_scaling_policies()["latency"]
+    settings = {"objective_s": 0.2}
+    signals = ("queue_time", "in_flight", "requests_per_s")

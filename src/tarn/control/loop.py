@@ -242,18 +242,18 @@ class Control:
             seen = self._look(readings, now_s, at, late=late)
             self._fleet = tick(self._fleet, seen, self._rules)
             if asking:
-                self._ask(readings, now_s)
+                self._ask(readings, now_s, at)
             self._post(now_s)
         except Superseded:
             raise
         except Exception as error:  # noqa: BLE001 (shown in the very next snapshot)
             self._survive(error)
 
-    def _ask(self, readings: Mapping[str, Reading], now_s: float) -> None:
+    def _ask(self, readings: Mapping[str, Reading], now_s: float, at: float) -> None:
         interval_s = self._rules.spec.scaling.interval_s
         oldest_s = LATE_S + STALE_LOOKS * interval_s
         self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
-        view = fleet_view(self._fleet, self._rules, self._signals, now_s)
+        view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)
         self._near.policy.ask(view, self._signals.samples)
 
     def _look(

@@ -55,6 +55,8 @@ class FleetView:
     """The most recent last; at most 100."""
     waiting: int = 0
     """Requests that wait at followers and clients because there is no instance."""
+    at: float = 0.0
+    """Wall time, Unix seconds: for policies that go by the calendar."""
 
     def latest(self, signal: str) -> Sample[float]:
         """Return the newest sample of *signal*; Unknown when there never was one."""

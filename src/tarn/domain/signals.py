@@ -145,7 +145,9 @@ class Signals:
         return rows
 
 
-def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> FleetView:
+def fleet_view(
+    fleet: Fleet, rules: Rules, signals: Signals, now_s: float, at: float = 0.0
+) -> FleetView:
     """Return what a policy sees; the dictionary is its own, the histories are shared and frozen."""
     demand = fresh_demand(fleet, now_s)
     return FleetView(
@@ -156,6 +158,7 @@ def fleet_view(fleet: Fleet, rules: Rules, signals: Signals, now_s: float) -> Fl
         dict(signals.history),
         fleet.decisions,
         0 if demand is None else demand.waiting,
+        at,
     )
 
 

@@ -25,7 +25,6 @@ COMING: Mapping[tuple[str, str], str] = MappingProxyType(
         ("runtime", "skein"): "SKEIN",
         ("authorizer", "ranger"): "SECURITY",
         ("secrets", "jceks"): "SECURITY",
-        ("scaling", "latency"): "SCALING",
         ("scaling", "schedule"): "SCALING",
     }
 )

@@ -144,7 +144,8 @@ class _Simulation:
             self._due_s = now_s + interval_s
             oldest_s = _LATE_S + _STALE_LOOKS * interval_s
             self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
-            view = fleet_view(self._fleet, self._rules, self._signals, now_s)
+            at = self._clock.at()
+            view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)
             self._answer = self._asked(view)
             self._tick(now_s, readings)
         self._post()

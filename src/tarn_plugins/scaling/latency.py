@@ -1,0 +1,146 @@
+"""The scaling policy `latency`: keeps the time that requests take near an objective.
+
+A time says whether a fleet is too small, and not by how much: it hardly moves until the replicas
+are full, and then has no bound. So one step at most doubles the fleet, and the next one waits for
+what was asked for; on the way down it tries one replica fewer, and remembers what was too few.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+import attrs
+from attrs.validators import ge, gt
+
+from tarn.domain import FleetView, Known, Sample, Unknown, Wish
+from tarn.domain.capacity import Capacity, capacity, idle, replicas, requests_wait
+from tarn.domain.signals import SIGNALS
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import MasterContext, ScalingPolicy
+from tarn.plain import Within, amount, amount_text
+
+__all__ = ["Latency", "Settings", "tarn_scaling_policies"]
+
+_MOST_GROWTH = 2.0
+"""Times the present size, in one step."""
+_PANIC = 2.0
+"""Times the objective: beyond it a growth is urgent."""
+_DURATIONS = tuple(name for name, meaning in SIGNALS.items() if meaning.unit == "s")
+
+
+@attrs.frozen
+class Settings:
+    """What ``scaling.options`` may hold for ``use: latency``."""
+
+    signal: str = "queue_time"
+    """A duration: ``queue_time``, ``request_time``, or a plugin's, such as ``latency_p95``."""
+    objective_s: float = attrs.field(default=0.05, validator=gt(0))
+    """How long it should be at most."""
+    tolerance: float | str = attrs.field(
+        default=0.1, validator=Within("fraction", at_least=0, less_than=1)
+    )
+    """How far beyond the objective it may be before the fleet grows."""
+    low: float | str = attrs.field(
+        default=0.5, validator=Within("fraction", at_least=0, less_than=1)
+    )
+    """The part of the objective below which one replica fewer is tried."""
+    window_s: float = attrs.field(default=10.0, validator=ge(0))
+    """The time is the mean over the last so many seconds; 0: the newest sample."""
+    remember_s: float = attrs.field(default=1800.0, validator=ge(0))
+    """For how long a size that proved too small is not tried again, unless nobody asks."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse a signal that is known to be no duration."""
+        if self.signal in SIGNALS and self.signal not in _DURATIONS:
+            raise ValueError(
+                f"signal = '{self.signal}' is no duration; {', '.join(_DURATIONS)} and latency_p95 "
+                "are; for others there is 'use: target'"
+            )
+
+
+@attrs.frozen
+class Latency:
+    """Wants more while requests take too long, and one fewer while they take much less."""
+
+    settings: Settings
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Return the size by the objective; None while the time is unknown."""
+        there = capacity(fleet)
+        if not there.ready:
+            return _without_instances(fleet)
+        if idle(fleet):
+            size = 0 if fleet.limits.min == 0 else 1
+            return Wish(size, f"no request waits, executes or ended: {replicas(size)}")
+        sample = _finite(fleet.mean(self.settings.signal, self.settings.window_s))
+        if isinstance(sample, Unknown):
+            return Wish(None, f"{self.settings.signal} is unknown: {sample.reason}")
+        objective_s = self.settings.objective_s
+        times = sample.value / objective_s
+        shown = f"{amount_text(sample.value, 's')} (objective {amount_text(objective_s, 's')})"
+        told = f"{self.settings.signal} is {shown}"
+        if times > 1 + amount(self.settings.tolerance).value:
+            return _more(told, times, fleet, there)
+        if times < amount(self.settings.low).value:
+            return self._fewer(told, fleet)
+        return Wish(fleet.desired, f"{told}: {replicas(fleet.desired)}")
+
+    def _fewer(self, told: str, fleet: FleetView) -> Wish:
+        size = max(1, fleet.desired - 1)
+        if size < fleet.desired and size <= self._too_small(fleet):
+            minutes = f"{self.settings.remember_s / 60:g} min"
+            why = f"{replicas(size)} proved too few in the last {minutes}"
+            return Wish(fleet.desired, f"{told}: {replicas(fleet.desired)}, since {why}")
+        below = f"below {amount_text(amount(self.settings.low).value, 'fraction')} of it"
+        return Wish(size, f"{told}, {below}: {replicas(size)}")
+
+    def _too_small(self, fleet: FleetView) -> int:
+        """Return the largest size that the policy had to leave upwards lately; 0: there is none."""
+        since = fleet.at - self.settings.remember_s
+        pairs = zip(fleet.decisions, fleet.decisions[1:], strict=False)
+        left = (
+            before.desired
+            for before, after in pairs
+            if after.at >= since
+            and after.by.startswith("policy")
+            and after.desired > before.desired
+        )
+        return max((size for size in left if size < fleet.desired), default=0)
+
+
+def _more(told: str, times: float, fleet: FleetView, there: Capacity) -> Wish:
+    """Return at most double the size; nothing more until what was asked for is there."""
+    if there.coming:
+        coming = f"{replicas(fleet.desired)}, of which {there.coming} still start"
+        return Wish(fleet.desired, f"{told}: {coming}")
+    grown = math.ceil(fleet.desired * min(times, _MOST_GROWTH) - 1e-9)
+    size = max(fleet.desired + 1, grown)
+    return Wish(size, f"{told}: {replicas(size)}", urgent=times > _PANIC)
+
+
+def _without_instances(fleet: FleetView) -> Wish:
+    if not fleet.waiting:
+        return Wish(None, "no instance is ready, and no request waits for one")
+    size = max(1, fleet.desired)
+    waits = f"{requests_wait(fleet.waiting)} for an instance"
+    return Wish(size, f"{waits}: {replicas(size)}", urgent=size > fleet.desired)
+
+
+def _finite(sample: Sample[float]) -> Sample[float]:
+    if isinstance(sample, Known) and not math.isfinite(sample.value):
+        return Unknown(f"it is {sample.value}")
+    return sample
+
+
+def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+    return Latency(settings)
+
+
+def _reads(settings: Settings) -> Iterable[str]:
+    return (settings.signal, "in_flight", "requests_per_s")
+
+
+@hookimpl
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer the policy for fleets with an objective in time."""
+    summary = "keeps the time that requests take near an objective"
+    return {"latency": Factory(Settings, _create, summary, reads=_reads)}
