@@ -63,6 +63,41 @@ def holds(**more: Any) -> dict[str, Any]:
         "thaws_in_s": None,
         "cooldown_in_s": None,
         "policy": {"use": "fixed", "wanted": None, "reason": "keeps the size"},
+        "size": {"sentence": "2 replicas.", "allowed": 2, "held": [], "next": None},
+        **more,
+    }
+
+
+def scaling(**more: Any) -> dict[str, Any]:
+    """Return the answer of ``GET /api/v1/scaling``: a shrink waits for its window."""
+    signal = {"name": "in_flight", "value": 3.0, "unit": "requests", "age_s": 0.4}
+    unknown = {"name": "gpu_utilization", "value": None, "unit": "fraction", "age_s": None}
+    of = {"source": "metrics of 2 instances", "reason": "", "read": True}
+    held = {"by": "down_window", "reason": "a wish for 2 in the last 300 s", "left_s": 180.0}
+    decision = {"at": 1.8e9, "wanted": 9, "desired": 2, "by": "policy target"}
+    return {
+        "name": "demo",
+        "at": 1_800_000_000.0,
+        "stale": False,
+        "sentence": "2 replicas; policy target wants 1: in_flight is 3; it shrinks to 1 in 180 s.",
+        "policy": "target",
+        "desired": 2,
+        "ready": 2,
+        "wanted": 1,
+        "allowed": 1,
+        "reason": "in_flight is 3",
+        "held": [held],
+        "next": {"replicas": 1, "in_s": 180.0, "words": "shrinks to 1 in 180 s"},
+        "manual": None,
+        "limits": {"min": 1, "max": 5, "ceiling": None, "ceiling_reason": ""},
+        "pause": None,
+        "cooldown_s": 60.0,
+        "windows": {"up_s": 0.0, "down_s": 300.0},
+        "signals": [
+            {**signal, **of},
+            {**unknown, **of, "reason": "2 of 2 instances did not say", "read": False},
+        ],
+        "decisions": [{**decision, "reason": "in_flight is 50", "held_back": "limits 1 to 2"}],
         **more,
     }
 
@@ -142,6 +177,10 @@ class FakeApi:
         self._ask()
         return []
 
+    def scaling(self) -> Any:
+        self._ask()
+        return copy.deepcopy(self.fleet.scaling)
+
     def stream(
         self, path: str, last_id: str | None, stop: Any, *, give_up_s: float
     ) -> Iterator[Message]:
@@ -187,6 +226,7 @@ class FakeFleet:
     findings: tuple[Finding, ...] = ()
     statuses: list[Any] = attrs.field(factory=lambda: [status()])
     events: list[dict[str, Any]] = attrs.field(factory=list)
+    scaling: dict[str, Any] = attrs.field(factory=scaling)
     stream: list[Message] = attrs.field(factory=list)
     answers: dict[str, TarnError | None] = attrs.field(factory=lambda: {URL: None})
     """URL to what it raises; None: it answers."""

@@ -11,7 +11,7 @@ __all__ = ["decided", "explained", "read_off", "settings_words"]
 SIGNAL_HEADS = ("SIGNAL", "VALUE", "UNIT", "AGE", "SOURCE", "WHY UNKNOWN")
 DECISION_HEADS = ("DECIDED", "BY", "WANTED", "SIZE", "REASON", "HELD BACK BY")
 _SMALL, _LARGE = 0.001, 100_000
-_UNREAD = "not read by the policy"
+STAR = "* read by the policy"
 
 Answer = Mapping[str, Any]
 
@@ -24,6 +24,8 @@ def explained(answer: Answer) -> str:
     parts = [stale + answer["sentence"] + "\n" + settings_words(answer)]
     if answer["signals"]:
         parts.append(columns(SIGNAL_HEADS, map(read_off, answer["signals"])))
+        if any(signal["read"] for signal in answer["signals"]):
+            parts[-1] += f"\n{STAR}"
     if answer["decisions"]:
         parts.append(columns(DECISION_HEADS, map(decided, answer["decisions"])))
     return "\n\n".join(parts)

@@ -90,7 +90,7 @@ def sentence(outlook: SizeOutlook, now_s: float) -> str:
         case Hold.MANUAL:
             return f"{size}, set by a person until `tarn scale --auto`; {said}"
         case Hold.PAUSE if first is not None:
-            return f"{size}; {first.said(now_s)}; {said}"
+            return f"{size}, kept by {first.said(now_s)}; {said}"
     if outlook.wanted is None:
         return f"{size}; the size is kept, since {said}"
     if outlook.wanted == outlook.desired:

@@ -3,7 +3,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from fake_fleet import API_TOKEN, URL, FakeFleet, holds, instance, status
+from fake_fleet import API_TOKEN, URL, FakeFleet, holds, instance, scaling, status
 
 from tarn.cluster import Cluster, card
 from tarn.errors import UnreachableError
@@ -12,6 +12,9 @@ EVIL = "<script>alert('x')</script>\"&"
 EVENT = {"code": "TARN-1106", "severity": "warning", "subject": EVIL, "message": EVIL}
 EVENT |= {"first": 1.8e9, "last": 1.8e9, "count": 3}
 DECISION = {"at": 1.8e9, "wanted": 4, "desired": 3, "by": EVIL, "reason": EVIL, "held_back": EVIL}
+
+SIGNAL = {"name": EVIL, "value": None, "unit": EVIL, "age_s": None, "source": EVIL}
+SIGNAL |= {"reason": EVIL, "read": True}
 
 
 class Reader(HTMLParser):
@@ -74,7 +77,10 @@ def test_whatever_comes_from_outside_is_escaped():
         epoch=EVIL,
         warnings=[EVIL],
         troubles=[{"code": "TARN-1303", "subject": EVIL, "message": f"`{EVIL}`"}],
-        holds=holds(policy={"use": EVIL, "wanted": 9, "reason": EVIL}),
+        holds=holds(
+            policy={"use": EVIL, "wanted": 9, "reason": EVIL},
+            size={"sentence": EVIL, "held": [{"by": "limits", "reason": EVIL, "left_s": None}]},
+        ),
     )
     parts = (
         card.cluster(shown, EVIL),
@@ -82,6 +88,7 @@ def test_whatever_comes_from_outside_is_escaped():
         card.decisions([DECISION]),
         card.message(EVIL, EVIL, EVIL),
         card.line(EVIL, EVIL),
+        card.sizes(scaling(name=EVIL, sentence=EVIL, policy=EVIL, signals=[SIGNAL])),
     )
     for html in parts:
         read = Reader(html)

@@ -298,22 +298,32 @@ def test_says_who_waits_for_an_instance():
     assert said(status(demand=one)) == (WELL,)
 
 
-def test_says_what_the_policy_wants_when_limits_or_cooldown_hold_it_back():
-    """A pause or a person says that of itself; an obeyed policy says nothing."""
+@pytest.mark.parametrize(
+    ("by", "step"),
+    [
+        ("limits", "`tarn adapt --min N --max M` changes the limits."),
+        ("down_window", "`scaling.down.window` sets how long; `tarn scale N` does not wait."),
+        ("up_window", "`scaling.up.window` sets how long; `tarn scale N` does not wait."),
+        ("cooldown", "`scaling.cooldown` sets how long; `tarn scale N` does not wait."),
+    ],
+)
+def test_says_what_holds_the_size_back_and_until_when(by, step):
+    """In the master's own sentence, with what can be done about it."""
     policy = {"use": "target", "wanted": 9, "reason": "queue 40 ms"}
-    limited = status(holds=holds(policy=policy))
-    assert said(limited) == (
-        (
-            "policy target wants 9 (queue 40 ms); the limits are 1 to 5."
-            " `tarn adapt --min N --max M` changes the limits."
-        ),
-    )
-    cooling = holds(policy={**policy, "wanted": 4}, cooldown_in_s=42.5)
-    (line,) = said(status(holds=cooling))
-    assert line.startswith("policy target wants 4 (queue 40 ms); cooldown holds the size for 43s")
-    assert said(status(holds=holds(policy={**policy, "wanted": 4}))) == (WELL,)
+    sentence = "2 replicas; policy target wants 9: queue 40 ms; it grows to 9 in 42 s."
+    size = {"sentence": sentence, "held": [{"by": by, "reason": "", "left_s": 42.0}]}
+    assert said(status(holds=holds(policy=policy, size=size))) == (f"{sentence} {step}",)
+
+
+def test_says_nothing_of_a_policy_that_is_obeyed_or_not_heard():
+    """A pause or a person says that of itself."""
+    policy = {"use": "target", "wanted": 9, "reason": "queue 40 ms"}
+    size = {"sentence": "so.", "held": [{"by": "manual", "reason": "", "left_s": None}]}
     assert said(status(holds=holds(policy={**policy, "wanted": 2}))) == (WELL,)
-    assert len(said(status(manual=2, holds=holds(policy=policy)))) == 1
+    assert said(status(holds=holds(policy=policy))) == (WELL,)
+    assert len(said(status(manual=2, holds=holds(policy=policy, size=size)))) == 1
+    stopping = said(status("stopping", holds=holds(policy=policy, size=size)))
+    assert not any("so." in line for line in stopping)
 
 
 def test_says_that_a_follower_could_not_apply_the_view():

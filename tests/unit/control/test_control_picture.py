@@ -17,7 +17,7 @@ from tarn.domain import (
     Wish,
 )
 from tarn.domain.fleet import Fleet, FollowerState, Rules
-from tarn.domain.outlook import Holds, Prospect, Waits
+from tarn.domain.outlook import Prospect, Waits
 from tarn.testing.context import cluster_spec
 
 EPOCH = Epoch(1, 1)
@@ -90,7 +90,9 @@ def test_a_picture_tells_what_is_waited_for_and_what_holds_the_fleet() -> None:
     )
     shown = picture(attrs.evolve(FLEET, instances=(ready, asked)), RULES, around, None)
     assert shown.prospects == {"w-0002": Prospect(Waits.PLACE)}
-    assert shown.holds == Holds(policy="fixed", wanted=3, wanted_why="queue 40 ms")
+    size = shown.holds.size
+    assert (size.policy, size.wanted, size.reason) == ("fixed", 3, "queue 40 ms")
+    assert (size.desired, size.next_size) == (FLEET.desired, 3)
     assert shown.troubles == around.troubles
 
 

@@ -87,7 +87,7 @@ def test_more_than_one_goes_down_to_one_and_says_why() -> None:
     some = sized(attrs.evolve(asleep(), desired=3), ZERO, NOW_S, HASTY)
     said = some.decisions[-1]
     assert (some.desired, said.wanted) == (1, 0)
-    assert said.held_back == "requests waited for it a short while ago; 10 s left"
+    assert said.held_back == "requests that waited for it a short while ago, 10 s left"
 
 
 def test_a_window_of_nothing_still_keeps_it_while_the_demand_is_fresh() -> None:

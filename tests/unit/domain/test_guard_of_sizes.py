@@ -53,13 +53,11 @@ def test_growing_goes_by_the_least_wish_and_shrinking_by_the_greatest() -> None:
     some = play(new(2), WINDOWS, (0.0, wish(6)), (5.0, wish(4)), (6.0, wish(9)), (10.0, wish(9)))
     last = some.decisions[-1]
     assert (some.desired, last.wanted, last.desired) == (4, 9, 4)
-    assert last.held_back == ("the least wish of the last 10 s is 4 (scaling.up.window); 6 s left")
+    assert last.held_back == ("a wish for only 4 in the last 10 s (scaling.up.window), 6 s left")
     some = play(new(9), WINDOWS, (0.0, wish(6)), (5.0, wish(1)), (40.0, wish(1)))
     last = some.decisions[-1]
     assert (some.desired, last.wanted, last.desired) == (6, 1, 6)
-    assert last.held_back == (
-        "the greatest wish of the last 40 s is 6 (scaling.down.window); 5 s left"
-    )
+    assert last.held_back == ("a wish for 6 in the last 40 s (scaling.down.window), 5 s left")
 
 
 def test_a_wish_holds_until_the_next_one_comes() -> None:
@@ -124,8 +122,8 @@ def test_a_verdict_names_everything_that_holds() -> None:
     ]
     assert [each.said(NOW_S + 0.5) for each in held] == [
         "limits 0 to 8, ceiling 6 (the pool is full)",
-        "the least wish of the last 30 s is 4 (scaling.up.window); 20 s left",
-        "a change was less than 60 s ago; 40 s left",
+        "a wish for only 4 in the last 30 s (scaling.up.window), 20 s left",
+        "a change less than 60 s ago (scaling.cooldown), 40 s left",
     ]
     assert verdict(some, by, Wish(3, "so")) == (3, [])
     assert verdict(some, by, Wish(None, "so")) == (3, [])

@@ -2,11 +2,12 @@
 
 import attrs
 import pytest
-from given import NOW_S, asked, draining, fleet, ready, rules, starting
+from given import AT, NOW_S, asked, draining, fleet, ready, rules, starting
 
 from tarn.domain import Known, State, Unknown, Wish
 from tarn.domain.fleet import FollowerState
 from tarn.domain.outlook import Holds, Prospect, Waits, holds, prospect
+from tarn.domain.size_outlook import size_outlook
 
 RULES = rules(required=("lb", "zk"))
 NO_WISH = Unknown("it hangs")
@@ -105,11 +106,10 @@ def test_what_has_nothing_to_finish_waits_for_its_end(changes: dict[str, object]
 
 
 def test_nothing_holds_a_fleet_that_is_well() -> None:
-    """Only what the policy wants is told, or why it has no answer."""
+    """Only how its size stands is told."""
     wish = Known(Wish(3, "queue 40 ms"))
-    plain = Holds(policy="fixed", wanted=3, wanted_why="queue 40 ms")
-    assert holds(fleet(), RULES, wish, NOW_S) == plain
-    assert holds(fleet(), RULES, NO_WISH, NOW_S) == Holds(policy="fixed", wanted_why="it hangs")
+    plain = Holds(size=size_outlook(fleet(), RULES, wish, NOW_S, AT))
+    assert holds(fleet(), RULES, wish, NOW_S, AT) == plain
 
 
 def test_tells_back_off_cooldown_freeze_and_halt_while_they_hold() -> None:
@@ -117,16 +117,15 @@ def test_tells_back_off_cooldown_freeze_and_halt_while_they_hold() -> None:
     some = fleet(
         strikes=3, retry_s=NOW_S + 4.0, changed_s=NOW_S - 20.0, frozen_s=NOW_S - 10.0, halted="why"
     )
-    assert holds(some, RULES, NO_WISH, NOW_S) == Holds(
+    assert holds(some, RULES, NO_WISH, NOW_S, AT) == Holds(
         halted="why",
         strikes=3,
         retry_s=NOW_S + 4.0,
         frozen_s=NOW_S - 10.0,
         thaw_s=NOW_S + 290.0,
         cooldown_s=NOW_S + 40.0,
-        policy="fixed",
-        wanted_why="it hangs",
+        size=size_outlook(some, RULES, NO_WISH, NOW_S, AT),
     )
-    over = holds(some, RULES, NO_WISH, NOW_S + 40.0)
+    over = holds(some, RULES, NO_WISH, NOW_S + 40.0, AT)
     assert (over.retry_s, over.cooldown_s) == (None, None)
-    assert holds(attrs.evolve(some, strikes=0), RULES, NO_WISH, NOW_S).retry_s is None
+    assert holds(attrs.evolve(some, strikes=0), RULES, NO_WISH, NOW_S, AT).retry_s is None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.control.render import render_instances, render_metrics
+from tarn.control.sights import Sight
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     ClusterState,
@@ -28,9 +29,12 @@ from tarn.domain import (
     State,
     Unknown,
 )
+from tarn.domain.held import Held, Hold
 from tarn.domain.outlook import Holds, Prospect, Waits
+from tarn.domain.size_outlook import SizeOutlook
 from tarn.http.feed import decision_changes, event_changes, fleet_changes
 from tarn.http.render import encode, health, holds_json, render_instances_json, render_status
+from tarn.http.scaling import scaling_json
 
 names = st.text(max_size=8)
 numbers = st.floats() | st.integers(-5, 10**9)
@@ -83,7 +87,21 @@ decisions = st.builds(Decision, numbers, st.none() | st.integers(), st.integers(
 prospects = st.builds(
     Prospect, st.sampled_from(Waits), st.none() | numbers, st.lists(names, max_size=2).map(tuple)
 )
-held = st.builds(Holds, names, st.integers(0, 9), *[st.none() | numbers] * 4, names)
+moments = st.none() | st.floats(0, 1e9)
+sizes = st.builds(
+    SizeOutlook,
+    desired=st.integers(0, 9),
+    ready=st.integers(0, 9),
+    policy=names,
+    answered=st.booleans(),
+    wanted=st.none() | st.integers(0, 9),
+    reason=names,
+    held=st.lists(st.builds(Held, st.sampled_from(Hold), names, moments), max_size=3).map(tuple),
+    next_size=st.none() | st.integers(0, 9),
+    next_s=moments,
+)
+held = st.builds(Holds, names, st.integers(0, 9), *[st.none() | numbers] * 4, sizes)
+sights = st.builds(Sight, names, samples, st.floats(0, 1e9), names, names, st.booleans())
 texts = st.lists(names, max_size=2).map(tuple)
 
 
@@ -115,6 +133,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         event_totals=draw(st.dictionaries(names, st.integers(0, 99), max_size=3)),
         troubles=draw(st.lists(st.tuples(names, names, names), max_size=2).map(tuple)),
         holds=draw(held),
+        signals=draw(st.lists(sights, max_size=3).map(tuple)),
         prospects={i.id: draw(prospects) for i in alive},
     )
 
@@ -135,6 +154,8 @@ def test_any_snapshot_can_be_rendered(
     assert _strict(render_status(picture, now_s))["name"] == picture.name
     listed = _strict(render_instances_json(picture, now_s))["instances"]
     assert [row["id"] for row in listed] == [i.id for i in picture.instances]
+    explained = _strict(encode(scaling_json(picture, now_s)))
+    assert [row["name"] for row in explained["signals"]] == [s.name for s in picture.signals]
     render_instances(picture)
     for changes in (event_changes, decision_changes, fleet_changes):
         for change in changes(before, picture):
@@ -211,7 +232,19 @@ def test_an_unchanged_fleet_says_nothing() -> None:
 
 def test_moments_become_seconds_from_now() -> None:
     """A client has another clock; what is past is now, what does not hold is null."""
-    held = Holds("", 3, 1004.0, 990.0, 1290.0, 999.0, "target", 4, "queue 40 ms")
+    size = SizeOutlook(
+        desired=2,
+        ready=2,
+        policy="target",
+        answered=True,
+        wanted=4,
+        reason="queue 40 ms",
+        allowed=4,
+        held=(Held(Hold.COOLDOWN, "a change", 1003.0),),
+        next_size=4,
+        next_s=1003.0,
+    )
+    held = Holds("", 3, 1004.0, 990.0, 1290.0, 999.0, size)
     assert holds_json(held, 1000.0) == {
         "halted": "",
         "failures_in_a_row": 3,
@@ -220,6 +253,15 @@ def test_moments_become_seconds_from_now() -> None:
         "thaws_in_s": 290.0,
         "cooldown_in_s": 0.0,
         "policy": {"use": "target", "wanted": 4, "reason": "queue 40 ms"},
+        "size": {
+            "sentence": (
+                "2 replicas; policy target wants 4: queue 40 ms;"
+                " it grows to 4 in 3 s, held back by a change."
+            ),
+            "allowed": 4,
+            "held": [{"by": "cooldown", "reason": "a change", "left_s": 3.0}],
+            "next": {"replicas": 4, "in_s": 3.0, "words": "grows to 4 in 3 s"},
+        },
     }
     assert holds_json(Holds(), 1000.0)["retry_in_s"] is None
 

@@ -332,7 +332,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     }
     assert set(body["holds"]) == {
         *("halted", "failures_in_a_row", "retry_in_s", "frozen_for_s", "thaws_in_s"),
-        *("cooldown_in_s", "policy"),
+        *("cooldown_in_s", "policy", "size"),
     }
     assert set(body["limits"]) == {"min", "max", "ceiling", "ceiling_reason"}
     assert body["instances"][0]["models"] == [{"name": "echo", "state": "READY", "reason": ""}]
