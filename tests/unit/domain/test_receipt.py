@@ -78,7 +78,8 @@ def over(instance: Instance, **more: object) -> tuple[str, str, str]:
         (
             attrs.evolve(QUIET, acknowledged=tuple((f"lb{n}", "3.88") for n in range(7))),
             (
-                "12 requests in 3.1 s, 0 lost, 0 cut; lb0 acknowledged 3.88, lb1 acknowledged 3.88, "
+                "12 requests in 3.1 s, 0 lost, 0 cut; lb0 acknowledged 3.88, "
+                "lb1 acknowledged 3.88, "
                 "lb2 acknowledged 3.88, lb3 acknowledged 3.88, lb4 acknowledged 3.88, 2 more did"
             ),
         ),
