@@ -1,6 +1,18 @@
 """28: the Java TARN stopped a container whose last request still executed."""
 
+import json
+import re
+import threading
+import urllib.request
+
+import pytest
+from house import MODELS, House, house, until
+
 from tarn.domain import Known, Reading, Unknown
+
+__all__ = ["house"]
+
+LONG_S = 10.0
 
 
 def test_what_executes_is_work_though_nothing_waits() -> None:
@@ -13,3 +25,59 @@ def test_not_knowing_what_executes_is_not_idleness() -> None:
     """A drain then goes on to its time limit."""
     metrics = {"pending": Known(0.0), "executing": Unknown("timed out")}
     assert Reading("a", 1.0, metrics=metrics).busy == Unknown("timed out")
+
+
+class Leaving:
+    """A cluster of one instance that executes a request of ten seconds while it is drained."""
+
+    def __init__(self, house: House, name: str, control: str, exit_timeout: str) -> None:
+        self.house, self.name, self.answers = house, name, []
+        spec = house.spec(
+            name,
+            models={"repository": str(MODELS), "serve": ["echo"], "control": control},
+            triton={"exit_timeout": exit_timeout},
+            replicas={"min": 1, "max": 2, "initial": 1},
+            drain={"timeout": "60s", "quiesce": "200ms"},
+        )
+        done = house.tarn("up", "-f", spec)
+        assert done.returncode == 0, done.stderr
+        (one,) = house.status(name)["instances"]
+        self.id, self.http = one["id"], one["http"]
+        self._infer(0.0)  # so that ten seconds are far more than the model's mean
+        self.asking = threading.Thread(target=self._infer, args=(LONG_S,))
+        self.asking.start()
+        assert house.tarn("drain", "-c", name, self.id).returncode == 0
+
+    def _infer(self, delay_s: float) -> None:
+        tensor = {"name": "IN", "datatype": "FP32", "shape": [1], "data": [1.0]}
+        body = {"inputs": [tensor], "parameters": {"delay": str(delay_s)}}
+        where = f"http://{self.http}/v2/models/echo/infer"
+        try:
+            with urllib.request.urlopen(where, json.dumps(body).encode(), timeout=60) as reply:
+                self.answers.append(reply.status)
+        except OSError as error:
+            self.answers.append(repr(error))
+
+    def receipt(self) -> str:
+        """Return the one event that tells of its end, once there is one."""
+
+        def told() -> list[str]:
+            listed = self.house.tarn("events", "-c", self.name, "-o", "json").stdout
+            events = [e for e in json.loads(listed) if e["code"] in {"TARN-1104", "TARN-1114"}]
+            return [e["message"] for e in events if e["subject"] == self.id]
+
+        (only,) = until(told, 30, "a receipt")
+        return str(only)
+
+
+@pytest.mark.triton
+@pytest.mark.timeout(180)
+def test_a_request_of_ten_seconds_outlives_the_drain_of_its_instance(house: House) -> None:
+    """Proven by unloading, where a stop would cut it at once; estimated, where the stop waits."""
+    proven = Leaving(house, "proven", "explicit", "1s")
+    estimated = Leaving(house, "estimated", "none", "30s")
+    for one in (proven, estimated):
+        one.asking.join(30)
+        assert one.answers == [200, 200]
+        receipt = one.receipt()
+        assert re.fullmatch(rf"drained {one.id}: 1 request in \d+\.\d s, 0 lost, 0 cut", receipt)

@@ -57,4 +57,5 @@ def test_a_drain_ends_when_the_last_session_does(house: House, api: Api) -> None
     began_s = time.monotonic()
     over = until(lambda: [i for i in api.status()["ended"] if i["id"] == leaving], 10, "its end")
     assert time.monotonic() - began_s < 8
-    assert over[0]["reason"].endswith("0 cut: a person asked for it")
+    assert over[0]["reason"].endswith(": a person asked for it")
+    assert ", 0 lost, 0 cut; haproxy@lb1 acknowledged 1." in over[0]["reason"]

@@ -289,8 +289,9 @@ class Control:
             if i.endpoint is None:
                 continue
             old = self._targets.get(i.id)
-            if old is None or old.endpoint is not i.endpoint or old.leaving is not i.stop_posted:
-                old = Target(i.endpoint, self._warmup, leaving=i.stop_posted)
+            new = (i.endpoint, i.unloading, i.stop_posted)
+            if old is None or (old.endpoint, old.unload, old.leaving) != new:
+                old = Target(i.endpoint, self._warmup, unload=i.unloading, leaving=i.stop_posted)
             aimed[i.id] = old
         return aimed
 

@@ -4,19 +4,21 @@ import asyncio
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import attrs
 
 from tarn.control.http1 import Reply, request
 from tarn.control.line import Failure, Line, Pace
+from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser
+from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
 
@@ -34,6 +36,8 @@ class Target:
 
     endpoint: Endpoint
     warmup: tuple[WarmupRequest, ...] = ()
+    unload: bool = False
+    """True from the moment its last request is to be proven: every model is unloaded."""
     leaving: bool = False
     """True from the moment its stop is posted: its HTTP port is let go. A Triton that got SIGTERM
     waits for each open HTTP connection, idle ones too, until its exit timeout (seen on 2.51: 30 s
@@ -83,6 +87,7 @@ class Probe:
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
         self._gone = ""
         self._warm, self._cold = not target.warmup, ""
+        self._unloaded: Sample[bool] | None = None
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._answered_live = False
@@ -119,14 +124,23 @@ class Probe:
         """Begin to look."""
         self._begin("metrics")
         self._begin("http")
+        self.aim(self._target)
 
-    def leave(self, *, leaving: bool) -> None:
+    def aim(self, target: Target) -> None:
+        """Look at the same place for what *target* says from now on."""
+        left = target.leaving is not self._target.leaving
+        self._target = target
+        if left:
+            self._leave(leaving=target.leaving)
+        if target.unload and not target.leaving and self._unloaded is None:
+            self._begin("unload")
+
+    def _leave(self, *, leaving: bool) -> None:
         """Let the HTTP port go, or take it up again."""
-        self._target = attrs.evolve(self._target, leaving=leaving)
         if not leaving:
             self._begin("http")
             return
-        for name in ("http", "warm"):
+        for name in ("http", "warm", "unload"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
@@ -156,6 +170,7 @@ class Probe:
             models=_aged(self._models, http_age_s),
             warm=self._warm,
             cold=self._cold,
+            unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
         )
 
@@ -207,6 +222,17 @@ class Probe:
         self._cold = reason
         self._around.changed(self._id)
 
+    async def _unload(self) -> None:
+        await Unloading(self._target.endpoint, self._first, self._set_unloaded).run()
+
+    def _first(self, ready: Iterable[str]) -> str:
+        return first(ready, None if self._activity is None else self._activity.seen)
+
+    def _set_unloaded(self, unloaded: Sample[bool]) -> None:
+        self._unloaded = unloaded
+        self._around.changed(self._id)
+        self._around.wake()
+
     # -- metrics -----------------------------------------------------------------------------
 
     async def _look_metrics(self, line: Line) -> None:
@@ -253,7 +279,12 @@ class Probe:
     def _begin(self, name: str) -> None:
         if name in self._tasks or (self._target.leaving and name != "metrics"):
             return
-        work = {"http": self._http.run, "metrics": self._scrape.run, "warm": self._warm_up}
+        work = {
+            "http": self._http.run,
+            "metrics": self._scrape.run,
+            "warm": self._warm_up,
+            "unload": self._unload,
+        }
         task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")
         self._tasks[name] = task
         task.add_done_callback(functools.partial(self._ended, name))

@@ -149,8 +149,8 @@ class Scraper:
                 probe.close()
                 del self._probes[instance_id]
                 self._changed(instance_id)
-            elif target.leaving != probe.target.leaving:
-                probe.leave(leaving=target.leaving)
+            elif target != probe.target:
+                probe.aim(target)
         for instance_id, target in wanted.items():
             if instance_id not in self._probes:
                 self._probes[instance_id] = probe = Probe(instance_id, target, self._around())

@@ -53,7 +53,7 @@ _TABLE = (
     Code("TARN-1101", _I, "instance starting", "Its process exists.", "Nothing."),
     Code("TARN-1102", _I, "instance ready", "It serves, and is in the view.", "Nothing."),
     Code("TARN-1103", _I, "instance draining", "It was taken out of the view, and finishes what it has.", "Nothing."),
-    Code("TARN-1104", _I, "instance stopped", "It ended as asked; the message is the receipt.", "Nothing."),
+    Code("TARN-1104", _I, "instance stopped", "It ended as asked, and had nothing to finish, or was broken; the message is the receipt.", "Nothing."),
     Code("TARN-1105", _W, "instance failed", "It ended or could not start; it is replaced after a back-off.", "`tarn logs INSTANCE` shows Triton's log."),
     Code("TARN-1106", _W, "instance silent", "It does not answer; it is out of the view.", "It is replaced after `instance.replace_after`."),
     Code("TARN-1107", _I, "instance answers again", "It is back in the view.", "Nothing."),
@@ -63,6 +63,7 @@ _TABLE = (
     Code("TARN-1111", _W, "model unavailable", "A model that should be served is not; the message is Triton's own.", "Mend the model in the repository; `tarn logs INSTANCE` shows more."),
     Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly; nothing more is launched.", "Mend the cause in the message, then `tarn resume`."),
     Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, a node put out of service): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
+    Code("TARN-1114", _I, "instance drained", "It ended as asked, after it had finished what it had; the message is the receipt.", "Nothing; where something was cut, raise `drain.timeout` if requests may take this long."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn status` shows the reason."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),

@@ -1,11 +1,15 @@
 """Carry a plan into the fleet: mint ids, move states. Still pure; posting is the loop's."""
 
+import math
+
 import attrs
 
+from tarn.domain.draining import Drain
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
 from tarn.domain.plan import Plan
+from tarn.domain.samples import Known
 
 __all__ = ["enact"]
 
@@ -17,7 +21,7 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     condemned = dict(step.condemn)
     notes: list[tuple[str, str, str]] = []
     moved = [
-        _stopped(i, fleet, now_s, notes)
+        _stopped(i, fleet, rules, now_s, notes)
         if i.id in step.stop
         else _moved(i, step, condemned, now_s, notes)
         for i in fleet.instances
@@ -48,36 +52,99 @@ def _moved(
     if id_ in step.cancel:
         drained = instance.become(State.DRAINING, now_s, "not needed any more")
         return attrs.evolve(drained, stop_posted=True)
+    if id_ in step.admit:
+        notes.append(("TARN-1102", id_, f"ready {now_s - instance.requested_s:.1f} s after asked"))
+        ready = instance.become(State.READY, now_s)
+        return attrs.evolve(ready, ready_s=now_s, silent_s=None)
+    return _leaving(instance, step, now_s, notes)
+
+
+def _leaving(
+    instance: Instance, step: Plan, now_s: float, notes: list[tuple[str, str, str]]
+) -> Instance:
+    id_ = instance.id
     if id_ in step.drain:
         notes.append(("TARN-1103", id_, "not needed any more"))
         return instance.become(State.DRAINING, now_s, "not needed any more")
     if id_ in step.take_back:
         notes.append(("TARN-1110", id_, "needed again"))
         back = instance.become(State.READY, now_s)
-        return attrs.evolve(back, left_revision=None, withdrawn_s=None)
-    if id_ in step.admit:
-        notes.append(("TARN-1102", id_, f"ready {now_s - instance.requested_s:.1f} s after asked"))
-        ready = instance.become(State.READY, now_s)
-        return attrs.evolve(ready, ready_s=now_s, silent_s=None)
+        return attrs.evolve(back, left_revision=None, withdrawn_s=None, drain=None)
+    if id_ in step.unload:
+        return attrs.evolve(instance, drain=_drain(instance).unload(now_s))
     return instance
 
 
 def _stopped(
-    instance: Instance, fleet: Fleet, now_s: float, notes: list[tuple[str, str, str]]
+    instance: Instance, fleet: Fleet, rules: Rules, now_s: float, notes: list[tuple[str, str, str]]
 ) -> Instance:
     if instance.condemned or instance.untouched:
         return attrs.evolve(instance, stop_posted=True)
     holding = () if instance.gone else open_sessions(instance, fleet)
-    cut = sum(count for _, count in holding)
-    if cut:
-        names = ", ".join(name for name, count in holding if count)
-        still = f"{_sessions(cut)} still open at {names}"
-    else:
-        still = "still busy"
-    if cut or not instance.quiet:
+    drain = _counted(_drain(instance), instance, sum(count for _, count in holding))
+    if still := _still(drain, instance, holding):
         after = f"{still} after {now_s - instance.since_s:.0f} s"
         notes.append(("TARN-1109", instance.id, after))
-    return attrs.evolve(instance, stop_posted=True, cut=cut)
+    drain = _parted(drain, instance, fleet, rules)
+    return attrs.evolve(instance, stop_posted=True, drain=drain)
+
+
+def _drain(instance: Instance) -> Drain:
+    return instance.drain or Drain()
+
+
+def _counted(drain: Drain, instance: Instance, sessions: int) -> Drain:
+    """Return *drain* with what is cut: a request in a session is one thing, seen twice."""
+    if drain.proven:
+        return attrs.evolve(drain, cut=sessions)
+    busy = instance.busy
+    requests = math.ceil(busy.value) if isinstance(busy, Known) else 0
+    unloading = drain.unload_s is not None and not drain.refused  # and not done: some execute
+    cut = max(requests, sessions, int(unloading))
+    known = isinstance(busy, Known) or cut > 0
+    more = unloading or not isinstance(busy, Known)
+    return attrs.evolve(drain, cut=cut if known else None, more_cut=more)
+
+
+def _still(drain: Drain, instance: Instance, holding: tuple[tuple[str, int], ...]) -> str:
+    """Say what is at work all the same; '' when nothing is."""
+    if sessions := sum(count for _, count in holding):
+        names = ", ".join(name for name, count in holding if count)
+        return f"{_sessions(sessions)} still open at {names}"
+    if drain.proven or instance.gone:
+        return ""
+    if drain.unload_s is not None and not drain.refused:
+        return "the last requests keep its models from unloading"
+    return "" if instance.quiet else "still busy"
+
+
+def _parted(drain: Drain, instance: Instance, fleet: Fleet, rules: Rules) -> Drain:
+    """Return *drain* with who let go of *instance*, and who was waited for no more."""
+    left = instance.left_revision
+    if left is None:
+        return drain
+    names = {name: _named(name, rules) for name in sorted(fleet.followers)}
+    attempt = fleet.epoch.attempt
+    said = [
+        (names[n], f"{attempt}.{f.revision}")
+        for n, f in fleet.followers.items()
+        if f.revision >= left
+    ]
+    lost = [
+        names[n]
+        for n, f in fleet.followers.items()
+        if f.lost and f.revision < left and n in rules.required
+    ]
+    return attrs.evolve(drain, acknowledged=tuple(sorted(said)), parted=tuple(sorted(lost)))
+
+
+def _named(follower: str, rules: Rules) -> str:
+    """Return ``haproxy@lb1`` for the follower lb1 of the discovery haproxy."""
+    for discovery in rules.spec.discovery:
+        listed = discovery.options.get("followers")
+        if isinstance(listed, (list, tuple)) and follower in listed:
+            return f"{discovery.use}@{follower}"
+    return follower
 
 
 def _sessions(count: int) -> str:

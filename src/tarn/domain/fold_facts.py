@@ -1,6 +1,5 @@
 """Fold what the runtime says into the fleet. Whole states: order cannot matter."""
 
-import math
 import operator
 from typing import assert_never
 
@@ -9,7 +8,7 @@ import attrs
 from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, State
-from tarn.domain.samples import Known
+from tarn.domain.receipt import drained, stopped
 from tarn.domain.strikes import count_failure
 
 __all__ = ["fold_facts"]
@@ -153,11 +152,7 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
         notes.append(("TARN-1105", instance.id, reason))
         return instance.become(State.FAILED, now_s, reason)
     if instance.stop_posted or status.expected:
-        receipt = _receipt(instance, now_s)
-        if status.code:  # Triton ends with 0 only when nothing was in flight any more
-            receipt = f"{receipt}; {status.reason}"
-        notes.append(("TARN-1104", instance.id, receipt))
-        return instance.become(State.STOPPED, now_s, receipt)
+        return _stopped(instance, status, now_s, notes)
     reason = status.reason
     if instance.evicted and instance.reason:  # its place was taken before it was quiet
         reason = f"{reason}, while it drained ({instance.reason})"
@@ -165,31 +160,20 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
     return instance.become(State.FAILED, now_s, reason)
 
 
+def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
+    """Return it after its end, with the receipt: as one event, and as its reason."""
+    # Triton ends with 0 only when nothing was in flight any more
+    ended = f"; {status.reason}" if status.code else ""
+    receipt = drained(instance, now_s)
+    if not receipt:
+        reason = stopped(instance, now_s) + ended
+        notes.append(("TARN-1104", instance.id, reason))
+        return instance.become(State.STOPPED, now_s, reason)
+    notes.append(("TARN-1114", instance.id, f"drained {instance.id}: {receipt}{ended}"))
+    why = f": {instance.reason}" if instance.evicted and instance.reason else ""
+    return instance.become(State.STOPPED, now_s, f"drained: {receipt}{ended}{why}")
+
+
 def _in_vain(instance: Instance) -> bool:
     """Say whether it was given up before it ever served: a failure, though we stopped it."""
     return instance.condemned and instance.untouched and instance.endpoint is not None
-
-
-def _receipt(instance: Instance, now_s: float) -> str:
-    if instance.endpoint is None:
-        return "cancelled before it started"
-    drained = f"drained in {now_s - instance.since_s:.1f} s"
-    why = f": {instance.reason}" if instance.reason else ""
-    if instance.condemned:
-        return f"{drained}{why}"
-    why = why if instance.evicted else ""
-    if instance.untouched:
-        return f"stopped before it was ready{why}"
-    return f"{drained}, {_cut(instance)}{why}"
-
-
-def _cut(instance: Instance) -> str:
-    """Say what was still at work when it was stopped."""
-    sessions = ""
-    if instance.cut:
-        were = "1 open session was" if instance.cut == 1 else f"{instance.cut} open sessions were"
-        sessions = f", {were} cut"
-    if not isinstance(instance.busy, Known):
-        return f"requests in flight unknown{sessions}"
-    cut = math.ceil(instance.busy.value)
-    return f"{cut} cut at drain.timeout{sessions}" if cut else f"0 cut{sessions}"

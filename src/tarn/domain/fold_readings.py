@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from tarn.domain.draining import Drain
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
@@ -12,7 +13,7 @@ from tarn.domain.samples import Known, Sample
 from tarn.domain.serving import Judge, Models
 from tarn.domain.strikes import forgive
 
-__all__ = ["fold_readings"]
+__all__ = ["begin_drains", "fold_readings"]
 
 Note = tuple[str, str, str]
 
@@ -39,6 +40,15 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
     return forgive(fleet, now_s)
 
 
+def begin_drains(fleet: Fleet, readings: Mapping[str, Reading], drains: frozenset[str]) -> Fleet:
+    """Return *fleet* with the first look at each of *drains*, which have just left the view."""
+    instances = tuple(
+        i.but(drain=Drain().looked(readings[i.id])) if i.id in drains and i.id in readings else i
+        for i in fleet.instances
+    )
+    return attrs.evolve(fleet, instances=instances)
+
+
 class _Look:
     """One look at all readings: what is the same for each, and the notes that it makes."""
 
@@ -52,12 +62,13 @@ class _Look:
     def after(self, instance: Instance, reading: Reading) -> Instance:
         """Return *instance* after *reading*, the very same where nothing of use changed."""
         if instance.endpoint is None or instance.stop_posted:
-            return instance  # what was read last before the stop is what the receipt tells
+            return _stopping(instance, reading)
         serving, why, models = self._judge(reading)
         silent_s = None if models is not None else self._since(instance)
         changes: dict[str, object] = {}
         if models is not None and models != instance.models:
-            self.notes.extend(_newly_unavailable(instance, models))
+            if not instance.unloading:
+                self.notes.extend(_newly_unavailable(instance, models))
             changes["models"] = models
         if serving is not instance.serving:
             changes["serving"] = serving
@@ -131,6 +142,15 @@ def _add_busy(changes: dict[str, object], instance: Instance, reading: Reading) 
         return
     age_s = busy.age_s if isinstance(busy, Known) else 0.0
     changes["busy"], changes["busy_s"] = busy, reading.taken_s - age_s
+    if instance.state is State.DRAINING:
+        changes["drain"] = (instance.drain or Drain()).looked(reading)
+
+
+def _stopping(instance: Instance, reading: Reading) -> Instance:
+    """Count what still ends after the stop; how busy it was before is what the receipt tells."""
+    drain = instance.drain
+    after = drain if drain is None or not instance.stop_posted else drain.ending(reading)
+    return instance if after is drain else instance.but(drain=after)
 
 
 def _same_value(one: Sample[float], other: Sample[float]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
 
@@ -89,8 +90,8 @@ class Instance:
     """Monotonic seconds at which every required follower had acknowledged that revision."""
     stop_posted: bool = False
     """Its stop was posted: no way back."""
-    cut: int = 0
-    """Sessions that followers had open to it when its stop was posted all the same."""
+    drain: Drain | None = None
+    """What is known of its drain; None while it does not drain, or when nothing is known."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
 
@@ -104,10 +105,15 @@ class Instance:
         """Whether its drain may still be taken back; what does not answer is of no use."""
         return (
             self.state is State.DRAINING
-            and not (self.condemned or self.evicted or self.stop_posted)
+            and not (self.condemned or self.evicted or self.stop_posted or self.unloading)
             and self.ready_s is not None
             and self.serving
         )
+
+    @property
+    def unloading(self) -> bool:
+        """Whether its models were asked to unload, so that it is of no use any more."""
+        return self.drain is not None and self.drain.unload_s is not None
 
     @property
     def untouched(self) -> bool:

@@ -1,5 +1,8 @@
 """What a master saves of its fleet, and how the next one begins from it."""
 
+from collections.abc import Iterable, Iterator
+
+from tarn.domain.draining import Counts, Drain
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
 from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
@@ -41,10 +44,18 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         condemned=frozenset(i.id for i in draining if i.condemned),
         evicted=frozenset(i.id for i in draining if i.evicted),
         stops=frozenset(i.id for i in draining if i.stop_posted),
+        left=tuple(_left(draining)),
+        unloads=frozenset(i.id for i in draining if i.unloading),
         ending=fleet.ending,
         decisions=fleet.decisions[-KEEP_DECISIONS:],
         followers=frozenset(name for name, f in fleet.followers.items() if f.came),
     )
+
+
+def _left(draining: Iterable[Instance]) -> Iterator[tuple[str, float, float]]:
+    for i in draining:
+        if i.drain is not None and (began := i.drain.began) is not None:
+            yield i.id, began.succeeded, began.failed
 
 
 def begin(  # noqa: PLR0913 (everything a master knows when it starts)
@@ -141,5 +152,15 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         evicted=fact.instance_id in state.evicted,
         withdrawn_s=now_s if stopping else None,  # or its stop would not have been posted
         stop_posted=stopping,
+        drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,
         adopted=True,
     )
+
+
+def _drain(instance_id: str, state: SavedState, now_s: float) -> Drain | None:
+    """Return what is still known of a drain; None: nothing, and the receipt will say so."""
+    began = next((Counts(*counts) for id_, *counts in state.left if id_ == instance_id), None)
+    if began is None and instance_id not in state.unloads:
+        return None
+    drain = Drain(began, last=began)
+    return drain.unload(now_s) if instance_id in state.unloads else drain

@@ -124,7 +124,9 @@ def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:
     if holding:
         names, count = tuple(name for name, _ in holding), sum(count for _, count in holding)
         return Prospect(Waits.SESSIONS, cut_s, names, count)
-    return Prospect(*((Waits.QUIESCE, quiesced_s) if instance.quiet else (Waits.REQUESTS, cut_s)))
+    if instance.unloading or not instance.quiet:
+        return Prospect(Waits.REQUESTS, cut_s)
+    return Prospect(Waits.QUIESCE, quiesced_s)
 
 
 def _silent(instance: Instance, fleet: Fleet, rules: Rules) -> tuple[str, ...]:

@@ -1,18 +1,24 @@
 """Decide the next step. Pure: no I/O, no clock, no logging; same input, same plan."""
 
+import enum
+
 import attrs
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
-from tarn.domain.samples import Known
+from tarn.domain.victims import surplus
 
 __all__ = ["Plan", "plan"]
 
 STUCK_AFTER_S = 2.0
 """A start that can come to nothing is given up after this long."""
 
-_LEAST_VALUABLE_FIRST = {State.REQUESTED: 0, State.STARTING: 1, State.READY: 2}
+
+class _Next(enum.Enum):
+    WAIT = "wait"
+    UNLOAD = "unload"
+    STOP = "stop"
 
 
 @attrs.frozen
@@ -31,6 +37,8 @@ class Plan:
     """Out of the view; they finish what they have."""
     take_back: frozenset[str] = frozenset()
     """Drains that are needed again."""
+    unload: frozenset[str] = frozenset()
+    """Withdrawn and quiet as far as can be estimated: Triton shall prove it by unloading."""
     stop: frozenset[str] = frozenset()
     """Withdrawn and quiet, broken, or at the drain limit."""
 
@@ -46,21 +54,26 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     broken = frozenset(id_ for id_, _ in condemn)
     active = [i for i in fleet.instances if i.state is not State.DRAINING and i.id not in broken]
     missing = fleet.desired - len(active)
-    surplus = sorted(active, key=_value)[:-missing] if missing < 0 else []
+    too_many = surplus(active, -missing, fleet) if missing < 0 else []
     take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
-    going = frozenset(i.id for i in surplus)
-    staying = [i for i in fleet.instances if i.id not in take_back]
+    going = frozenset(i.id for i in too_many)
+    leaving = {
+        i.id: _next(i, fleet, rules, now_s)
+        for i in fleet.instances
+        if i.state is State.DRAINING and not i.stop_posted and i.id not in take_back
+    }
     return Plan(
         launch=max(0, missing - len(take_back)) if launching else 0,
-        cancel=frozenset(i.id for i in surplus if i.state is State.REQUESTED),
+        cancel=frozenset(i.id for i in too_many if i.state is State.REQUESTED),
         admit=frozenset(
             i.id for i in active if i.state is State.STARTING and i.serving and i.id not in going
         ),
         condemn=condemn,
-        drain=frozenset(i.id for i in surplus if i.state is not State.REQUESTED),
+        drain=frozenset(i.id for i in too_many if i.state is not State.REQUESTED),
         take_back=take_back,
-        stop=frozenset(i.id for i in staying if _may_stop(i, fleet, rules, now_s)),
+        unload=frozenset(id_ for id_, step in leaving.items() if step is _Next.UNLOAD),
+        stop=frozenset(id_ for id_, step in leaving.items() if step is _Next.STOP),
     )
 
 
@@ -68,13 +81,6 @@ def _taken_back(fleet: Fleet, missing: int) -> frozenset[str]:
     returned = [i for i in fleet.instances if i.returnable]
     returned.sort(key=_value_of_drain, reverse=True)
     return frozenset(i.id for i in returned[:missing])
-
-
-def _value(instance: Instance) -> tuple[int, bool, float, int]:
-    """Order by what losing it costs: not serving first, then the least busy; newest first."""
-    busy = instance.busy.value if isinstance(instance.busy, Known) else float("inf")
-    rank = _LEAST_VALUABLE_FIRST[instance.state]
-    return rank, not instance.suspect, busy, -instance.number
 
 
 def _value_of_drain(instance: Instance) -> tuple[bool, float, str]:
@@ -101,23 +107,40 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
     return f"silent for {spec.replace_after_s:g} s: {instance.suspect or 'no answer'}"
 
 
-def _may_stop(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> bool:
+def _next(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> _Next:
     """Never before the followers' word and the quiesce; then when quiet, broken, or too late.
 
     Quiet: the instance says so, and no follower has a session open there (what is on its way
     through a load balancer is not in the instance's own numbers yet). One that never was in any
     view has nothing to finish; one that is gone for certain has no session left.
     """
-    if instance.state is not State.DRAINING or instance.stop_posted:
-        return False
     if instance.untouched:
-        return True
+        return _Next.STOP
     if instance.withdrawn_s is None:
-        return False
+        return _Next.WAIT
     quiesced_s = instance.withdrawn_s + rules.spec.drain.quiesce_s
     if now_s < quiesced_s and not instance.condemned:
-        return False
+        return _Next.WAIT
     if instance.condemned or now_s - instance.since_s >= rules.spec.drain.timeout_s:
-        return True
+        return _Next.STOP
+    if open_sessions(instance, fleet) and not instance.gone:
+        return _Next.WAIT
     quiet = instance.quiet and instance.busy_s is not None and instance.busy_s >= quiesced_s
-    return quiet and (instance.gone or not open_sessions(instance, fleet))
+    return _proof(instance, rules, quiet=quiet)
+
+
+def _proof(instance: Instance, rules: Rules, *, quiet: bool) -> _Next:
+    """Return what follows when nobody sends to it any more: *quiet* is an estimate only.
+
+    Where models may be unloaded, Triton proves it: a model is UNLOADING until its last request
+    ended. They are asked to only once the estimate says quiet: a model that calls another one
+    fails when that one was unloaded before (seen on 2.51), and until then the drain can be taken
+    back. A Triton that refuses is taken at its estimate.
+    """
+    drain = instance.drain
+    provable = rules.spec.models.control == "explicit" and not instance.gone
+    if not provable or (drain is not None and drain.refused):
+        return _Next.STOP if quiet else _Next.WAIT
+    if drain is not None and drain.unload_s is not None:
+        return _Next.STOP if drain.proven else _Next.WAIT
+    return _Next.UNLOAD if quiet else _Next.WAIT

@@ -36,6 +36,9 @@ class Reading:
     """False while warm-up requests of the spec are still being sent."""
     cold: str = ""
     """Why the newest warm-up request failed; empty when none did."""
+    unloaded: Sample[bool] | None = None
+    """None: its models were not asked to unload. Known(True): none is left. Known(False): the last
+    requests in them are waited for. Unknown: Triton refuses, and why."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
 

@@ -52,6 +52,10 @@ class SavedState:
     """Those drains that a person asked for, or whose place will be taken."""
     stops: frozenset[str] = frozenset()
     """Instances whose stop was posted."""
+    left: tuple[tuple[str, float, float], ...] = ()
+    """(instance id, succeeded, failed): what its Triton's counters said when its drain began."""
+    unloads: frozenset[str] = frozenset()
+    """Instances whose models were asked to unload: no way back."""
     ending: bool = False
     """``down`` was asked: everything drains, nothing is launched."""
     decisions: tuple[Decision, ...] = ()

@@ -8,7 +8,7 @@ from tarn.domain.enact import enact
 from tarn.domain.facts import Fact
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
-from tarn.domain.fold_readings import fold_readings
+from tarn.domain.fold_readings import begin_drains, fold_readings
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.guard import guard
 from tarn.domain.instance import State
@@ -51,7 +51,10 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = guard(fleet, now_s, at, late=seen.late, silence_s=silence_s)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
-    fleet = enact(fleet, plan(fleet, rules, now_s), rules, now_s, at)
+    step = plan(fleet, rules, now_s)
+    fleet = enact(fleet, step, rules, now_s, at)
+    if step.drain:  # what had ended when it left is the first line of its receipt
+        fleet = begin_drains(fleet, seen.readings, step.drain)
     fleet = _probed(fleet, seen.readings, now_s)
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)

@@ -18,7 +18,7 @@ from given import (
     told,
 )
 
-from tarn.domain import Asked, Instance, Known, State, Unknown
+from tarn.domain import Asked, Instance, State
 
 
 def test_the_same_word_twice_changes_nothing() -> None:
@@ -104,23 +104,16 @@ def test_an_end_that_nobody_knows_is_old_news() -> None:
             starting(1, state=State.DRAINING, stop_posted=True),
             "stopped before it was ready",
         ),
-        (draining(1, stop_posted=True), "drained in 3.0 s, 0 cut"),
-        (
-            draining(1, stop_posted=True, busy=Known(0.4)),
-            "drained in 3.0 s, 1 cut at drain.timeout",
-        ),
-        (
-            draining(1, stop_posted=True, busy=Unknown("late")),
-            "drained in 3.0 s, requests in flight unknown",
-        ),
         (
             draining(1, stop_posted=True, condemned=True, reason="silent for 30 s"),
-            "drained in 3.0 s: silent for 30 s",
+            "stopped after 3.0 s: silent for 30 s",
         ),
     ],
 )
-def test_the_receipt_of_a_stop_says_what_was_cut(instance: Instance, receipt: str) -> None:
-    """Whatever still ran is counted, rounded up, never silently lost."""
+def test_a_stop_that_was_no_drain_has_a_receipt_of_its_own(
+    instance: Instance, receipt: str
+) -> None:
+    """Nothing was to be finished there."""
     some = told(fleet(instance), ended(1), now_s=NOW_S + 3.0)
     assert one(some, 1).state is State.STOPPED
     assert one(some, 1).reason == receipt

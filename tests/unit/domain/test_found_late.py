@@ -152,7 +152,10 @@ def test_the_receipt_says_why_it_left() -> None:
         ended(1),
         now_s=NOW_S + 3.0,
     )
-    assert one(in_time, 1).reason == "drained in 3.0 s, 0 cut: its place will be taken: preempted"
+    assert one(in_time, 1).reason == (
+        "drained: requests unknown in 3.0 s, lost unknown, cut unknown: "
+        "its place will be taken: preempted"
+    )
     too_late = told(some, ended(1, "preempted by the scheduler"))
     assert one(too_late, 1).state is State.FAILED
     assert one(too_late, 1).reason == (

@@ -1,0 +1,75 @@
+"""The last word on a drain: what ended, what was lost, what was cut, and who had let go of it."""
+
+from tarn.domain.draining import Drain
+from tarn.domain.instance import Instance, State
+from tarn.domain.samples import Unknown
+
+__all__ = ["drained", "stopped"]
+
+NAMED = 5
+"""How many followers a receipt names; clients follow, too."""
+
+
+def drained(instance: Instance, now_s: float) -> str:
+    """Return the receipt of a drain, without the name of who drained; '' when it was none.
+
+    None: it was only asked for, never served, or was stopped because it was broken. For example
+    ``12 requests in 3.1 s, 0 lost, 0 cut; haproxy@lb1 acknowledged 3.88``, where 3 is the attempt
+    of the master's epoch and 88 the revision of the view. What is not known is said to be so.
+    """
+    served = instance.endpoint is not None and not instance.untouched
+    if instance.state is not State.DRAINING or instance.condemned or not served:
+        return ""
+    lasted = f"in {now_s - instance.since_s:.1f} s"
+    drain = instance.drain
+    if drain is None:
+        return f"requests unknown {lasted}, lost unknown, cut unknown"
+    told = ", ".join((f"{_ended(drain)} {lasted}", _lost(drain), _cut(drain)))
+    return "; ".join((told, *_followers(drain), *_estimated(drain)))
+
+
+def stopped(instance: Instance, now_s: float) -> str:
+    """Return the receipt of a stop that was no drain."""
+    if instance.endpoint is None:
+        return "cancelled before it started"
+    why = f": {instance.reason}" if instance.reason else ""
+    if instance.untouched and not instance.condemned:
+        return f"stopped before it was ready{why if instance.evicted else ''}"
+    return f"stopped after {now_s - instance.since_s:.1f} s{why}"
+
+
+def _ended(drain: Drain) -> str:
+    if drain.began is None:
+        return "requests unknown"
+    count = round(drain.succeeded + drain.failed)
+    least = "at least " if drain.unseen else ""
+    return f"{least}{count} request{'' if count == 1 else 's'}"
+
+
+def _lost(drain: Drain) -> str:
+    if drain.began is None:
+        return "lost unknown"
+    return f"{'at least ' if drain.unseen else ''}{round(drain.failed)} lost"
+
+
+def _cut(drain: Drain) -> str:
+    if drain.cut is None:
+        return "cut unknown"
+    least = "at least " if drain.more_cut else ""
+    return f"{least}{drain.cut} cut" + (" at drain.timeout" if drain.cut else "")
+
+
+def _followers(drain: Drain) -> list[str]:
+    said = [f"{name} acknowledged {revision}" for name, revision in drain.acknowledged]
+    if len(said) > NAMED:
+        said = [*said[:NAMED], f"{len(said) - NAMED} more did"]
+    lost = [f"the lease of {name} had run out" for name in drain.parted]
+    return [", ".join((*said, *lost))] if said or lost else []
+
+
+def _estimated(drain: Drain) -> list[str]:
+    """Say that the end of the last request was an estimate, where it should have been proven."""
+    if not drain.refused:
+        return []
+    assert isinstance(drain.unloaded, Unknown)
+    return [f"that nothing executed is an estimate: {drain.refused}"]
