@@ -52,6 +52,7 @@ SIGNALS: Mapping[str, Meaning] = {
     ),
     "request_time": Meaning("from arrival to answer, of the same requests", "s", total=False),
     "gpu_utilization": Meaning("how busy the GPUs are, in [0, 1]", "fraction", total=False),
+    "ready": Meaning("instances that are ready, suspect ones too", "instances", total=True),
 }
 """The signals that are always there."""
 
@@ -167,7 +168,8 @@ def _fleet_wide(
 ) -> tuple[dict[str, Sample[float]], Sample[float]]:
     """Return each signal, and how long a request computes, as far as that was ever known."""
     if not seen:
-        return dict.fromkeys(SIGNALS, Unknown("no instance is ready")), compute_s
+        nothing: dict[str, Sample[float]] = dict.fromkeys(SIGNALS, Unknown("no instance is ready"))
+        return nothing | {"ready": Known(0.0)}, compute_s
     pending, executing, utilization, requests, failures, queue, request, more = _sums(seen, now_s)
     queue, request = _divided(queue, 1e6), _divided(request, 1e6)
     computing = _added(request, _divided(queue, -1.0))
@@ -184,6 +186,7 @@ def _fleet_wide(
         "queue_time": _each(queue, requests),
         "request_time": _each(request, requests),
         "gpu_utilization": _divided(utilization, len(seen)),
+        "ready": Known(float(len(seen))),
     }
     return samples, compute_s
 

@@ -7,7 +7,14 @@ import attrs
 from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, idle, replicas, requests_wait
+from tarn.domain.capacity import (
+    Capacity,
+    capacity,
+    executed_when_full,
+    idle,
+    replicas,
+    requests_wait,
+)
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -17,6 +24,9 @@ __all__ = ["Settings", "Target", "tarn_scaling_policies"]
 
 _NOISE = 1e-9
 """Replicas: what a sum of floats may be off by, and no reason for one replica more."""
+_OF_FULL = 0.75
+"""Of what a full replica was seen to execute, as much as 12 is of 16: no target lies above it, for
+at such a load requests wait, and what is offered is never seen to grow."""
 
 
 @attrs.frozen
@@ -26,7 +36,9 @@ class Settings:
     signal: str = "offered_load"
     """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
     target: float | str = attrs.field(default=12, validator=Within(more_than=0))
-    """How much of it each replica should have, in the signal's unit: 12, 20ms, 60%."""
+    """How much of it each replica should have, in the signal's unit: 12, 20ms, 60%. Of
+    ``offered_load`` never more than three quarters of what a replica executes at once while
+    requests wait for it: a target that is too high for a model is put right when that is seen."""
     tolerance: float | str = attrs.field(
         default=0.1, validator=Within("fraction", at_least=0, less_than=1)
     )
@@ -72,12 +84,24 @@ class Target:
     """Wants as many replicas as bring the load of each to the target."""
 
     settings: Settings
+    full: float | None = None
+    """Requests that a replica executes when it is full, where that sets the target."""
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return the size that fits the load; None while the load is unknown."""
+        fitted = self._fitted(fleet)
         there = capacity(fleet)
-        if not there.ready:
-            return self._without_instances(fleet)
+        return fitted.with_instances(fleet, there) if there.ready else fitted.without(fleet)
+
+    def _fitted(self, fleet: FleetView) -> "Target":
+        """Return the policy with a target that a replica can bear, as far as that was seen."""
+        full = executed_when_full(fleet) if self.settings.signal == "offered_load" else None
+        if full is None or full * _OF_FULL >= self._target:
+            return self
+        return Target(attrs.evolve(self.settings, target=full * _OF_FULL), full)
+
+    def with_instances(self, fleet: FleetView, there: Capacity) -> Wish:
+        """Judge by the signal: at least one instance is ready."""
         newest = self._sample(fleet, fleet.latest(self.settings.signal))
         if isinstance(newest, Unknown):
             return Wish(None, f"{self.settings.signal} is unknown: {newest.reason}")
@@ -92,7 +116,7 @@ class Target:
         load = self._told(value, there, over)
         return self._sized(load, self._replicas(value, fleet, there), fleet, there, panics=False)
 
-    def _without_instances(self, fleet: FleetView) -> Wish:
+    def without(self, fleet: FleetView) -> Wish:
         """Judge by the requests that wait for one: where none is ready, nothing else is known."""
         if not fleet.waiting:
             return Wish(None, "no instance is ready, and no request waits for one")
@@ -155,7 +179,10 @@ class Target:
     @property
     def _rule(self) -> str:
         each = " a replica" if self.settings.is_total else ""
-        return f"target {amount_text(self._target, self.settings.unit)}{each}"
+        full = (
+            "" if self.full is None else f", which executes {amount_text(self.full, '')} when full"
+        )
+        return f"target {amount_text(self._target, self.settings.unit)}{each}{full}"
 
     @property
     def _target(self) -> float:

@@ -74,9 +74,8 @@ def test_a_suspect_instance_counts_and_what_does_not_serve_does_not() -> None:
 def test_without_a_ready_instance_everything_is_unknown() -> None:
     """An empty fleet has no load that anybody could have measured."""
     seen = look(Signals(), 1.0)
-    assert {name: newest(seen, name) for name in SIGNALS} == dict.fromkeys(
-        SIGNALS, Unknown("no instance is ready")
-    )
+    nothing = dict.fromkeys(SIGNALS, Unknown("no instance is ready")) | {"ready": Known(0.0)}
+    assert {name: newest(seen, name) for name in SIGNALS} == nothing
 
 
 def test_an_instance_that_was_never_scraped_is_unknown() -> None:

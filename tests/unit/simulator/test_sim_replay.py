@@ -165,7 +165,9 @@ def test_a_shorter_step_tells_the_same_story(plugins: Plugins) -> None:
 
 def test_wrong_names_and_options_are_refused_before_anything_runs(plugins: Plugins) -> None:
     """With what there is, rivals included."""
-    with pytest.raises(ProviderMissingError, match=r"no policy 'hpaa'.*knative.*Did you mean 'hpa'"):
+    with pytest.raises(
+        ProviderMissingError, match=r"no policy 'hpaa'.*knative.*Did you mean 'hpa'"
+    ):
         enter(spec(), plugins, "hpaa")
     with pytest.raises(ConfigErrors, match="target"):
         enter(spec(), plugins, "hpa", {"target": 80})
