@@ -1,8 +1,10 @@
 """Scaling policies keep the promises of `ScalingPolicy`."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
+import pytest
 from contract.fake_suites import FakePolicySuite
 
 from tarn import plugins
@@ -70,14 +72,11 @@ class TestLatency(ScalingPolicyContract):
     signals = ("queue_time", "in_flight", "requests_per_s")
 
 
+@pytest.mark.skipif(find_spec("cronsim") is None, reason="pip install 'tarn[schedule]'")
 class TestSchedule(ScalingPolicyContract):
     """Asks another policy, made by the master, within bounds that go by the calendar."""
 
     factory = schedule.tarn_scaling_policies()["schedule"]
-    settings = {
-        "windows": (schedule.Window("* * * * *", 60.0, min=1),),
-        "inner": Choice("target", {"signal": "pending"}),
-    }
     signals = ("pending",)
 
     def make(self, tmp_path: Path) -> ScalingPolicy:
@@ -88,4 +87,6 @@ class TestSchedule(ScalingPolicyContract):
             return factory.create(factory.settings(**choice.options), context)
 
         context = attrs.evolve(master_context(tmp_path), policy=policy)
-        return self.factory.create(self.factory.settings(**self.settings), context)
+        windows = (schedule.Window("* * * * *", 60.0, min=1),)
+        inner = Choice("target", {"signal": "pending"})
+        return self.factory.create(self.factory.settings(windows, inner=inner), context)
