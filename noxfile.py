@@ -23,8 +23,8 @@ ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml("pyproject.toml")
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
-EVERYTHING = ".[local,examples,zookeeper,haproxy]"
-WITH_YARN = ".[local,examples,zookeeper,haproxy,yarn]"
+EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule]"
+WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
@@ -222,7 +222,7 @@ def minimums(session: nox.Session) -> None:
     """Run the unit tests with the oldest versions that pyproject.toml promises."""
     session.install("uv")
     oldest = ("--resolution", "lowest-direct", "--python", session.virtualenv.location)
-    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local,zookeeper,haproxy]")
+    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local,zookeeper,haproxy,schedule]")
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )

@@ -17,7 +17,7 @@ import attrs
 import click
 import pluggy
 
-from tarn.domain import ClusterSpec, Decision, Epoch, Event, Instance, ProxyRule
+from tarn.domain import Choice, ClusterSpec, Decision, Epoch, Event, Instance, ProxyRule
 from tarn.domain.lint import LintFinding, Repository
 from tarn.interfaces import (
     Authorizer,
@@ -71,6 +71,10 @@ class Factory(Generic[T]):
     a colon, any other as ``metric/NAME``); a name that is none of these is refused before anything
     starts. Of a signal: the metrics of Triton that it looks at beside those that are always read;
     it finds each of their lines by name and labels, see `tarn.triton.metrics.Metrics.each`."""
+    asks: Callable[[Any], Mapping[str, Choice]] = lambda _settings: {}
+    """Of a scaling policy that asks others: each with the key of its options at which it is chosen.
+    Their options are checked like its own, and what they read is read; `MasterContext.policy` makes
+    them."""
 
 
 @attrs.frozen

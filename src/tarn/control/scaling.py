@@ -1,10 +1,13 @@
 """The scaling policy of a spec, made with the signals that it reads."""
 
+from typing import cast
+
 import attrs
 
 from tarn.control.scrape import Families
 from tarn.domain.plugin_signals import WINDOW_S, PluginSignals, Read
 from tarn.domain.signals import Kept
+from tarn.domain.spec import Choice
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plugins import Plugins
 
@@ -45,8 +48,17 @@ def scaling(offered: Plugins, context: MasterContext) -> Scaling:
         reads[name] = signal.create(made, context).read
         series.update(dict.fromkeys(offered.families(signal, made)))
     window_s = max(WINDOW_S, _LOOKS * spec.interval_s)
+
+    def asked(choice: Choice) -> ScalingPolicy:
+        made = offered.choose("scaling", choice.use, "scaling.use")
+        return cast(
+            ScalingPolicy,
+            made.create(offered.settings(made, choice.options, "scaling.options"), asking),
+        )
+
+    asking = attrs.evolve(context, policy=asked)
     return Scaling(
-        factory.create(settings, context),
+        factory.create(settings, asking),
         PluginSignals(reads, window_s),
         Kept(dict(needs.metrics), needs.names, window_s if reads else 0.0),
         Families(tuple(dict.fromkeys(family for _, family in needs.metrics)), tuple(series)),

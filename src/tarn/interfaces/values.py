@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import attrs
 
-from tarn.domain import ClusterSpec, Epoch
+from tarn.domain import Choice, ClusterSpec, Epoch
+
+if TYPE_CHECKING:  # it speaks of contexts itself
+    from tarn.interfaces.protocols import ScalingPolicy
 
 __all__ = [
     "ClientContext",
@@ -73,6 +76,10 @@ class ClientContext:
     progress: Callable[[Progress], None] = lambda _progress: None
 
 
+def _no_policy(choice: Choice) -> "ScalingPolicy":
+    raise LookupError(f"no scaling policy is made here, '{choice.use}' neither")
+
+
 @attrs.frozen
 class MasterContext:
     """What a provider may use in a master."""
@@ -91,6 +98,9 @@ class MasterContext:
     api_url: str = ""
     """Where this master's API listens; empty for what is created before it does (the runtime, the
     authorizer)."""
+    policy: Callable[[Choice], "ScalingPolicy"] = _no_policy
+    """Make a scaling policy, for one that asks it: `tarn.hookspecs.Factory.asks` names it. Only
+    while scaling policies are created."""
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ from tarn.interfaces import (
     SecretStore,
     Signal,
 )
-from tarn.plain import Problem, did_you_mean, structure
+from tarn.plain import Problem, did_you_mean, join, structure
 from tarn.plugins.kinds import KINDS, Provider, instead
 from tarn.plugins.signals import Needs, needs, problems
 
@@ -229,8 +229,23 @@ class Plugins:
                 self._owner_of(factory), f"settings {cls.__qualname__}: {error}"
             ) from error
         if not found and any(factory is policy for policy in self.scaling_policies.values()):
-            found = tuple(self._unreadable(self._reads(factory, settings), where))
+            asked = tuple(self._wrong_asked(factory, settings, where))
+            own = self._call(factory, "reads", settings)
+            found = (*self._unreadable(tuple(own), where), *asked)
         return settings, found
+
+    def _wrong_asked(self, factory: Factory[Any], settings: Any, where: str) -> Iterator[Problem]:
+        """Yield what is wrong with the policies that a policy asks."""
+        for key, choice in self._call(factory, "asks", settings).items():
+            at = join(where, key)
+            try:
+                asked = self.choose("scaling", choice.use, join(at, "use"))
+            except ProviderMissingError as error:
+                path = join(at, "use")
+                text = error.found.removeprefix(path)
+                yield Problem(path, error.code, text, error.right, error.next_step)
+            else:
+                yield from self.problems(asked, choice.options, join(at, "options"))
 
     def _unreadable(self, names: tuple[str, ...], where: str) -> Iterator[Problem]:
         yield from problems(names, self.signals, where)
@@ -240,12 +255,22 @@ class Plugins:
             except ProviderMissingError as error:
                 yield Problem(where, error.code, f": {error.found}", next_step=error.next_step)
 
-    def _reads(self, factory: Factory[Any], settings: Any) -> tuple[str, ...]:
+    def _call(self, factory: Factory[Any], what: str, settings: Any) -> Any:
+        """Return what the factory says of *settings*: a fault there names its plugin."""
         try:
-            return tuple(factory.reads(settings))
+            said = getattr(factory, what)(settings)
+            return dict(said) if isinstance(said, Mapping) else tuple(said)
         except Exception as error:
-            found = f"reads() raised {type(error).__name__}: {error}"
+            found = f"{what}() raised {type(error).__name__}: {error}"
             raise PluginError(self._owner_of(factory), found) from error
+
+    def _reads(self, factory: Factory[Any], settings: Any) -> tuple[str, ...]:
+        """Return what it reads, and what those read that it asks."""
+        own: tuple[str, ...] = self._call(factory, "reads", settings)
+        for key, choice in self._call(factory, "asks", settings).items():
+            asked = self.scaling_policies[choice.use]
+            own += self._reads(asked, self.settings(asked, choice.options, join(key, "options")))
+        return own
 
     def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> Needs:
         """Return which signals *policy* reads with these *settings*, beside those always there."""

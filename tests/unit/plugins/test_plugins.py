@@ -212,7 +212,13 @@ def test_a_name_of_a_later_part_names_the_part(kind: str, name: str, part: str) 
 
 def test_a_name_that_is_offered_is_used_though_a_later_part_has_it_too() -> None:
     """The table of what is to come never hides what is there."""
-    assert load(Offering("target")).choose("scaling", "target", "scaling.use")
+
+    class Secretive:
+        @hookimpl
+        def tarn_secret_stores(self) -> Mapping[str, Factory[Any]]:
+            return {"jceks": factory()}
+
+    assert load(Secretive()).choose("secrets", "jceks", "secrets[0].use")
 
 
 def test_missing_modules_become_one_line_with_the_extra() -> None:

@@ -1,0 +1,187 @@
+"""The scaling policy `schedule`: another policy, within bounds that go by the calendar.
+
+A window begins at each time of its cron expression, on the clocks of its zone, and lasts for so
+long in real time: also where a night has an hour more or less. A time that a clock skips in spring
+is taken when it goes on, one that comes twice in autumn the first time.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import attrs
+from attrs.validators import ge, gt, min_len, optional
+
+from tarn.domain import Choice, FleetView, Limits, Wish
+from tarn.domain.capacity import replicas
+from tarn.hookspecs import Factory, hookimpl
+from tarn.interfaces import MasterContext, ScalingPolicy
+
+__all__ = ["Schedule", "Settings", "Window", "tarn_scaling_policies"]
+
+_FIELDS = 5
+_AHEAD = timedelta(hours=3)
+"""More than any clock is ever set back: cron looks at clocks, and may miss what lies between."""
+
+
+@attrs.frozen
+class _Cron:
+    """A validator of cron expressions."""
+
+    right: str = (
+        "five fields: minute, hour, day of month, month, day of week, such as '0 8 * * mon-fri'"
+    )
+
+    def __call__(self, _instance: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
+        from cronsim import CronSim, CronSimError  # noqa: PLC0415 (an extra)
+
+        try:
+            CronSim(value, datetime(2026, 1, 1, tzinfo=UTC))
+        except CronSimError as error:
+            raise ValueError(f"{field.name}: {error}") from error
+        if len(value.split()) != _FIELDS:
+            raise ValueError(f"{field.name} must be {self.right}")
+
+
+@attrs.frozen
+class _Zone:
+    """A validator of zones."""
+
+    right: str = "a zone that this machine knows, such as Europe/Paris or UTC"
+
+    def __call__(self, _instance: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
+        try:
+            ZoneInfo(value)
+        except (LookupError, OSError, ValueError) as error:
+            raise ValueError(f"{field.name} must be {self.right}") from error
+
+
+@attrs.frozen
+class Window:
+    """A time at which other bounds hold."""
+
+    cron: str = attrs.field(validator=_Cron())
+    """When it begins."""
+    for_s: float = attrs.field(validator=gt(0))
+    """How long it lasts, in real time."""
+    min: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Fewest replicas meanwhile; null: as outside."""
+    max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Most replicas meanwhile, in place of those outside; null: as outside."""
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse bounds that cross, and a window that changes nothing."""
+        if self.min is None and self.max is None:
+            raise ValueError("it has neither min nor max, so it changes nothing")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"max = {self.max} is below min = {self.min}; raise it or lower min")
+
+
+@attrs.frozen
+class Settings:
+    """What ``scaling.options`` may hold for ``use: schedule``."""
+
+    windows: tuple[Window, ...] = attrs.field(validator=min_len(1))
+    """Where several hold, the greatest of their bounds count."""
+    zone: str = attrs.field(default="UTC", validator=_Zone())
+    """Whose clocks the windows go by."""
+    max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Most replicas outside the windows; null: ``replicas.max``, which always holds."""
+    inner: Choice = attrs.field(factory=lambda: Choice("target"))
+    """The policy that decides within the bounds: ``use`` and ``options``."""
+
+
+@attrs.frozen
+class _Bounds:
+    """What holds at one moment."""
+
+    low: int
+    high: float
+    until: datetime | None
+    """When the first of the windows ends; None where none holds."""
+
+
+@attrs.frozen
+class Schedule:
+    """Wants what the inner policy wants, moved into the bounds of the hour."""
+
+    settings: Settings
+    inner: ScalingPolicy
+    zone: tzinfo = attrs.field()
+
+    @zone.default
+    def _zone(self) -> tzinfo:
+        return ZoneInfo(self.settings.zone)
+
+    def wanted(self, fleet: FleetView) -> Wish:
+        """Return the inner policy's wish within the bounds; it is shown them as the limits."""
+        now = datetime.fromtimestamp(fleet.at, self.zone)
+        bounds = self._bounds(now)
+        wish = self.inner.wanted(attrs.evolve(fleet, limits=_within(fleet.limits, bounds)))
+        size = fleet.desired if wish.replicas is None else wish.replicas
+        bounded = int(max(bounds.low, min(size, bounds.high)))
+        if bounded == size:
+            return wish
+        word = "at least" if bounded > size else "at most"
+        until = "" if bounds.until is None else f" until {self._clock(bounds.until, now)}"
+        reason = f"{wish.reason}; the schedule wants {word} {replicas(bounded)}{until}"
+        return Wish(bounded, reason, wish.urgent and bounded > fleet.desired)
+
+    def _bounds(self, now: datetime) -> _Bounds:
+        outside = math.inf if self.settings.max is None else self.settings.max
+        open_ = [(w, end) for w in self.settings.windows if (end := _end(w, now)) is not None]
+        low = max((window.min or 0 for window, _ in open_), default=0)
+        high = max((outside if w.max is None else w.max for w, _ in open_), default=outside)
+        return _Bounds(low, max(low, high), min((end for _, end in open_), default=None))
+
+    def _clock(self, at: datetime, now: datetime) -> str:
+        local = at.astimezone(self.zone)
+        day = "%H:%M" if local.date() == now.date() else "%a %d %b %H:%M"
+        return f"{local:{day}} ({self.settings.zone})"
+
+
+def _end(window: Window, now: datetime) -> datetime | None:
+    """Return when the latest run of *window* that began ends; None where it is over."""
+    lasts = timedelta(seconds=window.for_s)
+    began = next((start for start in _starts(window.cron, now) if start <= now), None)
+    end = None if began is None else began.astimezone(UTC) + lasts
+    return end if end is not None and end > now else None
+
+
+def _starts(cron: str, now: datetime) -> Iterator[datetime]:
+    """Yield the times of *cron*, newest first, from a little after *now*."""
+    from cronsim import CronSim  # noqa: PLC0415 (an extra)
+
+    ahead = (now.astimezone(UTC) + _AHEAD).astimezone(now.tzinfo)
+    for start in CronSim(cron, ahead, reverse=True):
+        yield start.astimezone(UTC)
+
+
+def _within(limits: Limits, bounds: _Bounds) -> Limits:
+    """Return the limits as the inner policy is to see them."""
+    high = int(min(limits.max, bounds.high))
+    return attrs.evolve(limits, min=min(max(limits.min, bounds.low), high), max=high)
+
+
+def _create(settings: Settings, context: MasterContext) -> ScalingPolicy:
+    return Schedule(settings, context.policy(settings.inner))
+
+
+def _asks(settings: Settings) -> Mapping[str, Choice]:
+    return {"inner": settings.inner}
+
+
+@hookimpl
+def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
+    """Offer the policy for loads that come by the clock."""
+    factory = Factory(
+        Settings,
+        _create,
+        "asks another policy, within bounds that go by the calendar",
+        ("cronsim",),
+        "schedule",
+        asks=_asks,
+    )
+    return {"schedule": factory}
