@@ -92,4 +92,6 @@ def test_a_request_of_ten_seconds_outlives_the_drain_of_its_instance(house: Hous
         one.asking.join(30)
         assert one.answers == [200, 200]
         receipt = one.receipt()
-        assert re.fullmatch(rf"drained {one.id}: 1 request in \d+\.\d s, 0 lost, 0 cut", receipt)
+        # the short one counts, too, where it ended after the last look before the drain
+        shape = rf"drained {one.id}: [12] requests? in \d+\.\d s, 0 lost, 0 cut"
+        assert re.fullmatch(shape, receipt), receipt
