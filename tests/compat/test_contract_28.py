@@ -9,6 +9,7 @@ import pytest
 from house import MODELS, House, house, until
 
 from tarn.domain import Known, Reading, Unknown
+from tarn.follow import Api
 
 __all__ = ["house"]
 
@@ -36,17 +37,23 @@ class Leaving:
             name,
             models={"repository": str(MODELS), "serve": ["echo"], "control": control},
             triton={"exit_timeout": exit_timeout},
-            replicas={"min": 1, "max": 2, "initial": 1},
+            replicas={"min": 0, "max": 1, "initial": 1},
             drain={"timeout": "60s", "quiesce": "200ms"},
         )
-        done = house.tarn("up", "-f", spec)
-        assert done.returncode == 0, done.stderr
-        (one,) = house.status(name)["instances"]
+        self.starting = house.start("up", "-f", spec)
+
+    def begin(self) -> None:
+        """Once it is up, begin the request and the drain."""
+        _, said = self.starting.communicate(timeout=90)
+        assert self.starting.returncode == 0, said
+        token = (self.house.directory(self.name) / "api_token").read_text().strip()
+        self.api = Api(str(self.house.ref(self.name)["url"]), token)
+        (one,) = self.api.instances()["instances"]
         self.id, self.http = one["id"], one["http"]
         self._infer(0.0)  # so that ten seconds are far more than the model's mean
         self.asking = threading.Thread(target=self._infer, args=(LONG_S,))
         self.asking.start()
-        assert house.tarn("drain", "-c", name, self.id).returncode == 0
+        self.api.scale(0)
 
     def _infer(self, delay_s: float) -> None:
         tensor = {"name": "IN", "datatype": "FP32", "shape": [1], "data": [1.0]}
@@ -62,11 +69,14 @@ class Leaving:
         """Return the one event that tells of its end, once there is one."""
 
         def told() -> list[str]:
-            listed = self.house.tarn("events", "-c", self.name, "-o", "json").stdout
-            events = [e for e in json.loads(listed) if e["code"] in {"TARN-1104", "TARN-1114"}]
-            return [e["message"] for e in events if e["subject"] == self.id]
+            return [
+                event["message"]
+                for event in self.api.events()
+                if event["subject"] == self.id and event["code"] in {"TARN-1104", "TARN-1114"}
+            ]
 
         (only,) = until(told, 30, "a receipt")
+        self.api.close()
         return str(only)
 
 
@@ -77,7 +87,11 @@ def test_a_request_of_ten_seconds_outlives_the_drain_of_its_instance(house: Hous
     proven = Leaving(house, "proven", "explicit", "1s")
     estimated = Leaving(house, "estimated", "none", "30s")
     for one in (proven, estimated):
+        one.begin()
+    for one in (proven, estimated):
         one.asking.join(30)
         assert one.answers == [200, 200]
         receipt = one.receipt()
-        assert re.fullmatch(rf"drained {one.id}: 1 request in \d+\.\d s, 0 lost, 0 cut", receipt)
+        # the short one counts, too, where it ended after the last look before the drain
+        shape = rf"drained {one.id}: [12] requests? in \d+\.\d s, 0 lost, 0 cut"
+        assert re.fullmatch(shape, receipt), receipt

@@ -32,7 +32,8 @@ class Drain:
     unseen: bool = False
     """More may have ended: a counter vanished with its model, or the newest look told nothing."""
     fell: bool = False
-    """A counter vanished with its model: what had moved in it since the look before is not seen."""
+    """A counter vanished with its model, and not by our unload, before which all was seen to rest:
+    what had moved in it since the look before is not seen."""
     unload_s: float | None = None
     """Monotonic second at which its models were asked to unload; there is no way back."""
     unloaded: Sample[bool] = attrs.field(default=_NOT_ASKED)
@@ -91,7 +92,7 @@ class Drain:
             return self
         last = self.last or counts
         more = counts.succeeded - last.succeeded, counts.failed - last.failed
-        fell = self.fell or min(more) < 0
+        fell = self.fell or (min(more) < 0 and self.unload_s is None)
         return attrs.evolve(
             self,
             began=self.began or counts,

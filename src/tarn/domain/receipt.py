@@ -42,14 +42,18 @@ def _ended(drain: Drain) -> str:
     if drain.began is None:
         return "requests unknown"
     count = round(drain.succeeded + drain.failed)
-    least = "at least " if drain.unseen else ""
-    return f"{least}{count} request{'' if count == 1 else 's'}"
+    return f"{_least(drain)}{count} request{'' if count == 1 else 's'}"
 
 
 def _lost(drain: Drain) -> str:
     if drain.began is None:
         return "lost unknown"
-    return f"{'at least ' if drain.unseen else ''}{round(drain.failed)} lost"
+    return f"{_least(drain)}{round(drain.failed)} lost"
+
+
+def _least(drain: Drain) -> str:
+    """An empty Triton has no counters to read, and nothing more to count either."""
+    return "at least " if drain.unseen and not drain.proven else ""
 
 
 def _cut(drain: Drain) -> str:

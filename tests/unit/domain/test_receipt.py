@@ -140,6 +140,16 @@ def test_a_counter_that_vanished_with_its_model_may_hide_some() -> None:
     assert looked(*seen[:2]).unseen is False
 
 
+def test_counters_that_vanish_by_our_unload_hide_nothing() -> None:
+    """They were seen to rest before; an empty Triton has none left to read."""
+    drain = looked(counted(NOW_S, Known(1.0)), counted(NOW_S, Known(4.0))).unload(NOW_S)
+    drain = drain.looked(counted(NOW_S, Known(3.0), unloaded=Known(value=False)))
+    assert (drain.succeeded, drain.unseen) == (3.0, False)
+    drain = drain.looked(counted(NOW_S, LATE, unloaded=Known(value=True)))
+    gone = draining(1, stop_posted=True, drain=attrs.evolve(drain, cut=0))
+    assert over(gone)[2] == "drained: 3 requests in 3.1 s, 0 lost, 0 cut"
+
+
 def test_a_look_that_told_nothing_leaves_the_count_open_until_the_next() -> None:
     """The next one tells both."""
     first, blind = counted(NOW_S, Known(1.0)), counted(NOW_S, LATE)
