@@ -171,9 +171,10 @@ def endurance(session: nox.Session) -> None:
 def scaling(session: nox.Session) -> None:
     """Load that steps, and a hundred random scale sequences: nothing is lost."""
     session.install("-e", EVERYTHING, *_group("tests"))
-    # Fleets side by side: they wait for processes and for each other more than they compute.
-    chosen = ("-n", "4", "--dist", "loadgroup", "--timeout", "300")
-    _pytest(session, *chosen, *_folders("scaling"))
+    # Fleets side by side, since they wait more than they compute; then those that are timed.
+    side_by_side = ("-n", "4", "--dist", "loadscope", "-k", "sequence", "--timeout", "300")
+    _pytest(session, *side_by_side, *_folders("scaling"))
+    _pytest(session, "-k", "not sequence", "--timeout", "300", *_folders("scaling"))
 
 
 @nox.session(python=ONE)

@@ -2,6 +2,7 @@
 
 import enum
 import random
+import time
 from collections.abc import Sequence
 
 import attrs
@@ -9,9 +10,18 @@ from discovery_house import Fleet
 from house import until
 from open_wave import Wave
 
-__all__ = ["EVENTS", "Course", "Step", "Verb", "draw", "play"]
+__all__ = ["EVENTS", "WILFUL", "Course", "Step", "Verb", "draw", "play", "story"]
 
 EVENTS = 30
+WILFUL = {
+    "use": "target",
+    "options": {"target": 0.3},
+    "interval": "200ms",
+    "cooldown": "200ms",
+    "down": {"window": "0s"},
+}
+"""A policy that has the last word between an ``adapt`` and the next ``scale``: it wants some 3 or 4
+replicas for the loads of these tests, and changes its mind with each look."""
 SETTLED_S = 60.0
 _OFTEN = {"scale": 10, "adapt": 3, "drain": 3, "pause": 1, "resume": 1}
 _MOVING = ("requested", "starting", "draining")
@@ -97,6 +107,19 @@ def play(fleet: Fleet, load: Wave, steps: Sequence[Step], most: int, pace: int =
     fleet.api.scale(course.size)
     until(lambda: _rests(fleet, course.size), SETTLED_S, f"{course.size} at rest")
     return course
+
+
+def story(fleet: Fleet, load: Wave) -> str:
+    """Tell what the master noted of the instances where requests were lost."""
+    since = {lost.number: lost.sent_s - time.monotonic() + time.time() for lost in load.report.lost}
+    events = fleet.api.events()
+    lines = []
+    for missed in load.missed:
+        sent, why = since[missed.number], missed.why
+        lines.append(f"{missed.number}: lost {missed.ended - sent:.3f} s after it was sent: {why}")
+        about = (e for e in events if e["subject"] in why)
+        lines += [f"  {e['code']} {e['first'] - sent:+.3f} s: {e['message']}" for e in about]
+    return "\n".join([*lines, str(load.report)])
 
 
 def _say(fleet: Fleet, step: Step, serving: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from discovery_house import executed
 from open_wave import Client, Wave
 from scaling.scene import Scene, fakes, up
-from scaling.sequences import EVENTS, draw, play
+from scaling.sequences import EVENTS, WILFUL, draw, play, story
 
 pytestmark = pytest.mark.endurance
 
@@ -26,43 +26,60 @@ class Lane:
     client: Client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def lane(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lane]:
     """Half the lanes are asked by TARN's client, half by clients that re-read ``/instances``."""
-    root = tmp_path_factory.mktemp(f"lane{request.param}")
-    follows = request.param % 2 == 0
+    number: int = request.cls.number
+    root = tmp_path_factory.mktemp(f"lane{number}")
+    follows = number % 2 == 0
     keys = {
         **fakes(root, SLOWLY_S),
         "replicas": {"min": 1, "max": MOST, "initial": 2},
         "drain": {"timeout": "60s", "quiesce": "500ms" if follows else "2s"},
-        "scaling": {"interval": "200ms", "cooldown": "200ms"},
+        "scaling": WILFUL,
     }
     with up(root, "lane", **keys) as scene, scene.reading() as reading:
-        yield Lane(request.param, scene, scene.balanced if follows else reading)
+        yield Lane(number, scene, scene.balanced if follows else reading)
 
 
-@pytest.mark.parametrize("turn", range(SEQUENCES // LANES))
-@pytest.mark.parametrize(
-    "lane",
-    [pytest.param(n, marks=pytest.mark.xdist_group(f"lane-{n}")) for n in range(LANES)],
-    indirect=True,
-)
-def test_a_random_sequence_loses_and_doubles_nothing(
-    lane: Lane, turn: int, sequences_seed: int
-) -> None:
-    """Thirty events, most before the last one settled: every request is executed once."""
-    number = turn * LANES + lane.number
-    steps = draw(sequences_seed, number, MOST)
-    again = f"--sequences-seed={sequences_seed}, sequence {number}"
-    with Wave(lane.client, RATE, first=(number + 1) * 1_000_000) as load:
-        course = play(lane.scene.fleet, load, steps, MOST)
-    assert load.missed == [], again
-    assert load.report.doubled == 0, again
-    assert load.report.answered == set(load.numbers), again
-    ran = executed(lane.scene.root)
-    assert [n for n in load.numbers if ran[n] != 1] == [], again
-    assert course.overlapped > EVENTS / 2, again
-    cut = "TARN-1109"
-    assert cut not in {event["code"] for event in lane.scene.fleet.api.events()}, again
+class Sequences:
+    """What each lane plays; a worker of pytest-xdist takes a whole lane (``--dist loadscope``)."""
+
+    number: int
+
+    @pytest.mark.parametrize("turn", range(SEQUENCES // LANES))
+    def test_a_random_sequence_loses_and_doubles_nothing(
+        self, lane: Lane, turn: int, sequences_seed: int
+    ) -> None:
+        """Thirty events, most before the last one settled: every request is executed once."""
+        number = turn * LANES + lane.number
+        steps = draw(sequences_seed, number, MOST)
+        again = f"--sequences-seed={sequences_seed}, sequence {number}"
+        with Wave(lane.client, RATE, first=(number + 1) * 1_000_000) as load:
+            course = play(lane.scene.fleet, load, steps, MOST)
+        assert load.missed == [], f"{again}\n{story(lane.scene.fleet, load)}"
+        assert load.report.doubled == 0, again
+        assert load.report.answered == set(load.numbers), again
+        ran = executed(lane.scene.root)
+        assert [n for n in load.numbers if ran[n] != 1] == [], again
+        assert course.overlapped > EVENTS / 2, again
+        cut = "TARN-1109"
+        assert cut not in {event["code"] for event in lane.scene.fleet.api.events()}, again
+
+
+class TestLane0(Sequences):
+    number = 0
+
+
+class TestLane1(Sequences):
+    number = 1
+
+
+class TestLane2(Sequences):
+    number = 2
+
+
+class TestLane3(Sequences):
+    number = 3

@@ -7,14 +7,9 @@ import pytest
 from discovery_house import Stage, executed, staged
 from open_wave import Wave, straight
 from scaling.scene import real
-from scaling.sequences import EVENTS, draw, play
+from scaling.sequences import EVENTS, WILFUL, draw, play, story
 
-pytestmark = [
-    pytest.mark.discovery,
-    pytest.mark.triton,
-    pytest.mark.endurance,
-    pytest.mark.xdist_group("haproxy"),
-]
+pytestmark = [pytest.mark.discovery, pytest.mark.triton, pytest.mark.endurance]
 
 SEQUENCES, MOST = 5, 4
 RATE = 40.0
@@ -31,7 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stage(root: Path) -> Iterator[Stage]:
     tritons = {
         **real(root, SLOWLY_S),
-        "scaling": {"interval": "200ms", "cooldown": "200ms"},
+        "scaling": WILFUL,
     }
     with staged(root, "wild", tritons) as one:
         yield one
@@ -47,7 +42,7 @@ def test_a_random_sequence_through_haproxy_loses_and_doubles_nothing(
     stage.fleet.settled(stage.door, len(stage.fleet.ready()))
     with Wave(straight(stage.door.address), RATE, first=(number + 1) * 1_000_000) as load:
         course = play(stage.fleet, load, steps, MOST, PACE)
-    assert load.missed == [], again
+    assert load.missed == [], f"{again}\n{story(stage.fleet, load)}"
     assert load.report.answered == set(load.numbers), again
     ran = executed(root)
     assert [n for n in load.numbers if ran[n] != 1] == [], again
