@@ -65,7 +65,7 @@ _TABLE = (
     Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, a node put out of service): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
     Code("TARN-1114", _I, "instance drained", "It ended as asked, after it had finished what it had; the message is the receipt.", "Nothing; where something was cut, raise `drain.timeout` if requests may take this long."),
     # 12xx: size
-    Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn status` shows the reason."),
+    Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn scaling explain` says why."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
     Code("TARN-1202", _I, "scaling resumed", "Scaling decisions are made again.", "Nothing."),
     Code("TARN-1203", _I, "cluster ends", "`down` was asked: everything drains and stops.", "Nothing."),

@@ -10,9 +10,6 @@ from tarn.domain.sizing import judge
 
 __all__ = ["SizeOutlook", "coming_words", "count_of", "sentence", "size_outlook"]
 
-_MOST_STEPS = 8
-"""Holds that let go one after the other before a size moves: windows, demand, cooldown."""
-
 
 @attrs.frozen
 class SizeOutlook:
@@ -145,18 +142,15 @@ def _silenced(fleet: Fleet, now_s: float, at: float) -> Held | None:
 
 def _to_next(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> SizeOutlook:
     """Return what holds and what comes next if *wish* stays: one hold after the other lets go."""
-    held: dict[Hold, Held] = {}
-    moment_s = now_s
-    for _ in range(_MOST_STEPS):
-        verdict = judge(fleet, rules, wish, moment_s)
-        if verdict.desired != fleet.desired:
-            if not held:  # it moves only a part of the way
-                held = {one.by: one for one in verdict.held}
-            why = tuple(held.values())
-            return SizeOutlook(held=why, next_size=verdict.desired, next_s=moment_s)
-        held |= {one.by: one for one in verdict.held}
+    verdict, moment_s = judge(fleet, rules, wish, now_s), now_s
+    held = {one.by: one for one in verdict.held}
+    while verdict.desired == fleet.desired:
         until = {one.by: one.until_s for one in verdict.held if one.until_s is not None}
-        if not until:
-            break
-        moment_s = until.get(Hold.COOLDOWN, min(until.values()))  # nothing moves before its end
-    return SizeOutlook(held=tuple(held.values()))
+        ahead = {by: until_s for by, until_s in until.items() if until_s > moment_s}
+        if not ahead:
+            return SizeOutlook(held=tuple(held.values()))
+        moment_s = ahead.get(Hold.COOLDOWN, min(ahead.values()))  # nothing moves before its end
+        verdict = judge(fleet, rules, wish, moment_s)
+        if verdict.desired == fleet.desired:
+            held |= {one.by: one for one in verdict.held}
+    return SizeOutlook(held=tuple(held.values()), next_size=verdict.desired, next_s=moment_s)

@@ -1,7 +1,9 @@
-"""What people are shown of the signals."""
+"""What people are shown of the signals, and of a size that is held back."""
+
+from unit.control.desk import Desk
 
 from tarn.control.sights import Sight, sights
-from tarn.domain import Known, Unknown
+from tarn.domain import Known, Unknown, Wish
 from tarn.domain.signals import Kept
 
 OWN = {
@@ -27,3 +29,18 @@ def test_one_instance_is_one_instance() -> None:
     """And before the first look there is nothing to see."""
     assert sights(OWN, {}, Kept(), ready=1)[0].source == "metrics of 1 instance"
     assert sights({}, {}, Kept(), ready=0) == ()
+
+
+def test_every_snapshot_has_the_newest_signals_and_how_the_size_stands() -> None:
+    """Of the same control thread that decides: the size follows a wish in the very next ticks."""
+    with Desk() as desk:
+        for _ in range(8):
+            now = desk.tick(1.0)
+        assert {sight.name: sight.sample for sight in now.signals}["pending"] == Known(0.0)
+        assert {sight.source for sight in now.signals} == {"metrics of 2 instances"}
+        assert (now.holds.size.answered, now.holds.size.held) == (True, ())
+        desk.policy.answer = Wish(1, "idle")
+        for _ in range(4):
+            now = desk.tick(1.0)
+        assert [held.by for held in now.holds.size.held] == ["down_window"]
+        assert (now.desired, now.holds.size.next_size) == (2, 1)
