@@ -162,8 +162,10 @@ def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note
 
 def _stopped(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
     """Return it after its end, with the receipt: as one event, and as its reason."""
-    # Triton ends with 0 only when nothing was in flight any more
-    ended = f"; {status.reason}" if status.code else ""
+    # Triton ends with 0 only when nothing was in flight and no connection open any more; of one
+    # that had proved to be empty it tells only that idle connections were cut
+    proven = instance.drain is not None and instance.drain.proven
+    ended = f"; {status.reason}" if status.code and not proven else ""
     receipt = drained(instance, now_s)
     if not receipt:
         reason = stopped(instance, now_s) + ended

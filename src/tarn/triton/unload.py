@@ -9,6 +9,13 @@ What was measured on Triton 2.51, ``--model-control-mode=explicit``:
   still find all of them.
 - A Python model in work that calls another one (business logic scripting) is not: when that one
   was unloaded, the call fails, and so does the request.
+
+And of SIGTERM, in any mode: requests end, waiting and executing ones, those of callers too, and
+Triton exits with 0 some 2 s after the last one. But one open HTTP connection, idle or not, holds
+the exit until ``--exit-timeout-secs`` (8 s given: 8.2 s taken, exit code 1), where a request that
+still executes is cut. So that time is no good place for a drain: made as long as ``drain.timeout``
+it would have every instance with one idle client stay for all of it. And where a SIGKILL follows
+at once, as on YARN, it is not given at all.
 """
 
 from collections.abc import Iterable

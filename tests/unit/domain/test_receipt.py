@@ -105,6 +105,8 @@ def test_the_receipt_of_one_that_did_not_end_well_says_how_it_ended() -> None:
     gone = draining(1, stop_posted=True, drain=QUIET)
     assert over(gone, reason="exit 1", code=1)[2].endswith("0 cut; exit 1")
     assert over(gone, reason="exit 0", code=0)[2].endswith("0 cut")
+    empty = attrs.evolve(gone, drain=attrs.evolve(QUIET, unloaded=Known(value=True)))
+    assert over(empty, reason="idle connections were open", code=1)[2].endswith("0 cut")
 
 
 def test_a_drain_counts_from_the_moment_at_which_it_left() -> None:
