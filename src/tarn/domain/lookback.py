@@ -33,6 +33,8 @@ class Lookback:
     """Oldest first, each greater than the one before it."""
     greatest: tuple[Past, ...] = ()
     """Oldest first, each less than the one before it."""
+    silent_s: float | None = None
+    """Since when there has been no opinion, while the wish before still counts as in force."""
 
     @classmethod
     def began(cls, replicas: int, at_s: float) -> "Lookback":
@@ -56,7 +58,7 @@ class Lookback:
             down_s: How far back shrinking looks.
         """
         before = self.wish
-        if wish is before:
+        if wish is before and self.silent_s is None:
             return self
         least, greatest = _within(self.least, now_s, up_s), _within(self.greatest, now_s, down_s)
         if wish is None or before is None or wish.replicas != before.replicas:
@@ -65,6 +67,10 @@ class Lookback:
             least = _pushed(least, past, ge) if up_s else ()
             greatest = _pushed(greatest, past, le) if down_s else ()
         return Lookback(wish, least, greatest)
+
+    def unheard(self, now_s: float) -> "Lookback":
+        """Return it without an opinion for a moment: what was wished is in force still."""
+        return self if self.silent_s is not None else attrs.evolve(self, silent_s=now_s)
 
     def least_since(self, now_s: float, window_s: float, wanted: int) -> int:
         """Return the least wish that held within *window_s*; *wanted* is the one in force."""

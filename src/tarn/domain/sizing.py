@@ -3,7 +3,8 @@
 A policy says what it wants; when and how far the size follows is decided here, the same for every
 policy. Growing goes by the least wish of ``scaling.up.window``, shrinking by the greatest one of
 ``scaling.down.window``; between two changes lies ``scaling.cooldown``. An urgent growth waits for
-neither. No answer, no opinion, a pause and a person's size count as a wish for the present size.
+neither. A pause and a person's size count as a wish for the present size, and so does a policy
+without an answer or an opinion: at once it keeps the size, and after `SILENCE_S` it counts.
 """
 
 import attrs
@@ -13,10 +14,22 @@ from tarn.domain.held import Held, Hold
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
 
-__all__ = ["DEMAND_HOLDS_S", "Verdict", "fresh_demand", "judge", "kept_by_demand", "size"]
+__all__ = [
+    "DEMAND_HOLDS_S",
+    "SILENCE_S",
+    "Verdict",
+    "fresh_demand",
+    "judge",
+    "kept_by_demand",
+    "size",
+]
 
 DEMAND_HOLDS_S = 10.0
 """Who waits says so about each second; older than this, nobody may be there any more."""
+
+SILENCE_S = 10.0
+"""One scrape that failed among a hundred instances makes a signal unknown: were each such second a
+wish for the present size, a large fleet would never shrink."""
 
 
 @attrs.frozen
@@ -49,7 +62,7 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     if kept != fleet.desired:
         return _change(fleet, Decision(at, None, kept, "limits", _bounds(fleet, rules)))
     woken = _woken(fleet, rules, now_s, at)
-    counted = fleet.lookback.wish
+    counted = fleet.lookback.wish if fleet.lookback.silent_s is None else None
     if woken is not fleet or counted is None:
         return woken
     verdict = judge(fleet, rules, counted, now_s)
@@ -94,15 +107,19 @@ def kept_by_demand(fleet: Fleet, rules: Rules) -> float | None:
 
 
 def _heard(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float) -> Fleet:
-    """Return *fleet* with the policy's answer in its lookback."""
+    """Return *fleet* with the policy's answer in its lookback, or with its silence."""
     counts = fleet.manual is None and fleet.pause is None and not fleet.ending
     known = wish.value if counts and isinstance(wish, Known) else None
     counted = known if known is not None and known.replicas is not None else None
-    scaling = rules.spec.scaling
-    lookback = fleet.lookback.heard(
-        counted, fleet.desired, now_s, scaling.up.window_s, scaling.down.window_s
-    )
-    return fleet if lookback is fleet.lookback else attrs.evolve(fleet, lookback=lookback)
+    before, scaling = fleet.lookback, rules.spec.scaling
+    since_s = now_s if before.silent_s is None else before.silent_s
+    fell_silent = counts and counted is None and before.wish is not None
+    if fell_silent and now_s - since_s < SILENCE_S:
+        lookback = before.unheard(now_s)
+    else:
+        windows = (scaling.up.window_s, scaling.down.window_s)
+        lookback = before.heard(counted, fleet.desired, now_s, *windows)
+    return fleet if lookback is before else attrs.evolve(fleet, lookback=lookback)
 
 
 def _grown(

@@ -14,7 +14,7 @@ from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.held import Held, Hold
 from tarn.domain.lookback import Lookback, Past
-from tarn.domain.sizing import judge, size
+from tarn.domain.sizing import SILENCE_S, judge, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 
 UP_S, DOWN_S, COOLDOWN_S = 10.0, 40.0, 15.0
@@ -69,11 +69,25 @@ def test_a_wish_holds_until_the_next_one_comes() -> None:
 
 @pytest.mark.parametrize("nothing", [UNKNOWN, wish(None)])
 def test_no_answer_counts_as_a_wish_for_the_present_size(nothing: Sample[Wish]) -> None:
-    """It is not only passed over: shrinking and growing begin to look back anew."""
-    some = play(new(5), WINDOWS, (0.0, wish(2)), (39.0, nothing), (41.0, wish(2)))
-    assert [play(some, WINDOWS, (t, wish(2))).desired for t in (80.9, 81.0)] == [5, 2]
-    some = play(new(5), WINDOWS, (0.0, wish(9)), (9.0, nothing), (11.0, wish(9)))
-    assert [play(some, WINDOWS, (t, wish(9))).desired for t in (20.9, 21.0)] == [5, 9]
+    """Once it lasts: shrinking and growing begin to look back anew."""
+    silence = ((9.0, nothing), (19.0, nothing), (21.0, wish(2)))
+    some = play(new(5), WINDOWS, (0.0, wish(2)), *silence)
+    assert [play(some, WINDOWS, (t, wish(2))).desired for t in (60.9, 61.0)] == [5, 2]
+    silence = ((9.0, nothing), (19.0, nothing), (21.0, wish(9)))
+    some = play(new(5), WINDOWS, (0.0, wish(9)), *silence)
+    assert [play(some, WINDOWS, (t, wish(9))).desired for t in (30.9, 31.0)] == [5, 9]
+
+
+@pytest.mark.parametrize("nothing", [UNKNOWN, wish(None)])
+def test_a_short_silence_moves_nothing_and_is_forgotten(nothing: Sample[Wish]) -> None:
+    """One failed scrape in five minutes would keep a large fleet from ever shrinking."""
+    asked = wish(2)
+    some = play(new(5), WINDOWS, (0.0, asked), (35.0, nothing))
+    assert play(some, WINDOWS, (36.0, nothing)) is some
+    quiet = play(some, WINDOWS, (44.9, nothing))
+    assert quiet.desired == 5
+    assert play(quiet, WINDOWS, (45.0, asked)).desired == 2
+    assert play(quiet, WINDOWS, (45.0, nothing), (46.0, asked)).desired == 5
 
 
 @pytest.mark.parametrize("held", [{"pause": Pause(AT + 3600.0)}, {"manual": 5}])
@@ -227,17 +241,28 @@ def test_it_shrinks_and_grows_only_by_what_was_wished_all_through_a_window(
     """Against a plain list of every wish and when it held, with what there was where none was."""
     by = rules(scaling=spec)
     held: list[tuple[float, float, int]] = [(float("-inf"), NOW_S, first)]
+    counts: list[tuple[float, int | None]] = []
     before, since_s = first, NOW_S
     for (_, old, _), (now_s, asked, some) in pairwise(
         [(NOW_S, UNKNOWN, new(first)), *played(new(first), by, turns)]
     ):
-        count = old.value.replicas if isinstance(old, Known) else None
-        held.append((since_s, now_s, before if count is None else count))
+        counts.append((since_s, old.value.replicas if isinstance(old, Known) else None))
+        held.append((since_s, now_s, in_force(counts, before)))
         since_s = now_s
         if some.desired != before:
             assert isinstance(asked, Known)
             assert some.desired == followed(before, asked.value, spec, held, now_s)
         before = some.desired
+
+
+def in_force(counts: list[tuple[float, int | None]], present: int) -> int:
+    """Return what counts as wished from the last of *counts* on: (moment, wish) of each tick."""
+    now_s, silent_s = counts[-1][0], counts[-1][0]
+    for moment_s, count in reversed(counts):
+        if count is not None:
+            return count if now_s - silent_s < SILENCE_S or moment_s == now_s else present
+        silent_s = moment_s
+    return present
 
 
 def followed(
