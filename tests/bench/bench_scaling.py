@@ -94,8 +94,8 @@ def _drained_s(scene: Scene) -> float:
         events = scene.fleet.api.events()
         return {e["code"]: e["first"] for e in events if e["subject"] == victim}
 
-    moments = soon(lambda: over() if "TARN-1104" in over() else {}, 60, "the end of a drain")
-    return moments["TARN-1104"] - moments["TARN-1103"]
+    moments = soon(lambda: over() if "TARN-1114" in over() else {}, 60, "the end of a drain")
+    return moments["TARN-1114"] - moments["TARN-1103"]
 
 
 def _median_s(values: list[float]) -> tuple[float, str]:

@@ -91,6 +91,9 @@ def _draining(item: Item) -> Cause:
             found += ": it is quiet, and stops after `drain.quiesce`"
         case "requests":
             found += f": waits for {_busy(item)}" + _until(item, "what is left is cut")
+        case "unload":
+            found += ": waits for its models to unload, each with the last request in it"
+            found += _until(item, "what is left is cut")
         case "sessions":
             found += f": waits for {_sessions(waits)}" + _until(item, "what is left is cut")
         case "end":

@@ -31,6 +31,8 @@ class Waits(enum.StrEnum):
     """The quiet time after that word."""
     REQUESTS = "requests"
     """The end of what is queued or executing in it."""
+    UNLOAD = "unload"
+    """Its models to be gone: Triton keeps each one until the last request in it ended."""
     SESSIONS = "sessions"
     """The end of the sessions that followers have open to it."""
     END = "end"
@@ -117,14 +119,21 @@ def _draining(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect:
         return Prospect(Waits.FOLLOWERS, followers=_silent(instance, fleet, rules))
     if instance.condemned:
         return Prospect(Waits.END)
+    return _finishing(instance, fleet, rules, instance.withdrawn_s)
+
+
+def _finishing(instance: Instance, fleet: Fleet, rules: Rules, withdrawn_s: float) -> Prospect:
+    """Return what one waits for that nobody sends to any more."""
     drain = rules.spec.drain
-    quiesced_s = instance.withdrawn_s + drain.quiesce_s
+    quiesced_s = withdrawn_s + drain.quiesce_s
     cut_s = max(quiesced_s, instance.since_s + drain.timeout_s)
     holding = () if instance.gone else open_sessions(instance, fleet)
     if holding:
         names, count = tuple(name for name, _ in holding), sum(count for _, count in holding)
         return Prospect(Waits.SESSIONS, cut_s, names, count)
-    if instance.unloading or not instance.quiet:
+    if instance.unloading:
+        return Prospect(Waits.UNLOAD, cut_s)
+    if not instance.quiet:
         return Prospect(Waits.REQUESTS, cut_s)
     return Prospect(Waits.QUIESCE, quiesced_s)
 

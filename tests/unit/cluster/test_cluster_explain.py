@@ -110,6 +110,13 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
             "demo-0001 is draining for 1m15s: waits until everybody's view is without it",
         ),
         (
+            instance(1, "draining", waits=waits("unload", 588)),
+            (
+                "demo-0001 is draining for 1m15s: waits for its models to unload, each with the"
+                " last request in it; what is left is cut in 9m48s"
+            ),
+        ),
+        (
             instance(1, "draining", waits=waits("quiesce", 1.5)),
             "demo-0001 is draining for 1m15s: it is quiet, and stops after `drain.quiesce`",
         ),

@@ -103,10 +103,10 @@ def test_a_take_back_forgets_the_drain() -> None:
     assert one(some, 1).drain is None
 
 
-def test_while_it_unloads_its_requests_are_waited_for() -> None:
+def test_while_it_unloads_that_is_waited_for() -> None:
     """`tarn why` says so, with the limit."""
     some = fleet(asked(Known(value=False)), desired=0)
-    assert prospect(one(some, 1), some, EXPLICIT) == Prospect(Waits.REQUESTS, NOW_S + 17.0)
+    assert prospect(one(some, 1), some, EXPLICIT) == Prospect(Waits.UNLOAD, NOW_S + 17.0)
 
 
 def test_a_model_that_was_unloaded_for_a_drain_is_no_news() -> None:
