@@ -33,15 +33,14 @@ def lane(
     """Half the lanes are asked by TARN's client, half by clients that re-read ``/instances``."""
     number: int = request.cls.number
     root = tmp_path_factory.mktemp(f"lane{number}")
-    follows = number % 2 == 0
     keys = {
         **fakes(root, SLOWLY_S),
         "replicas": {"min": 1, "max": MOST, "initial": 2},
-        "drain": {"timeout": "60s", "quiesce": "500ms" if follows else "2s"},
+        "drain": {"timeout": "60s"},
         "scaling": WILFUL,
     }
     with up(root, "lane", **keys) as scene, scene.reading() as reading:
-        yield Lane(number, scene, scene.balanced if follows else reading)
+        yield Lane(number, scene, scene.balanced if number % 2 == 0 else reading)
 
 
 class Sequences:
@@ -53,7 +52,7 @@ class Sequences:
     def test_a_random_sequence_loses_and_doubles_nothing(
         self, lane: Lane, turn: int, sequences_seed: int
     ) -> None:
-        """Thirty events, most before the last one settled: every request is executed once."""
+        """Thirty events, many before the last one settled: every request is executed once."""
         number = turn * LANES + lane.number
         steps = draw(sequences_seed, number, MOST)
         again = f"--sequences-seed={sequences_seed}, sequence {number}"
@@ -64,7 +63,7 @@ class Sequences:
         assert load.report.answered == set(load.numbers), again
         ran = executed(lane.scene.root)
         assert [n for n in load.numbers if ran[n] != 1] == [], again
-        assert course.overlapped > EVENTS / 2, again
+        assert course.overlapped > EVENTS / 3, again
         cut = "TARN-1109"
         assert cut not in {event["code"] for event in lane.scene.fleet.api.events()}, again
 
