@@ -9,6 +9,7 @@ many minutes a session may take: beyond is said loudly, beyond twice is a failur
 """
 
 import functools
+import os
 import platform
 import shutil
 import subprocess
@@ -182,11 +183,12 @@ def scaling(session: nox.Session) -> None:
 def yarn(session: nox.Session) -> None:
     """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
     session.install("-e", WITH_YARN, *_group("tests"))
-    # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own, and
-    # takes the next test in the order that tests/yarn/conftest.py gives: daemons are killed last.
-    workers = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+    # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
+    # whole files, in the order of tests/yarn/conftest.py; a sandbox that runs already is one.
+    workers = "0" if "TARN_TEST_SANDBOX" in os.environ else "2"  # noqa: TID251
+    by_file = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest(session, *workers, *chosen, *_folders("yarn"))
+    _pytest(session, *by_file, *chosen, *_folders("yarn"))
 
 
 @nox.session(python=ONE)

@@ -6,27 +6,22 @@ from pathlib import Path
 import pytest
 from yarn_stage import Hadoop, YarnHouse, sandbox, session_sandbox
 
-ONCE = ("kerberized", "hadoop_ha", "fleet")
-"""Fixtures that one worker makes, and runs all tests of: a sandbox beside its own costs much; and
-the secrets of the contract's fleet are looked for in every process of the machine."""
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what stops or kills daemons after everything else, and of each the longest files first.
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep together, for `--dist loadgroup`, what shares a fixture that is made once."""
-    for name in ONCE:
-        if name in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(name))
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Run what stops or kills daemons after everything else; of each, the longest first.
-
-    Workers take tests in this order: the cores end together when what is left last is short. It
-    is the last word: whoever shuffles tests has done so.
+    Workers take files in the order of their first tests: what is taken last is short, so that the
+    cores end together.
     """
-    yield
-    items.sort(key=lambda item: (item.get_closest_marker("breaks") is not None, -_patience_s(item)))
+    longest_s: dict[Path, float] = {}
+    for item in items:
+        longest_s[item.path] = max(longest_s.get(item.path, 0.0), _patience_s(item))
+    items.sort(key=lambda item: (_breaks(item), -longest_s[item.path]))
+
+
+def _breaks(item: pytest.Item) -> bool:
+    return item.get_closest_marker("breaks") is not None
 
 
 def _patience_s(item: pytest.Item) -> float:
