@@ -37,6 +37,7 @@ def test_its_policy_decides_by_its_marks(tmp_path: Path) -> None:
     """Up beyond 0.8, down below 0.2, sixteen queued are full: the formulas of the contract."""
     spec = config.load({"name": "w"}, aliases=given(), environ={}).spec
     assert (spec.replicas.min, spec.replicas.max, spec.scaling.cooldown_s) == (2, 8, 120.0)
+    assert spec.scaling.down.window_s == 120.0, "one fewer in each cooldown"
     offered = plugins.load()
     factory = offered.choose("scaling", spec.scaling.use, "scaling.use")
     settings = offered.settings(factory, spec.scaling.options, "scaling.options")

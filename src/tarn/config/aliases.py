@@ -7,7 +7,8 @@ from them. Sources: the Java TARN's options and their help, in the order of its 
 Defaults that differ from the Java TARN's (ours stand in ``tarn.domain.spec``): the ports are free
 ones when local; the API's port is a free one, not 8888, and its token is generated, not off;
 ``scaling.use`` is ``fixed`` unless an option of scaling is given; ``scaling.interval`` is 1 s, not
-15 s; a fleet shrinks when ``scaling.down.window`` (5 min) passed below the mark, not at one look;
+15 s; a fleet shrinks when ``scaling.down.window`` passed below the mark, not at one look (5 min, or
+as long as the cooldown that is given);
 ``drain.timeout`` is 10 min, not 30 s; ``instance.start_timeout`` 15 min, not 2 min; no model
 repository is assumed; and no GPU is asked for unless one is written.
 """

@@ -241,12 +241,18 @@ class Legacy:
     def scale(self) -> None:
         """Scale as the Java TARN did where its options say how far or how often, and no policy."""
         given = next((self._given[key] for key in _SIZES if key in self._given), None)
-        if given is None or self._draft.get("scaling.use") is not None:
-            return
-        self._draft.put(("scaling", "use"), "threshold", given.origin)
-        self.notes.append(
-            f"{given.origin}: no scaling.use is written: 'threshold', as the Java TARN scaled"
-        )
+        if given is not None and self._draft.get("scaling.use") is None:
+            self._draft.put(("scaling", "use"), "threshold", given.origin)
+            self.notes.append(
+                f"{given.origin}: no scaling.use is written: 'threshold', as the Java TARN scaled"
+            )
+        cooldown = self._given.get("cooldown")
+        if (
+            cooldown is not None
+            and self._draft.get("scaling.use") == "threshold"
+            and self._draft.get("scaling.down.window") is None
+        ):  # it gave up one instance in each of them
+            self._draft.put(("scaling", "down", "window"), cooldown.value, cooldown.origin)
 
     def log_verbose(self, environ: Mapping[str, str]) -> None:
         """Turn ``TRITON_LOG_VERBOSE``, which no Triton reads, into its option ``log-verbose``."""

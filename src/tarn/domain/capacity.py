@@ -12,8 +12,19 @@ from tarn.domain.instance import State
 from tarn.domain.samples import Known
 from tarn.domain.scaling import FleetView
 
-__all__ = ["Capacity", "capacity", "executed_when_full", "idle", "replicas", "requests_wait"]
+__all__ = [
+    "NOTHING",
+    "Capacity",
+    "capacity",
+    "executed_when_full",
+    "idle",
+    "is_nothing",
+    "replicas",
+    "requests_wait",
+]
 
+NOTHING = 1e-6
+"""Less of any signal is none: what a rate that fades away, or a sum of floats, has for zero."""
 _LATE_AFTER = 2.0
 """Times the slowest start that was seen."""
 _FULL_FROM = 0.25
@@ -87,9 +98,13 @@ def _together(fleet: FleetView, *names: str) -> Iterator[tuple[float, ...]]:
 
 def idle(fleet: FleetView) -> bool:
     """Say whether it is known that nobody asks for anything: nothing waits, executes or ended."""
-    nothing = ("in_flight", "requests_per_s")
-    samples = [fleet.latest(name) for name in nothing]
-    return not fleet.waiting and all(isinstance(s, Known) and s.value == 0 for s in samples)
+    return not fleet.waiting and all(is_nothing(fleet, n) for n in ("in_flight", "requests_per_s"))
+
+
+def is_nothing(fleet: FleetView, signal: str) -> bool:
+    """Say whether *signal* is known to be zero, as far as numbers can be."""
+    sample = fleet.latest(signal)
+    return isinstance(sample, Known) and abs(sample.value) < NOTHING
 
 
 def replicas(count: int) -> str:

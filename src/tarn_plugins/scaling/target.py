@@ -8,10 +8,12 @@ from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
 from tarn.domain.capacity import (
+    NOTHING,
     Capacity,
     capacity,
     executed_when_full,
     idle,
+    is_nothing,
     replicas,
     requests_wait,
 )
@@ -135,7 +137,7 @@ class Target:
             return Known(0.0) if self.settings.unit == "s" and idle(fleet) else sample
         if not math.isfinite(sample.value):
             return Unknown(f"it is {sample.value}")
-        return Known(max(0.0, sample.value), sample.age_s)
+        return Known(sample.value if sample.value > NOTHING else 0.0, sample.age_s)
 
     def _replicas(self, value: float, fleet: FleetView, there: Capacity) -> float:
         """Return how many replicas, not rounded, bring *value* to the target."""
@@ -165,10 +167,9 @@ class Target:
 
     def _least(self, exact: float, fleet: FleetView) -> int:
         """Return 0 only where the fleet may sleep, and nobody asks for anything."""
-        in_flight = fleet.latest("in_flight")
-        quiet = isinstance(in_flight, Known) and in_flight.value == 0
+        quiet = is_nothing(fleet, "in_flight")
         if self._counts_requests:  # the signal itself would show them
-            quiet = quiet or isinstance(in_flight, Unknown)
+            quiet = quiet or isinstance(fleet.latest("in_flight"), Unknown)
         return 0 if exact == 0 and quiet and not fleet.waiting and fleet.limits.min == 0 else 1
 
     def _told(self, value: float, there: Capacity, over: str = "") -> str:

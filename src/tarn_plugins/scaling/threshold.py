@@ -12,7 +12,7 @@ import attrs
 from attrs.validators import ge
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, replicas, requests_wait
+from tarn.domain.capacity import Capacity, capacity, is_nothing, replicas, requests_wait
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
@@ -106,8 +106,7 @@ class Threshold:
     def _fewer(self, why: str, fleet: FleetView) -> Wish:
         """Want one fewer; the last one goes only where the fleet may sleep and nobody asks."""
         size = max(0, fleet.desired - 1)
-        in_flight = fleet.latest("in_flight")
-        quiet = isinstance(in_flight, Known) and in_flight.value == 0 and not fleet.waiting
+        quiet = is_nothing(fleet, "in_flight") and not fleet.waiting
         if size or (quiet and fleet.limits.min == 0):
             return Wish(size, f"{why}: {replicas(size)}")
         busy = "" if quiet else ", since requests may be in flight"

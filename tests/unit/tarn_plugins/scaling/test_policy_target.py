@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from unit.tarn_plugins.scaling.views import NOW_S, history, view
 
 from tarn.domain import FleetView, Known, Limits, Unknown, Wish
+from tarn.domain.capacity import NOTHING
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import Settings, Target
@@ -137,6 +138,16 @@ def test_to_zero_only_where_it_is_allowed_and_nothing_is_offered() -> None:
     assert OFFERED.wanted(view(3, offered_load=0.01, in_flight=0)).replicas == 1
 
 
+def test_next_to_nothing_is_nothing() -> None:
+    """A rate that fades away never becomes zero."""
+    fading = view(3, offered_load=1e-300, in_flight=1e-9)
+    wish = OFFERED.wanted(fading)
+    assert wish == Wish(0, "offered_load is 0 (target 12 a replica): 0 replicas")
+    nothing = Unknown("no request ended since the last look")
+    idle = view(5, queue_time=nothing, in_flight=1e-9, requests_per_s=1e-300)
+    assert QUEUE_TIME.wanted(idle).replicas == 0
+
+
 def test_a_quiet_gpu_is_no_proof_that_nobody_asks() -> None:
     """Zero utilization lets the fleet sleep only where nothing is in flight, as is known."""
     gpu = Target(Settings("gpu_utilization", "60%"))
@@ -217,7 +228,7 @@ def test_its_own_answer_satisfies_it(load: float, desired: int) -> None:
     if first:
         settled = size(OFFERED, again)
         assert size(OFFERED, view(settled, offered_load=load)) == settled
-        assert load <= settled * 12 * (1.1 + 1e-6)
+        assert load <= settled * 12 * (1.1 + 1e-6) + NOTHING
 
 
 @for_any(load=loads, desired=st.integers(1, 40))
