@@ -157,10 +157,8 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
     )
 
 
-def _drain(instance_id: str, state: SavedState, now_s: float) -> Drain | None:
-    """Return what is still known of a drain; None: nothing, and the receipt will say so."""
+def _drain(instance_id: str, state: SavedState, now_s: float) -> Drain:
+    """Return what is still known of a drain; what ended before is unseen where that is nothing."""
     began = next((Counts(*counts) for id_, *counts in state.left if id_ == instance_id), None)
-    if began is None and instance_id not in state.unloads:
-        return None
-    drain = Drain(began, last=began)
+    drain = Drain(began, last=began, unseen=began is None, fell=began is None)
     return drain.unload(now_s) if instance_id in state.unloads else drain

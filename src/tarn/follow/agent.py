@@ -113,7 +113,9 @@ class Agent:
     def run(self, stop: threading.Event) -> None:
         """Follow until *stop* is set, and a quarter of a second more.
 
-        Everything published stays as it is afterwards.
+        Everything published stays as it is afterwards, and traffic goes on to it: so no goodbye is
+        said to the master. Its drains wait for this follower until its lease has run out, within
+        which an agent that is only restarted is back.
         """
         self._applying.start()
         self._following.start()

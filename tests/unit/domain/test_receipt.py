@@ -235,7 +235,7 @@ def test_what_a_stop_cuts_is_counted_and_told_once(
 
 
 def test_a_restart_of_the_master_keeps_what_the_count_began_with() -> None:
-    """Its Triton went on counting; without a saved begin the receipt says unknown."""
+    """Its Triton went on counting; without a saved begin it can be more than what is seen now."""
     drain = attrs.evolve(QUIET, unload_s=NOW_S, unloaded=Known(value=False))
     some = fleet(draining(1, drain=drain), draining(2), desired=0)
     state = saved(some, AT - NOW_S)
@@ -245,6 +245,11 @@ def test_a_restart_of_the_master_keeps_what_the_count_began_with() -> None:
     assert kept is not None
     assert (kept.began, kept.last, kept.unload_s) == (QUIET.began, QUIET.began, NOW_S)
     assert not one(next_, 1).returnable
-    assert one(next_, 2).drain is None
+    fresh = one(next_, 2).drain
+    assert fresh is not None
+    assert fresh.began is None
+    for total in (100.0, 102.0):
+        fresh = fresh.looked(counted(NOW_S, Known(total)))
+    assert (fresh.succeeded, fresh.unseen) == (2.0, True)
     after = kept.looked(counted(NOW_S, Known(115.0), Known(3.0)))
     assert (after.succeeded, after.failed, after.unseen) == (15.0, 0.0, False)
