@@ -51,7 +51,7 @@ def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
     one.clear()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_hadoop_ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     with sandbox(tmp_path_factory.mktemp("ha") / "sandbox", ha=True, nodes=1) as one:
         yield one

@@ -15,6 +15,9 @@ _SMALL = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+ExitOnOutOfMemoryError",
     "-Xss512k",
+    # Hadoop's own classes, as Maven brought them, need no proof: a fifth less work at the start.
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
     "-Djava.net.preferIPv4Stack=true",
     # Hadoop's web servers define classes at run time.
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
