@@ -1,8 +1,9 @@
 """The scaling policy `latency`: keeps the time that requests take near an objective.
 
 A time says whether a fleet is too small, and not by how much: it hardly moves until the replicas
-are full, and then has no bound. So one step at most doubles the fleet, and the next one waits for
-what was asked for; on the way down it tries one replica fewer, and remembers what was too few.
+are full, and then has no bound. By how much is seen from full replicas, where there were some
+lately; else one step at most doubles the fleet. The next step waits for what was asked for. On the
+way down it tries one replica fewer, and remembers what was too few.
 """
 
 import math
@@ -12,7 +13,14 @@ import attrs
 from attrs.validators import ge, gt
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, idle, replicas, requests_wait
+from tarn.domain.capacity import (
+    Capacity,
+    capacity,
+    executed_when_full,
+    idle,
+    replicas,
+    requests_wait,
+)
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -22,6 +30,8 @@ __all__ = ["Latency", "Settings", "tarn_scaling_policies"]
 
 _MOST_GROWTH = 2.0
 """Times the present size, in one step."""
+_OF_FULL = 0.75
+"""Of what a full replica executes: with more, requests wait."""
 _PANIC = 2.0
 """Times the objective: beyond it a growth is urgent."""
 _DURATIONS = tuple(name for name, meaning in SIGNALS.items() if meaning.unit == "s")
@@ -108,12 +118,18 @@ class Latency:
 
 
 def _more(told: str, times: float, fleet: FleetView, there: Capacity) -> Wish:
-    """Return at most double the size; nothing more until what was asked for is there."""
+    """Return what the load needs, else at most double; nothing more while some still start."""
     if there.coming:
         coming = f"{replicas(fleet.desired)}, of which {there.coming} still start"
         return Wish(fleet.desired, f"{told}: {coming}")
-    grown = math.ceil(fleet.desired * min(times, _MOST_GROWTH) - 1e-9)
-    size = max(fleet.desired + 1, grown)
+    full, offered = executed_when_full(fleet), _finite(fleet.latest("offered_load"))
+    if full is not None and isinstance(offered, Known):
+        needed = math.ceil(offered.value / (full * _OF_FULL) - 1e-9)
+        load = f"offered_load is {amount_text(offered.value)}"
+        told += f"; {load}, and a full replica executes {amount_text(full)}"
+    else:
+        needed = math.ceil(fleet.desired * min(times, _MOST_GROWTH) - 1e-9)
+    size = max(fleet.desired + 1, needed)
     return Wish(size, f"{told}: {replicas(size)}", urgent=times > _PANIC)
 
 

@@ -41,6 +41,21 @@ def test_one_step_at_most_doubles_the_fleet() -> None:
     assert not POLICY.wanted(view(3, queue_time=0.1, in_flight=3)).urgent
 
 
+def test_full_replicas_tell_how_many_are_needed() -> None:
+    """Each executes sixteen while others wait: for 150 at once a dozen and one are needed."""
+    full = {"pending": (60.0,) * 4, "executing": (48.0,) * 4, "ready": (3.0,) * 4}
+    fleet = history(view(3, queue_time=0.4, offered_load=150, in_flight=108), **full)
+    wish = POLICY.wanted(fleet)
+    assert wish.replicas == 13
+    assert wish.urgent
+    assert wish.reason == (
+        "queue_time is 400 ms (objective 50 ms); offered_load is 150, "
+        "and a full replica executes 16: 13 replicas"
+    )
+    small = history(view(3, queue_time=0.4, offered_load=20, in_flight=108), **full)
+    assert POLICY.wanted(small).replicas == 4
+
+
 def test_the_next_step_waits_for_what_was_asked_for() -> None:
     """However the queue grows meanwhile; one that is late is not waited for."""
     starting = view(6, 3, queue_time=9.0, in_flight=3)
