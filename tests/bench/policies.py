@@ -191,15 +191,14 @@ def table(verdicts: Sequence[Verdict], drawn: Iterable[int]) -> str:
     """Return the region of the page."""
     best = sum(v.best_or_tied for v in verdicts)
     dominated = [v for v in verdicts if v.dominated_by]
+    told, of = ", ".join(map(str, drawn)), f"{len(verdicts)} traces"
+    whom = "".join(f"; {v.trace} by {', '.join(v.dominated_by)}" for v in dominated)
+    share = best / len(verdicts)
     lines = [
-        f"Drawn seeds: {', '.join(map(str, drawn))} "
-        f"(`nox -s policies -- --seeds {','.join(map(str, drawn))}` repeats this table).",
+        f"Drawn seeds: {told}; `nox -s policies -- --seeds {told.replace(' ', '')}` repeats it.",
         "",
-        f"- Dominated by a rival's default: {len(dominated)} of {len(verdicts)} traces"
-        + "".join(f"; {v.trace} by {', '.join(v.dominated_by)}" for v in dominated)
-        + ".",
-        f"- Best or tied on p95 at equal cost: {best} of {len(verdicts)} traces "
-        f"({best / len(verdicts):.0%}; the aim is {AIM:.0%}).",
+        f"- Dominated by a rival's default: {len(dominated)} of {of}{whom}.",
+        f"- Best or tied on p95 at equal cost: {best} of {of} ({share:.0%}; the aim is {AIM:.0%}).",
         "",
         "| trace | `target` (ours) | hpa | knative | java | best rival at our cost | |",
         "|---|---|---|---|---|---|---|",

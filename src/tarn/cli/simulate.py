@@ -30,13 +30,13 @@ _SHOWN = 20
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True,
               help="Set an option of the policy; may be given again.")  # fmt: skip
 @click.option("--against", metavar="NAME,NAME", default="",
-              help="More policies under the same load: hpa, knative, java, or an offered one.")  # fmt: skip
+              help="More policies under it: hpa, knative, java, or an offered one.")  # fmt: skip
 @click.option("--min", "low", type=click.IntRange(0), default=1, show_default=True,
               help="Fewest replicas, without -f.")  # fmt: skip
 @click.option("--max", "high", type=click.IntRange(1), default=20, show_default=True,
               help="Most replicas, without -f.")  # fmt: skip
 @click.option("--world", "assumed", metavar="KEY=VALUE", multiple=True,
-              help="What is assumed: slots=16, service=100ms, start=30s ...; may be given again.")  # fmt: skip
+              help="What is assumed: slots=16, service=100ms ...; may be given again.")  # fmt: skip
 @click.option("--plot", "drawing", metavar="FILE.html|FILE.png",
               help="Draw load, size, queue and cost.")  # fmt: skip
 @form_option
@@ -66,7 +66,9 @@ def command(  # noqa: PLR0913 (one for each option)
     talk, runs = Talk(), []
     try:
         for place, name in enumerate(names):
-            talk(Progress("simulating", f"{name or spec.scaling.use} ({place + 1} of {len(names)})"))
+            talk(
+                Progress("simulating", f"{name or spec.scaling.use} ({place + 1} of {len(names)})")
+            )
             own = overlay(options) if not place else None
             runs.append(replayed(spec, around.plugins(), load, model, name, own))
     finally:

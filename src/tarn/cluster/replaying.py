@@ -1,4 +1,4 @@
-"""A load met by a policy without a cluster: what `tarn simulate` and `Cluster.replay` have in common.
+"""A load met by a policy without a cluster: what `tarn simulate` and `Cluster.replay` share.
 
 Nothing runs and nobody is asked: the spec says what the guard is, the plugins make the policy, and
 `tarn.simulator` does the rest.
@@ -23,7 +23,7 @@ __all__ = ["default_spec", "load_of", "plot", "replayed", "world"]
 _GENERATED = re.compile(r"([a-z]+):(\d+)")
 
 
-def replayed(
+def replayed(  # noqa: PLR0913, PLR0917 (all that a run depends on)
     spec: ClusterSpec,
     plugins: Plugins,
     trace: Trace,
@@ -59,7 +59,7 @@ def load_of(source: Any) -> Trace:
         raise ConfigError(
             "no such file",
             where=source,
-            right=f"Right would be a CSV file with the columns t_s and requests_per_s, or a made-up "
+            right="Right would be a CSV file with the columns t_s and requests_per_s, or a made-up "
             f"load: {families}",
         )
     return Trace.of(source, "frame")

@@ -44,6 +44,8 @@ class Capacity:
     """Requested or starting, and expected soon."""
     late: int
     """Requested or starting for more than twice as long as any ready one took: do not wait."""
+    start_s: float = 0.0
+    """How long the slowest of the ready ones took from the ask; 0: none was seen to start."""
 
 
 def capacity(fleet: FleetView) -> Capacity:
@@ -52,13 +54,13 @@ def capacity(fleet: FleetView) -> Capacity:
     for instance in fleet.instances:
         if instance.state is State.READY:
             ready += 1
-            if instance.ready_s is not None:
+            if instance.ready_s is not None and not instance.adopted:  # it started long before
                 slowest_s = max(slowest_s, instance.ready_s - instance.requested_s)
         elif instance.state in (State.REQUESTED, State.STARTING):
             ages_s.append(fleet.now_s - instance.requested_s)
     late_s = _LATE_AFTER * slowest_s
     late = sum(age_s > late_s for age_s in ages_s) if late_s else 0
-    return Capacity(ready, len(ages_s) - late, late)
+    return Capacity(ready, len(ages_s) - late, late, slowest_s)
 
 
 def executed_when_full(fleet: FleetView) -> float | None:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from tarn.control.scaling import Scaling, scaling
 from tarn.control.probe import Families
+from tarn.control.scaling import Scaling, scaling
 from tarn.domain import ClusterSpec
 from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Kept
-from tarn.interfaces import MasterContext
 from tarn.errors import ProviderMissingError
+from tarn.interfaces import MasterContext
 from tarn.plain import did_you_mean
 from tarn.plugins import Plugins
 from tarn.plugins.kinds import instead

@@ -16,6 +16,8 @@ __all__ = ["FAMILIES", "generated"]
 HOUR_S = 3600
 _MOST = 2600.0
 """Requests per second; sixteen instances of the default model are full with it."""
+_STAYS = 0.25
+"""The chance that a ramp is level."""
 
 
 def generated(family: str, seed: int) -> Trace:
@@ -59,7 +61,7 @@ def _ramp(chance: random.Random) -> list[float]:
     level = chance.uniform(100, 400)
     while len(rates) < HOUR_S:
         seconds = chance.randint(180, 1200)
-        to = level if chance.random() < 0.25 else chance.uniform(100, 2300)
+        to = level if chance.random() < _STAYS else chance.uniform(100, 2300)
         rates += [level + (to - level) * second / seconds for second in range(seconds)]
         level = to
     return rates[:HOUR_S]

@@ -20,8 +20,7 @@ def page(runs: Sequence[Run]) -> str:
     """Return one whole document; it fits light and dark."""
     title = f"{', '.join(run.policy for run in runs)} under {runs[0].trace}"
     style = (
-        ":root{color-scheme:light dark}body{margin:24px;max-width:920px;"
-        f"font:14px/1.5 {_FONT}}}"
+        f":root{{color-scheme:light dark}}body{{margin:24px;max-width:920px;font:14px/1.5 {_FONT}}}"
     )
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
@@ -69,9 +68,10 @@ def _panel(panel: Panel, end_s: float) -> str:
     parts = [f'<text x="{_LEFT}" y="14" font-weight="600">{escape(panel.title)}</text>']
     for value in ticks(panel.top):
         y = _TOP + high * (1 - value / panel.top)
+        place = f'x="{_LEFT - 6}" y="{y + 4:.1f}"'
         parts += [
             f'<path d="M{_LEFT} {y:.1f}h{wide}" stroke="currentColor" stroke-opacity=".16"/>',
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" opacity=".7">{value:g}</text>',
+            f'<text {place} text-anchor="end" opacity=".7">{value:g}</text>',
         ]
     for minutes in ticks(end_s / 60, 8):
         x = _LEFT + wide * minutes * 60 / max(end_s, 1e-9)

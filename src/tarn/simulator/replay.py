@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-
-import attrs
+from typing import NamedTuple
 
 from tarn.control.policy import answered
 from tarn.domain import (
@@ -50,6 +49,18 @@ def simulate(entrant: Entrant, trace: Trace, model: Model | None = None) -> Run:
     and `Run.silences` says so.
     """
     return _Simulation(entrant, model or Model()).run(trace)
+
+
+class _Row(NamedTuple):
+    """One step; the fields are those of `Run`."""
+
+    load: float
+    desired: int
+    ready: int
+    held: int
+    queue: float
+    queue_s: float
+    utilization: float
 
 
 class _Clock:
@@ -102,7 +113,7 @@ class _Simulation:
     def run(self, trace: Trace) -> Run:
         """Live through the whole trace."""
         step_s = self._model.step_s
-        columns: list[tuple[float, int, int, int, float, float, float]] = []
+        rows: list[_Row] = []
         waits: list[tuple[float, float]] = []
         lost = 0.0
         for number, rate in enumerate(trace.steps(step_s)):
@@ -116,13 +127,18 @@ class _Simulation:
             self._hear(now_s)
             waits += passed.waits
             lost += passed.lost
-            columns.append(self._row(rate, passed))
-        transposed = tuple(zip(*columns, strict=True))
+            rows.append(self._row(rate, passed))
         return Run(
             self._name,
             trace.name,
             step_s,
-            *transposed,
+            load=tuple(row.load for row in rows),
+            desired=tuple(row.desired for row in rows),
+            ready=tuple(row.ready for row in rows),
+            held=tuple(row.held for row in rows),
+            queue=tuple(row.queue for row in rows),
+            queue_s=tuple(row.queue_s for row in rows),
+            utilization=tuple(row.utilization for row in rows),
             waits=Waits.of(waits),
             lost=lost,
             decisions=tuple(self._decisions),
@@ -194,12 +210,10 @@ class _Simulation:
                 self._fleet, demand, self._rules, now_s=now_s, at=self._clock.at()
             )
 
-    def _row(
-        self, rate: float, passed: Passed
-    ) -> tuple[float, int, int, int, float, float, float]:
+    def _row(self, rate: float, passed: Passed) -> "_Row":
         requests = sum(count for _, count in passed.waits)
         waited = sum(seconds * count for seconds, count in passed.waits)
-        return (
+        return _Row(
             rate,
             self._fleet.desired,
             len(self._fleet.view.members),

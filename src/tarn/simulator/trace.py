@@ -115,7 +115,9 @@ class Trace:
                 where=name,
                 right="Both columns must be of one length",
             )
-        rows = (_numbers(row, f"{name}, row {n}") for n, row in enumerate(zip(*columns, strict=True)))
+        rows = (
+            _numbers(row, f"{name}, row {n}") for n, row in enumerate(zip(*columns, strict=True))
+        )
         return cls._made(name, name, rows)
 
     @classmethod

@@ -158,9 +158,7 @@ class World:
         """Let one step go by, in which *rate* requests per second arrive for the *view*."""
         step_s = self._model.step_s
         members = [
-            triton
-            for id_ in view
-            if (triton := self._tritons.get(id_)) and triton.end is None
+            triton for id_ in view if (triton := self._tritons.get(id_)) and triton.end is None
         ]
         arrived = rate * step_s
         waits: list[tuple[float, float]] = []
@@ -177,9 +175,7 @@ class World:
         waits += self._given_up(now_s + step_s)
         busy = sum(triton.utilization for triton in members)
         lost, self._lost = self._lost, 0.0
-        return Passed(
-            tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost
-        )
+        return Passed(tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost)
 
     def _poured(
         self, members: list[_Triton], arrived: float, now_s: float

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 import attrs
-from attrs.validators import ge, gt
+from attrs.validators import ge, gt, optional
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
 from tarn.domain.capacity import (
@@ -18,6 +18,7 @@ from tarn.domain.capacity import (
     requests_wait,
 )
 from tarn.domain.signals import SIGNALS
+from tarn.domain.trend import TREND_S, steady_growth
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
@@ -29,6 +30,13 @@ _NOISE = 1e-9
 _OF_FULL = 0.75
 """Of what a full replica was seen to execute, as much as 12 is of 16: no target lies above it, for
 at such a load requests wait, and what is offered is never seen to grow."""
+_START_S = 30.0
+"""A start is taken to last so long until one was seen."""
+_MARGIN_S = 10.0
+"""From the look at a load to the ask, and from ready to the first request."""
+_CLIMBS = 0.02
+"""Of the load, within the lookahead: beyond, a growth that looks ahead is urgent. Ten replicas need
+one more in three minutes then; below it is hard to tell from noise, and nothing is in a hurry."""
 
 
 @attrs.frozen
@@ -37,14 +45,20 @@ class Settings:
 
     signal: str = "offered_load"
     """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
-    target: float | str = attrs.field(default=12, validator=Within(more_than=0))
-    """How much of it each replica should have, in the signal's unit: 12, 20ms, 60%. Of
+    target: float | str = attrs.field(default=11, validator=Within(more_than=0))
+    """How much of it each replica should have, in the signal's unit: 11, 20ms, 60%. The default
+    leaves five of sixteen slots free, for what comes while an instance starts. Of
     ``offered_load`` never more than three quarters of what a replica executes at once while
     requests wait for it: a target that is too high for a model is put right when that is seen."""
     tolerance: float | str = attrs.field(
         default=0.1, validator=Within("fraction", at_least=0, less_than=1)
     )
-    """How far from the target the load of a replica may be before the size changes."""
+    """How far below the target the load of a replica may be before the size changes; of a mean
+    also how far beyond. Beyond the target of a sum the size grows at once."""
+    lookahead_s: float | None = attrs.field(default=None, validator=optional(ge(0)))
+    """A sum that grows steadily is carried so far forward, so that replicas are ready when they
+    are needed. Null: as long as the slowest start took (30 s until one was seen) and 10 s, at most
+    100 s; 0: not at all."""
     window_s: float = attrs.field(default=0.0, validator=ge(0))
     """The load is the mean over the last so many seconds; 0: the newest sample."""
     panic: float = attrs.field(default=1.5, validator=gt(1))
@@ -64,7 +78,7 @@ class Settings:
         if unit == "fraction" and (given.unit == "s" or given.value > 1):
             raise ValueError(f"{found}: {self.signal} is a fraction of 1; write 0.6 or 60%")
         if unit not in ("s", "fraction") and given.unit not in ("", unit):
-            raise ValueError(f"{found}: {self.signal} is counted; write a bare number, as in 12")
+            raise ValueError(f"{found}: {self.signal} is counted; write a bare number, as in 11")
 
     @property
     def unit(self) -> str:
@@ -109,14 +123,32 @@ class Target:
             return Wish(None, f"{self.settings.signal} is unknown: {newest.reason}")
         now = self._replicas(newest.value, fleet, there)
         panics = now / max(1, fleet.desired) > self.settings.panic
-        if panics or not self.settings.window_s:
-            load = self._told(newest.value, there)
-            return self._sized(load, now, fleet, there, panics=panics)
-        mean = fleet.mean(self.settings.signal, self.settings.window_s)
-        value = max(0.0, mean.value) if isinstance(mean, Known) else newest.value
-        over = f" over the last {amount_text(self.settings.window_s, 's')}"
+        value, over = newest.value, ""
+        if self.settings.window_s and not panics:
+            mean = fleet.mean(self.settings.signal, self.settings.window_s)
+            value = max(0.0, mean.value) if isinstance(mean, Known) else value
+            over = f" over the last {amount_text(self.settings.window_s, 's')}"
+        ahead_s = self._lookahead_s(there)
+        more = self._growth(fleet) * ahead_s
         load = self._told(value, there, over)
-        return self._sized(load, self._replicas(value, fleet, there), fleet, there, panics=False)
+        if more:
+            soon = amount_text(value + more, self.settings.unit)
+            load += f", and {soon} in {amount_text(ahead_s, 's')} if it grows on"
+        exact = self._replicas(value + more, fleet, there)
+        # what climbs so long and fast is no peak that a window or a cooldown should wait out
+        urgent = panics or more > _CLIMBS * value
+        return self._sized(load, exact, fleet, there, urgent=urgent)
+
+    def _lookahead_s(self, there: Capacity) -> float:
+        if self.settings.lookahead_s is not None:
+            return self.settings.lookahead_s
+        return min((there.start_s or _START_S) + _MARGIN_S, TREND_S)
+
+    def _growth(self, fleet: FleetView) -> float:
+        """Return the steady growth per second; that of a mean says nothing of the load."""
+        if not self.settings.is_total:
+            return 0.0
+        return steady_growth(fleet.signals.get(self.settings.signal, ()), fleet.now_s)
 
     def without(self, fleet: FleetView) -> Wish:
         """Judge by the requests that wait for one: where none is ready, nothing else is known."""
@@ -146,7 +178,7 @@ class Target:
         return (value + (fleet.waiting if self._counts_requests else 0)) / self._target
 
     def _sized(
-        self, load: str, exact: float, fleet: FleetView, there: Capacity, *, panics: bool
+        self, load: str, exact: float, fleet: FleetView, there: Capacity, *, urgent: bool
     ) -> Wish:
         need = max(self._rounded_up(exact), self._least(exact, fleet))
         if not self.settings.is_total and there.ready < fleet.desired and need >= there.ready:
@@ -154,10 +186,11 @@ class Target:
             if held:
                 return Wish(fleet.desired, f"{load}: {held}")
         tolerance = amount(self.settings.tolerance).value
-        if fleet.desired and abs(exact / fleet.desired - 1) <= tolerance + _NOISE:
+        beyond = 0.0 if self.settings.is_total else tolerance
+        if fleet.desired and -tolerance - _NOISE <= exact / fleet.desired - 1 <= beyond + _NOISE:
             within = f"within {amount_text(tolerance, 'fraction')} of it"
             return Wish(fleet.desired, f"{load}: {replicas(fleet.desired)}, {within}")
-        return Wish(need, f"{load}: {replicas(need)}", urgent=panics and need > fleet.desired)
+        return Wish(need, f"{load}: {replicas(need)}", urgent=urgent and need > fleet.desired)
 
     def _held(self, need: int, fleet: FleetView, there: Capacity) -> str:
         """Say why a mean over the ready ones decides nothing yet; empty when it does."""

@@ -1,7 +1,7 @@
 """How policies are compared: what counts as better, and what the page gets."""
 
 import pytest
-from bench.policies import OURS, Job, Score, judged, jobs_of, specified, table, tied, written
+from bench.policies import OURS, Job, Score, jobs_of, judged, specified, table, tied, written
 
 from tarn.simulator import generated
 

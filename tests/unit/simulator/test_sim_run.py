@@ -3,7 +3,7 @@
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import attrs
 import pytest
@@ -82,7 +82,7 @@ def test_a_page_needs_nothing_else(runs: tuple[Run, ...]) -> None:
     for svg in drawn:
         numbers = [float(n) for n in re.findall(r'd="M[\d.]+ ([\d.]+)', svg)]
         assert all(0 <= number <= 150 for number in numbers)
-        assert ElementTree.fromstring(svg).tag == "svg"
+        assert ET.fromstring(svg).tag == "svg"
     assert figure(runs[:1]) == runs[0]._repr_html_()
 
 

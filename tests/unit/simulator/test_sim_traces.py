@@ -51,7 +51,7 @@ def test_a_refusal_has_the_line_and_what_would_be_right(
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The path, and what is wrong with it."""
-    with pytest.raises(ConfigError, match="absent.csv: the trace cannot be read"):
+    with pytest.raises(ConfigError, match=r"absent\.csv: the trace cannot be read"):
         Trace.read(tmp_path / "absent.csv")
 
 

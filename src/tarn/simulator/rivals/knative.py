@@ -80,7 +80,10 @@ class Knative:
         target = s.container_concurrency * s.target
         sizes = [math.ceil(value / target - _NOISE) for value in (stable, hasty)]
         self._panic(sizes[1] / pods >= s.panic_threshold, now_s)
-        most, least = math.ceil(s.max_scale_up_rate * pods), math.floor(pods / s.max_scale_down_rate)
+        most, least = (
+            math.ceil(s.max_scale_up_rate * pods),
+            math.floor(pods / s.max_scale_down_rate),
+        )
         bounded = [min(max(size, least), most) for size in sizes]
         desired = bounded[0]
         if self._panics_s is not None:

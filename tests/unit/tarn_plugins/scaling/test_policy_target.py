@@ -13,7 +13,7 @@ from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import Settings, Target
 
-OFFERED = Target(Settings())
+OFFERED = Target(Settings(target=12))
 QUEUE_TIME = Target(Settings("queue_time", "20ms"))
 loads = st.floats(0, 600)
 sizes = st.integers(0, 40)
@@ -36,11 +36,20 @@ def test_goes_straight_to_the_size_that_fits() -> None:
 
 
 def test_a_load_within_the_tolerance_changes_nothing() -> None:
-    """26 on two replicas is 13 each, 8% beyond 12; 27 is more than 10% beyond."""
-    kept = OFFERED.wanted(view(2, offered_load=26))
-    reason = "offered_load is 26 (target 12 a replica): 2 replicas, within 10% of it"
+    """22 on two replicas is 11 each, 8% below 12; a sum beyond its target grows at once."""
+    kept = OFFERED.wanted(view(2, offered_load=22))
+    reason = "offered_load is 22 (target 12 a replica): 2 replicas, within 10% of it"
     assert kept == Wish(2, reason)
-    assert OFFERED.wanted(view(2, offered_load=27)).replicas == 3
+    assert OFFERED.wanted(view(10, offered_load=108)).replicas == 10
+    assert OFFERED.wanted(view(10, offered_load=107)).replicas == 9
+    assert OFFERED.wanted(view(2, offered_load=24)).replicas == 2
+    assert OFFERED.wanted(view(2, offered_load=24.1)).replicas == 3
+
+
+def test_a_mean_is_tolerated_on_both_sides() -> None:
+    """It swings, and how it follows the size is a guess."""
+    assert QUEUE_TIME.wanted(view(10, queue_time=0.022)).replicas == 10
+    assert QUEUE_TIME.wanted(view(10, queue_time=0.0221)).replicas == 12
 
 
 def test_goes_down_to_the_size_that_fits() -> None:
@@ -77,7 +86,7 @@ def test_what_is_no_number_is_not_reckoned_with() -> None:
 
 def test_a_window_takes_the_mean_and_panic_takes_the_newest() -> None:
     """A short peak is smoothed away, a load beyond all measure is not."""
-    smooth = Target(Settings(window_s=4.0))
+    smooth = Target(Settings(target=12, window_s=4.0))
     peak = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 48.0))
     wish = smooth.wanted(peak)
     assert wish.replicas == 2
@@ -100,6 +109,47 @@ def test_a_metric_of_triton_is_a_sum_unless_it_is_said_to_be_a_mean() -> None:
     wish = cache.wanted(view(4, **full))
     assert wish.replicas == 5
     assert wish.reason == ("vllm:gpu_cache_usage_perc is 100% (target 80%, 4 ready): 5 replicas")
+
+
+# -- looking ahead
+
+
+def climbing(per_s: float, start_s: float | None = 20.0, **asked: object) -> Wish:
+    """Return the wish for a load that has climbed to 24 on two replicas, at target 12."""
+    loads = tuple(24 - per_s * age for age in reversed(range(120)))
+    fleet = history(view(2), offered_load=loads, in_flight=loads)
+    if start_s is None:
+        instances = tuple(attrs.evolve(i, adopted=True) for i in fleet.instances)
+        fleet = attrs.evolve(fleet, instances=instances)
+    return Target(Settings(target=12, **asked)).wanted(fleet)  # type: ignore[arg-type]
+
+
+def test_a_steady_growth_is_carried_forward_by_the_time_of_a_start() -> None:
+    """0.1 per second is 3 more in the 20 s that starts took and 10 s: urgent, for it is no peak."""
+    assert climbing(0.1) == Wish(
+        3,
+        "offered_load is 24 (target 12 a replica), and 27 in 30 s if it grows on: 3 replicas",
+        urgent=True,
+    )
+    assert climbing(0.01) == Wish(
+        3, "offered_load is 24 (target 12 a replica), and 24.3 in 30 s if it grows on: 3 replicas"
+    )
+    assert climbing(0.1, lookahead_s=0.0).replicas == 2
+    assert climbing(0.1, lookahead_s=150.0).replicas == 4
+    assert climbing(-0.1).replicas == 2
+
+
+def test_without_a_start_that_was_seen_it_counts_as_30_s() -> None:
+    """An adopted instance started long before: how fast is not known."""
+    assert "28 in 40 s" in climbing(0.1, start_s=None).reason
+
+
+def test_a_jump_is_no_growth_to_carry_forward() -> None:
+    """From 6 to 24 a moment ago, or a minute ago: 24 is all there is."""
+    for ago in (1, 10, 20, 30, 50, 60, 90):
+        loads = (6.0,) * (120 - ago) + (24.0,) * ago
+        wish = OFFERED.wanted(history(view(2), offered_load=loads))
+        assert (wish.replicas, wish.urgent) == (2, False)
 
 
 # -- from zero, and to zero
@@ -283,7 +333,7 @@ def test_a_target_in_the_wrong_unit_is_refused() -> None:
         "scaling.options: target = 60: gpu_utilization is a fraction of 1; write 0.6 or 60%"
     ]
     assert problems(signal="pending", target="20ms") == [
-        "scaling.options: target = 20ms: pending is counted; write a bare number, as in 12"
+        "scaling.options: target = 20ms: pending is counted; write a bare number, as in 11"
     ]
     assert problems(signal="latency_p95", target="200ms") == []
 
