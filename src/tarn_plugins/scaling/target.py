@@ -28,8 +28,8 @@ __all__ = ["Settings", "Target", "tarn_scaling_policies"]
 _NOISE = 1e-9
 """Replicas: what a sum of floats may be off by, and no reason for one replica more."""
 _OF_FULL = 0.75
-"""Of what a full replica was seen to execute, as much as 12 is of 16: no target lies above it, for
-at such a load requests wait, and what is offered is never seen to grow."""
+"""Of what a full replica was seen to execute: no target lies above it, for at such a load requests
+wait, and what is offered is never seen to grow."""
 _START_S = 30.0
 """A start is taken to last so long until one was seen."""
 _MARGIN_S = 10.0

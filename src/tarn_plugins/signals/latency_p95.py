@@ -113,9 +113,12 @@ def _create(_settings: Settings, _context: MasterContext) -> Signal:
     return LatencyP95()
 
 
+def _reads(_settings: Settings) -> Iterable[str]:
+    return (SUMMARY, COUNT)
+
+
 @hookimpl
 def tarn_signals() -> Mapping[str, Factory[Signal]]:
     """Offer ``latency_p95``."""
     summary = "seconds within which 19 of 20 requests are answered, by Triton's summaries"
-    factory = Factory(Settings, _create, summary, reads=lambda _settings: (SUMMARY, COUNT))
-    return {"latency_p95": factory}
+    return {"latency_p95": Factory(Settings, _create, summary, reads=_reads)}

@@ -8,19 +8,11 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Sample, Unknown
 from tarn.domain.signals import Samples
-from tarn.testing.contracts import SignalContract
 from tarn.triton.metrics import parse
-from tarn_plugins.signals.latency_p95 import COUNT, SUMMARY, LatencyP95, tarn_signals
+from tarn_plugins.signals.latency_p95 import COUNT, SUMMARY, LatencyP95
 
 MODEL = 'model="m",version="1"'
 P95, ENDED = f'{SUMMARY}{{{MODEL},quantile="0.95"}}', f"{COUNT}{{{MODEL}}}"
-
-
-class TestLatencyP95(SignalContract):
-    """It keeps what every signal promises."""
-
-    factory = tarn_signals()["latency_p95"]
-    metrics = (P95, ENDED)
 
 
 def row(p95_us: float, ended: float, model: str = "m") -> dict[str, Sample[float]]:
