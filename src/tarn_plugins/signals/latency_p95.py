@@ -10,7 +10,7 @@ Source: Triton ``docs/user_guide/metrics.md``, "Summaries"; seen on Triton 2.51:
 ``Nan`` while its last minute is empty.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import attrs
