@@ -9,8 +9,6 @@ from tarn.domain.signals import SIGNALS, Kept
 
 __all__ = ["Sight", "sights"]
 
-_COUNTED = frozenset({"ready"})
-"""What the master knows without asking an instance."""
 History = Mapping[str, tuple[tuple[float, Sample[float]], ...]]
 
 
@@ -51,8 +49,7 @@ def _own(own: History, kept: Kept, ready: int) -> Iterator[Sight]:
         known = SIGNALS.get(name)
         unit = known.unit if known is not None else ""
         what = f"metric {kept.metrics[name]}" if name in kept.metrics else "metrics"
-        source = "the master" if name in _COUNTED else f"{what} of {of}"
-        yield Sight(name, sample, looked_s, unit, source, name in kept.reads)
+        yield Sight(name, sample, looked_s, unit, f"{what} of {of}", name in kept.reads)
 
 
 def _brought(brought: History) -> Iterator[Sight]:

@@ -4,8 +4,6 @@ A mean over the ready instances says nothing of those that start: who forgets th
 with every look, for as long as a start takes.
 """
 
-from collections.abc import Iterator
-
 import attrs
 
 from tarn.domain.instance import State
@@ -27,8 +25,6 @@ NOTHING = 1e-6
 """Less of any signal is none: what a rate that fades away, or a sum of floats, has for zero."""
 _LATE_AFTER = 2.0
 """Times the slowest start that was seen."""
-_FULL_FROM = 0.25
-"""Requests that wait, as a share of those that execute."""
 _FULL_SAMPLES = 3
 """So often requests must have been seen to wait: one scrape can fall into a short burst."""
 _LATELY_S = 10.0
@@ -66,36 +62,16 @@ def capacity(fleet: FleetView) -> Capacity:
 def executed_when_full(fleet: FleetView) -> float | None:
     """Return how many requests a ready instance executes at once when it is full.
 
-    It is full while a quarter as many requests wait as execute, or more: then what executes is
-    what it can. None while that was not seen in the samples that are kept. What it executed lately
+    None while that was not seen in the samples that are kept. What the instances executed lately
     without being full counts too where it is more: fleets of several models are full in one of
     them only.
     """
-    moments = _together(fleet, "pending", "executing", "ready")
-    full = [
-        executes / ready
-        for waits, executes, ready in moments
-        if ready and waits >= executes * _FULL_FROM > 0
-    ]
-    if len(full) < _FULL_SAMPLES:
+    seen = [s.value for _, s in fleet.signals.get("when_full", ()) if isinstance(s, Known)]
+    if len(seen) < _FULL_SAMPLES:
         return None
-    return max((sum(full) / len(full), *_lately(fleet)))
-
-
-def _lately(fleet: FleetView) -> Iterator[float]:
-    executing, ready = fleet.mean("executing", _LATELY_S), fleet.mean("ready", _LATELY_S)
-    if isinstance(executing, Known) and isinstance(ready, Known) and ready.value:
-        yield executing.value / ready.value
-
-
-def _together(fleet: FleetView, *names: str) -> Iterator[tuple[float, ...]]:
-    """Yield the values of several signals at each moment at which all of them were known."""
-    first, *others = [dict(fleet.signals.get(name, ())) for name in names]
-    for moment_s, sample in first.items():
-        samples = (sample, *(other.get(moment_s) for other in others))
-        values = tuple(s.value for s in samples if isinstance(s, Known))
-        if len(values) == len(names):
-            yield values
+    executing, ready = fleet.mean("executing", _LATELY_S), capacity(fleet).ready
+    lately = executing.value / ready if ready and isinstance(executing, Known) else 0.0
+    return max(lately, sum(seen) / len(seen))
 
 
 def idle(fleet: FleetView) -> bool:

@@ -21,6 +21,8 @@ __all__ = ["KEEP", "SIGNALS", "Kept", "Meaning", "Samples", "Signals", "fleet_vi
 
 KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
+_FULL_FROM = 0.25
+"""Requests that wait in a full instance, as a share of those that execute."""
 
 
 @attrs.frozen
@@ -52,7 +54,11 @@ SIGNALS: Mapping[str, Meaning] = {
     ),
     "request_time": Meaning("from arrival to answer, of the same requests", "s", total=False),
     "gpu_utilization": Meaning("how busy the GPUs are, in [0, 1]", "fraction", total=False),
-    "ready": Meaning("instances that are ready, suspect ones too", "instances", total=True),
+    "when_full": Meaning(
+        "requests that a full instance executes: one in which a quarter as many wait, or more",
+        "requests",
+        total=False,
+    ),
 }
 """The signals that are always there."""
 
@@ -168,8 +174,7 @@ def _fleet_wide(
 ) -> tuple[dict[str, Sample[float]], Sample[float]]:
     """Return each signal, and how long a request computes, as far as that was ever known."""
     if not seen:
-        nothing: dict[str, Sample[float]] = dict.fromkeys(SIGNALS, Unknown("no instance is ready"))
-        return nothing | {"ready": Known(0.0)}, compute_s
+        return dict.fromkeys(SIGNALS, Unknown("no instance is ready")), compute_s
     pending, executing, utilization, requests, failures, queue, request, more = _sums(seen, now_s)
     queue, request = _divided(queue, 1e6), _divided(request, 1e6)
     computing = _added(request, _divided(queue, -1.0))
@@ -186,9 +191,24 @@ def _fleet_wide(
         "queue_time": _each(queue, requests),
         "request_time": _each(request, requests),
         "gpu_utilization": _divided(utilization, len(seen)),
-        "ready": Known(float(len(seen))),
+        "when_full": _when_full(seen, pending),
     }
     return samples, compute_s
+
+
+def _when_full(seen: _Seen, pending: Sample[float]) -> Sample[float]:
+    """Return what the full ones execute, each in the mean: what executes there is what can."""
+    if isinstance(pending, Unknown):
+        return pending
+    full = [
+        executes
+        for one in seen.values()
+        if isinstance(one, Contribution)
+        and not isinstance(waits := one.parts[0], str)
+        and not isinstance(executes := one.parts[1], str)
+        and waits >= executes * _FULL_FROM > 0
+    ]
+    return Known(sum(full) / len(full), pending.age_s) if full else Unknown("no instance is full")
 
 
 def _offered(

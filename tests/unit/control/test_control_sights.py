@@ -25,12 +25,6 @@ def test_the_newest_of_each_those_that_the_policy_reads_first() -> None:
     )
 
 
-def test_what_the_master_counts_is_its_own_word() -> None:
-    """No instance was asked how many are ready."""
-    counted = {"ready": ((2.0, Known(3.0)),)}
-    assert sights(counted, {}, Kept(), ready=3)[0].source == "the master"
-
-
 def test_one_instance_is_one_instance() -> None:
     """And before the first look there is nothing to see."""
     assert sights(OWN, {}, Kept(), ready=1)[0].source == "metrics of 1 instance"
@@ -43,8 +37,7 @@ def test_every_snapshot_has_the_newest_signals_and_how_the_size_stands() -> None
         for _ in range(8):
             now = desk.tick(1.0)
         assert {sight.name: sight.sample for sight in now.signals}["pending"] == Known(0.0)
-        sources = {sight.source for sight in now.signals if sight.name != "ready"}
-        assert sources == {"metrics of 2 instances"}
+        assert {sight.source for sight in now.signals} == {"metrics of 2 instances"}
         assert (now.holds.size.answered, now.holds.size.held) == (True, ())
         desk.policy.answer = Wish(1, "idle")
         for _ in range(4):

@@ -74,8 +74,9 @@ def test_a_suspect_instance_counts_and_what_does_not_serve_does_not() -> None:
 def test_without_a_ready_instance_everything_is_unknown() -> None:
     """An empty fleet has no load that anybody could have measured."""
     seen = look(Signals(), 1.0)
-    nothing = dict.fromkeys(SIGNALS, Unknown("no instance is ready")) | {"ready": Known(0.0)}
-    assert {name: newest(seen, name) for name in SIGNALS} == nothing
+    assert {name: newest(seen, name) for name in SIGNALS} == dict.fromkeys(
+        SIGNALS, Unknown("no instance is ready")
+    )
 
 
 def test_an_instance_that_was_never_scraped_is_unknown() -> None:
@@ -259,3 +260,20 @@ def test_every_signal_has_a_sample_in_every_look() -> None:
     """What the table names is there, whatever was scraped."""
     for seen in (look(Signals(), 1.0), look(Signals(), 1.0, reading(1, 1.0))):
         assert list(seen.history) == list(SIGNALS)
+
+
+def test_what_a_full_instance_executes_is_the_mean_of_those_that_are_full() -> None:
+    """One with a queue, one that is busy without one, and one that idles."""
+    numbers = {"f-1": (9.0, 4.0), "f-2": (0.0, 16.0), "f-3": (0.0, 0.0)}
+    told = {
+        id_: {"pending": Known(waits), "executing": Known(executes)}
+        for id_, (waits, executes) in numbers.items()
+    }
+    seen = Signals()
+    fleet = tuple(Instance(id_, "a", State.READY) for id_ in told)
+    readings = {id_: Reading(id_, 1.0, metrics=metrics) for id_, metrics in told.items()}
+    seen = seen.looked(fleet, readings, 1.0, 9.0)
+    assert newest(seen, "when_full") == Known(4.0)
+    calm = {id_: reading for id_, reading in readings.items() if id_ != "f-1"}
+    without = seen.looked(fleet[1:], calm, 2.0, 9.0)
+    assert newest(without, "when_full") == Unknown("no instance is full")

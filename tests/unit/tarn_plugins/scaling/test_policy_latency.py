@@ -43,7 +43,7 @@ def test_one_step_at_most_doubles_the_fleet() -> None:
 
 def test_full_replicas_tell_how_many_are_needed() -> None:
     """Each executes sixteen while others wait: for 150 at once a dozen and one are needed."""
-    full = {"pending": (60.0,) * 4, "executing": (48.0,) * 4, "ready": (3.0,) * 4}
+    full = {"pending": (60.0,) * 4, "executing": (48.0,) * 4, "when_full": (16.0,) * 4}
     fleet = history(view(3, queue_time=0.4, offered_load=150, in_flight=108), **full)
     wish = POLICY.wanted(fleet)
     assert wish.replicas == 13

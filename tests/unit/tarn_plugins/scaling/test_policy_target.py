@@ -341,15 +341,16 @@ def test_a_target_in_the_wrong_unit_is_refused() -> None:
 # -- a target that is too high for the model
 
 
-def full(size: int, executing: float, pending: float, looks: int = 4) -> FleetView:
-    """Return a fleet whose clients wait for their answers, so that what is offered stays."""
-    seen = {"offered_load": executing, "executing": executing, "pending": pending, "ready": size}
+def full(size: int, each: float, pending: float = 8.0, looks: int = 4) -> FleetView:
+    """Return a full fleet whose clients wait for their answers, so that what is offered stays."""
+    seen = {"offered_load": each * size, "executing": each * size, "pending": pending}
+    seen["when_full"] = each
     return history(view(size), **{name: (float(value),) * looks for name, value in seen.items()})
 
 
 def test_a_full_fleet_grows_though_by_its_target_it_is_idle() -> None:
     """Eight clients and a model that executes one request at once: no more than one is offered."""
-    wish = OFFERED.wanted(full(1, 1.0, 7.0))
+    wish = OFFERED.wanted(full(1, 1.0))
     told = "offered_load is 1 (target 0.75 a replica, which executes 1 when full): 2 replicas"
     assert wish == Wish(2, told)
 
@@ -357,27 +358,24 @@ def test_a_full_fleet_grows_though_by_its_target_it_is_idle() -> None:
 @pytest.mark.parametrize(("size", "wanted"), [(1, 2), (2, 3), (4, 6), (6, 8)])
 def test_it_grows_until_nobody_waits(size: int, wanted: int) -> None:
     """The same eight clients, while each replica executes one of theirs."""
-    assert OFFERED.wanted(full(size, size, 8 - size)).replicas == wanted
+    assert OFFERED.wanted(full(size, 1.0)).replicas == wanted
 
 
 def test_a_short_burst_proves_nothing() -> None:
     """Two looks at a queue are not yet a replica that is full."""
-    assert OFFERED.wanted(full(1, 1.0, 7.0, looks=2)).replicas == 1
+    assert OFFERED.wanted(full(1, 1.0, looks=2)).replicas == 1
 
 
 def test_a_lower_target_than_that_of_a_full_replica_stays() -> None:
     """Who wants more room than three quarters gets it."""
     roomy = Target(Settings(target=4))
     told = "offered_load is 16 (target 4 a replica): 4 replicas"
-    assert roomy.wanted(full(1, 16.0, 16.0)).reason == told
+    assert roomy.wanted(full(1, 16.0)).reason == told
 
 
 def test_what_a_replica_does_with_ease_counts_as_what_it_can() -> None:
     """One model was full with one request; now nine of another execute, and none waits."""
-    calm = full(1, 9.0, 0.0, looks=12)
-    before = {
-        name: tuple((NOW_S - 30 + place, Known(value)) for place in range(4))
-        for name, value in (("pending", 7.0), ("executing", 1.0), ("ready", 1.0))
-    }
-    both = {name: (*before.get(name, ()), *rows) for name, rows in calm.signals.items()}
+    calm = history(view(1), executing=(9.0,) * 12, offered_load=(9.0,) * 12)
+    before = tuple((NOW_S - 30 + place, Known(1.0)) for place in range(4))
+    both = {**calm.signals, "when_full": before}
     assert OFFERED.wanted(attrs.evolve(calm, signals=both)).replicas == 2
