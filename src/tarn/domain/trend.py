@@ -1,6 +1,7 @@
-"""How fast a signal grows, when it grows steadily: a jump is no trend, and neither is noise. Pure."""
+"""How fast a signal grows, if it grows steadily: neither a jump nor noise is a trend. Pure."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from tarn.domain.samples import Known, Sample
 
@@ -33,5 +34,5 @@ def steady_growth(history: Iterable[tuple[float, Sample[float]]], now_s: float) 
     if not all(counts):
         return 0.0
     means = [total / count for total, count in zip(sums, counts, strict=True)]
-    rises = sorted(later - earlier for earlier, later in zip(means, means[1:], strict=False))
+    rises = sorted(later - earlier for earlier, later in pairwise(means))
     return max(0.0, rises[1] / part_s)
