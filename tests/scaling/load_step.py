@@ -26,7 +26,7 @@ class Answer:
     asked: tuple[float, ...]
     """When each new instance was asked for."""
     looks: tuple[float, ...]
-    """Each look at the metrics of a fake, from the last one before the step to the decision."""
+    """At the metrics of one that served: from the last before the step to the last decision."""
 
     @property
     def asks_s(self) -> float:
@@ -35,7 +35,7 @@ class Answer:
 
     @property
     def new_looks(self) -> int:
-        """Looks that could see the new load, until the decision."""
+        """Looks that could see the new load, until the last decision."""
         return len(self.looks) - 1
 
     def offered(self, load: Wave, takes_s: float) -> float:
@@ -59,10 +59,10 @@ def stepped(scene: Scene, load: Wave, rate: float, *, aligned: bool = True) -> f
 def answer(scene: Scene, began: float) -> Answer:
     """Return what was decided and asked for since *began*."""
     decisions = tuple(one for one in scene.fleet.api.decisions() if one["at"] > began)
-    first = min((one["at"] for one in decisions), default=float("inf"))
+    last = max((one["at"] for one in decisions), default=float("inf"))
     events = scene.fleet.api.events()
     asked = tuple(e["first"] for e in events if e["code"] == "TARN-1100" and e["first"] > began)
-    looks = [at for at in scene.scrapes() if at < first]
+    looks = [at for at in scene.scrapes(began) if at < last]
     new = bisect.bisect(looks, began)
     return Answer(began, decisions, asked, tuple(looks[max(0, new - 1) :]))
 

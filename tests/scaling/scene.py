@@ -48,10 +48,15 @@ class Scene:
         told.write_text(str(length))
         told.rename(self.root / "queue")
 
-    def scrapes(self) -> list[float]:
-        """Return when fakes were asked for metrics, in Unix seconds, in order."""
+    def scrapes(self, until: float = float("inf")) -> list[float]:
+        """Return when one fake was asked for metrics, in Unix seconds, in order.
+
+        It is the one that was asked last, of what was asked before *until*. Real ones do not tell.
+        """
         texts = [path.read_text() for path in self.root.glob("scrapes/*")]
-        return sorted(float(word) for text in texts for word in text.split())
+        every = [[float(word) for word in text.split()] for text in texts]
+        newest = [max((at for at in of if at < until), default=0.0) for of in every]
+        return every[newest.index(max(newest))] if every else []
 
 
 def fakes(root: Path, latency_s: float, at_once: int = 1) -> dict[str, Any]:

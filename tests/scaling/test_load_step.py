@@ -53,16 +53,16 @@ def test_twenty_times_the_load_is_one_decision_within_two_looks(
 def test_four_times_the_load_grows_and_later_shrinks_without_a_loss(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Real Tritons: from 0.6 to 2.4 requests at once, 0.7 for each replica: to 4, and back to 1."""
-    takes_s = 0.1
-    window = {"options": {"target": 0.7}, "down": {"window": "5s"}, "cooldown": "2s"}
+    """Real Tritons, 0.55 requests at once for each: from 0.45 to 1.8, to 4 of them, back to 1."""
+    takes_s = 0.05
+    window = {"options": {"target": 0.55}, "down": {"window": "5s"}, "cooldown": "2s"}
     keys = {
         "replicas": {"min": 1, "max": 6, "initial": 1},
         "drain": {"timeout": "60s", "quiesce": "500ms"},
         "scaling": {**SCALING, **window},
     }
     with up(tmp_path, "real", **real(tmp_path, takes_s), **keys) as scene:
-        with Wave(scene.balanced, 0.6 / takes_s) as load:
+        with Wave(scene.balanced, 0.45 / takes_s) as load:
             load.pass_(12)
             began = stepped(scene, load, 4 * load.rate, aligned=False)
             until(lambda: answer(scene, began).asked, 30, "an ask")
