@@ -39,7 +39,7 @@ def test_a_random_sequence_through_haproxy_loses_and_doubles_nothing(
     """Thirty events, many before the last one settled: every request is executed once."""
     steps = draw(sequences_seed, 1000 + number, MOST)
     again = f"--sequences-seed={sequences_seed}, sequence {number}"
-    stage.fleet.settled(stage.door, len(stage.fleet.ready()))
+    stage.two_left()
     with Wave(straight(stage.door.address), RATE, first=(number + 1) * 1_000_000) as load:
         course = play(stage.fleet, load, steps, MOST, PACE)
     assert load.missed == [], f"{again}\n{story(stage.fleet, load)}"
