@@ -104,7 +104,7 @@ class House:
         }
 
 
-def until(true: Callable[[], Any], within_s: float, what: str = "it") -> Any:
+def until(true: Callable[[], Any], within_s: float, what: str = "it", pause_s: float = 0.05) -> Any:
     """Return the first true answer of *true*; fail when there is none in time."""
     pause, end_s = threading.Event(), time.monotonic() + within_s
     while True:
@@ -112,7 +112,7 @@ def until(true: Callable[[], Any], within_s: float, what: str = "it") -> Any:
             return answer
         if time.monotonic() > end_s:
             pytest.fail(f"{what} did not come true within {within_s:g} s")
-        pause.wait(0.05)
+        pause.wait(pause_s)
 
 
 @pytest.fixture

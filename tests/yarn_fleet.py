@@ -15,6 +15,8 @@ from house import ids, kill, until
 from tritonclient import http as triton
 
 SETTLED_WITHIN_S = 120.0
+LOOK_S = 0.3
+"""Each look is a `tarn status` of its own; who waits leaves the cores to what is waited for."""
 
 
 @attrs.frozen
@@ -74,7 +76,7 @@ class Fleet:
                 return None
             return status if len(status["instances"]) == count == len(ids(status)) else None
 
-        return until(calm, within_s, f"{count} ready and nothing else")
+        return until(calm, within_s, f"{count} ready and nothing else", LOOK_S)
 
     def answered(self) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
@@ -125,7 +127,7 @@ class Fleet:
             fresh = status is not None and not status.get("stale") and status["epoch"] != epoch
             return status if fresh else None
 
-        return until(newer, within_s, f"a master after epoch {epoch}")
+        return until(newer, within_s, f"a master after epoch {epoch}", LOOK_S)
 
     def kill_master(self, number: int = signal.SIGKILL) -> str:
         """Send the master a signal; return its epoch."""
