@@ -187,6 +187,12 @@ def _cell(score: Score, *, bold: bool = False) -> str:
     return f"**{text}**" if bold else text
 
 
+def _count(verdicts: Sequence[Verdict], *, fixed: bool) -> str:
+    seeds = {str(seed) for seed in FIXED}
+    those = [v for v in verdicts if (v.trace.rpartition("-")[2] in seeds) is fixed]
+    return f"{sum(v.best_or_tied for v in those)} of the {len(those)}"
+
+
 def table(verdicts: Sequence[Verdict], drawn: Iterable[int]) -> str:
     """Return the region of the page."""
     best = sum(v.best_or_tied for v in verdicts)
@@ -198,7 +204,9 @@ def table(verdicts: Sequence[Verdict], drawn: Iterable[int]) -> str:
         f"Drawn seeds: {told}; `nox -s policies -- --seeds {told.replace(' ', '')}` repeats it.",
         "",
         f"- Dominated by a rival's default: {len(dominated)} of {of}{whom}.",
-        f"- Best or tied on p95 at equal cost: {best} of {of} ({share:.0%}; the aim is {AIM:.0%}).",
+        f"- Best or tied on p95 at equal cost: {best} of {of} ({share:.0%}; the aim is {AIM:.0%}): "
+        f"{_count(verdicts, fixed=True)} that were fixed before tuning, "
+        f"{_count(verdicts, fixed=False)} that were drawn.",
         "",
         "| trace | `target` (ours) | hpa | knative | java | best rival at our cost | |",
         "|---|---|---|---|---|---|---|",
