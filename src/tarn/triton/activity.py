@@ -11,7 +11,7 @@ What was measured on Triton 2.51 with a Python model that takes 4 s:
 
 So the estimate is: while something waits, something executes. While counters move, as many execute
 as Little's law says. Once nothing waits and no counter moved for `FACTOR` times the longest mean
-duration of a request of any model, at least for `SHORTEST_S`, nothing executes.
+execution of a request of any model, at least for `SHORTEST_S`, nothing executes.
 
 Triton before 23.09 (2.38) has no pending gauge. There the queue is estimated, too: as many wait, in
 the mean of a span, as its requests waited seconds for each second of it (Little's law again). Once
@@ -140,15 +140,21 @@ def _per_second(before: Activity, now_s: float, grown_us: float) -> float:
 
 
 def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:
-    """Return the longest mean duration of a request: of any model so far, or of the newest ones."""
+    """Return how long a request executes in the mean: of the slowest model, or of the newest ones.
+
+    What it waited is no part of it: nothing waits when this is asked. Where that cannot be known,
+    since there is no gauge for it, it is.
+    """
     counts = dict(seen.series.get(SUCCESS, ()))
+    queued = {} if _is_old(seen) else dict(seen.series.get(QUEUE_US, ()))
     means = [
-        duration_us / count
+        (duration_us - queued.get(labels, 0.0)) / count
         for labels, duration_us in seen.series.get(REQUEST_US, ())
         if (count := counts.get(labels, 0.0)) > 0
     ]
     if before is not None and (ended := _growth(before.seen, seen, SUCCESS)) > 0:
-        means.append(_growth(before.seen, seen, REQUEST_US) / ended)
+        waited_us = 0.0 if _is_old(seen) else _growth(before.seen, seen, QUEUE_US)
+        means.append((_growth(before.seen, seen, REQUEST_US) - waited_us) / ended)
     return max(means, default=0.0) / 1e6
 
 

@@ -61,9 +61,10 @@ class Settings:
     100 s; 0: not at all."""
     window_s: float = attrs.field(default=0.0, validator=ge(0))
     """The load is the mean over the last so many seconds; 0: the newest sample."""
-    panic: float = attrs.field(default=1.5, validator=gt(1))
+    panic: float = attrs.field(default=1.1, validator=gt(1))
     """Times the target: a newest load of a replica beyond it is answered at once, whatever
-    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say."""
+    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say. So low, because the first look
+    at a load that jumped has seen a part of it: the rest must not wait for the cooldown."""
     total: bool | None = None
     """Whether the signal is a sum over the fleet (true) or a mean (false). Null: as it is for a
     signal that is always there; a metric of Triton is a sum, a plugin's signal a mean."""

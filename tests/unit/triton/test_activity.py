@@ -152,3 +152,11 @@ def test_a_clock_that_stands_still_divides_by_nothing(now_s: float) -> None:
     """Two scrapes in one moment."""
     first = observe(None, scrape(ended=1), 10.0)
     assert observe(first, scrape(ended=2), now_s).executing == Known(LEAST)
+
+
+def test_the_time_that_requests_waited_delays_no_idleness() -> None:
+    """After an overload they ended 10 s after they came, and executed for 1 s of these."""
+    first = observe(None, scrape(ended=10, each_s=10.0, waited_s=90.0), 10.0)
+    moved = observe(first, scrape(ended=11, each_s=10.0, waited_s=99.0), 11.0)
+    still = scrape(ended=11, each_s=10.0, waited_s=99.0)
+    assert observe(moved, still, 11.0 + FACTOR * 1.0).executing == Known(0.0)

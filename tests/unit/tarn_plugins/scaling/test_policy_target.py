@@ -13,7 +13,7 @@ from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import Settings, Target
 
-OFFERED = Target(Settings(target=12))
+OFFERED = Target(Settings(target=12, panic=1.5))
 QUEUE_TIME = Target(Settings("queue_time", "20ms"))
 loads = st.floats(0, 600)
 sizes = st.integers(0, 40)
