@@ -54,17 +54,17 @@ class Settings:
         default=0.1, validator=Within("fraction", at_least=0, less_than=1)
     )
     """How far below the target the load of a replica may be before the size changes; of a mean
-    also how far beyond. Beyond the target of a sum the size grows at once."""
+    also how far beyond. Beyond the target of a sum the size grows; so far beyond it, at once,
+    whatever ``scaling.up.window`` and ``scaling.cooldown`` say."""
     lookahead_s: float | None = attrs.field(default=None, validator=optional(ge(0)))
     """A sum that grows steadily is carried so far forward, so that replicas are ready when they
     are needed. Null: as long as the slowest start took (30 s until one was seen) and 10 s, at most
     100 s; 0: not at all."""
     window_s: float = attrs.field(default=0.0, validator=ge(0))
     """The load is the mean over the last so many seconds; 0: the newest sample."""
-    panic: float = attrs.field(default=1.1, validator=gt(1))
+    panic: float = attrs.field(default=1.5, validator=gt(1))
     """Times the target: a newest load of a replica beyond it is answered at once, whatever
-    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say. So low, because the first look
-    at a load that jumped has seen a part of it: the rest must not wait for the cooldown."""
+    ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say."""
     total: bool | None = None
     """Whether the signal is a sum over the fleet (true) or a mean (false). Null: as it is for a
     signal that is always there; a metric of Triton is a sum, a plugin's signal a mean."""
@@ -136,9 +136,13 @@ class Target:
             soon = amount_text(value + more, self.settings.unit)
             load += f", and {soon} in {amount_text(ahead_s, 's')} if it grows on"
         exact = self._replicas(value + more, fleet, there)
-        # what climbs so long and fast is no peak that a window or a cooldown should wait out
-        urgent = panics or more > _CLIMBS * value
+        urgent = panics or more > _CLIMBS * value or self._overflows(exact, fleet)
         return self._sized(load, exact, fleet, there, urgent=urgent)
+
+    def _overflows(self, exact: float, fleet: FleetView) -> bool:
+        """Say whether a sum is beyond the tolerance: the first look at a jump saw a part of it."""
+        beyond = exact / max(1, fleet.desired) - 1
+        return self.settings.is_total and beyond > amount(self.settings.tolerance).value
 
     def _lookahead_s(self, there: Capacity) -> float:
         if self.settings.lookahead_s is not None:

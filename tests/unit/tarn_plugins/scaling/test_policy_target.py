@@ -13,7 +13,7 @@ from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.target import Settings, Target
 
-OFFERED = Target(Settings(target=12, panic=1.5))
+OFFERED = Target(Settings(target=12))
 QUEUE_TIME = Target(Settings("queue_time", "20ms"))
 loads = st.floats(0, 600)
 sizes = st.integers(0, 40)
@@ -58,11 +58,11 @@ def test_goes_down_to_the_size_that_fits() -> None:
     assert wish == Wish(3, "offered_load is 30 (target 12 a replica): 3 replicas")
 
 
-def test_a_growth_is_urgent_only_when_replicas_are_far_beyond_their_share() -> None:
-    """18 each is the limit of panic at 12; requested and starting ones count as there."""
-    assert not OFFERED.wanted(view(2, offered_load=36)).urgent
-    assert OFFERED.wanted(view(2, offered_load=36.1)).urgent
-    assert not OFFERED.wanted(view(4, ready=2, offered_load=60)).urgent
+def test_a_growth_is_urgent_when_replicas_are_beyond_their_share() -> None:
+    """A tenth beyond the target is the limit; requested and starting ones count as there."""
+    assert not OFFERED.wanted(view(2, offered_load=26.4)).urgent
+    assert OFFERED.wanted(view(2, offered_load=26.5)).urgent
+    assert not OFFERED.wanted(view(4, ready=2, offered_load=52)).urgent
 
 
 def test_a_falling_load_is_never_urgent() -> None:
@@ -352,7 +352,7 @@ def test_a_full_fleet_grows_though_by_its_target_it_is_idle() -> None:
     """Eight clients and a model that executes one request at once: no more than one is offered."""
     wish = OFFERED.wanted(full(1, 1.0))
     told = "offered_load is 1 (target 0.75 a replica, which executes 1 when full): 2 replicas"
-    assert wish == Wish(2, told)
+    assert wish == Wish(2, told, urgent=True)
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(1, 2), (2, 3), (4, 6), (6, 8)])
