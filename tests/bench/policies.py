@@ -200,13 +200,13 @@ def table(verdicts: Sequence[Verdict], drawn: Iterable[int]) -> str:
     told, of = ", ".join(map(str, drawn)), f"{len(verdicts)} traces"
     whom = "".join(f"; {v.trace} by {', '.join(v.dominated_by)}" for v in dominated)
     share = best / len(verdicts)
+    fixed, rest = (_count(verdicts, fixed=fixed) for fixed in (True, False))
+    split = f"{fixed} that were fixed before tuning, {rest} that were drawn"
     lines = [
         f"Drawn seeds: {told}; `nox -s policies -- --seeds {told.replace(' ', '')}` repeats it.",
         "",
         f"- Dominated by a rival's default: {len(dominated)} of {of}{whom}.",
-        f"- Best or tied on p95 at equal cost: {best} of {of} ({share:.0%}; the aim is {AIM:.0%}): "
-        f"{_count(verdicts, fixed=True)} that were fixed before tuning, "
-        f"{_count(verdicts, fixed=False)} that were drawn.",
+        f"- Best or tied at equal cost: {best} of {of} ({share:.0%}, aim {AIM:.0%}): {split}.",
         "",
         "| trace | `target` (ours) | hpa | knative | java | best rival at our cost | |",
         "|---|---|---|---|---|---|---|",
