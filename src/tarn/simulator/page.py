@@ -76,8 +76,9 @@ def _panel(panel: Panel, end_s: float) -> str:
     for minutes in ticks(end_s / 60, 8):
         x = _LEFT + wide * minutes * 60 / max(end_s, 1e-9)
         if x <= _WIDTH - _RIGHT + 1:
+            anchor = "end" if x > _WIDTH - _LEFT / 2 else "middle"  # the last one stays inside
             parts.append(
-                f'<text x="{x:.1f}" y="{_HEIGHT - 4}" text-anchor="middle" opacity=".7">'
+                f'<text x="{x:.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}" opacity=".7">'
                 f"{minutes:g} min</text>"
             )
     parts += [_curve(line, panel.top, end_s) for line in panel.lines]

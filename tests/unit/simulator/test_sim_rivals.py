@@ -89,7 +89,13 @@ def test_knative_panics_at_twice_its_pods_and_then_never_shrinks() -> None:
 
 def test_knative_shrinks_by_half_at_most() -> None:
     """``max-scale-down-rate`` counts from the ready pods."""
-    assert knative_sizes([1.0] * 31, 10)[-1] == 5
+    assert knative_sizes([1.0] * 32, 10)[-1] == 5
+
+
+def test_knative_begins_in_panic_where_there_are_pods() -> None:
+    """Without a history it must not shrink: a stable window passes first."""
+    assert knative_sizes([0.0] * 31, 4) == [4] * 31
+    assert knative_sizes([11.2] * 3, 1) == [1] * 3
 
 
 def test_knative_keeps_the_last_pod_for_the_grace_period() -> None:

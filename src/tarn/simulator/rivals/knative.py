@@ -8,6 +8,9 @@ size is at most ``max-scale-up-rate`` times the ready pods and at least their
 ``max-scale-down-rate``-th part. The last pod goes after a whole stable window without a request,
 and the grace period (here all of it, its upper bound).
 
+It begins in panic where there is more than one pod, so that it does not shrink before it has seen
+a stable window.
+
 It remembers its panic, as the original does, so it is made anew for each run. The activator's
 buffering while capacity is short (target burst capacity) is not modelled: our load balancer has
 none.
@@ -72,9 +75,11 @@ class Knative:
         sample = fleet.latest("in_flight")
         inside = sample.value if isinstance(sample, Known) else 0.0
         self._seen.append((now_s, inside + fleet.waiting))
+        pods = max(1, sum(i.state is State.READY for i in fleet.instances))
+        if len(self._seen) == 1 and pods > 1 and not self._most:
+            self._panics_s, self._most = now_s, pods
         while now_s - self._seen[0][0] >= s.stable_window_s:
             self._seen.popleft()
-        pods = max(1, sum(i.state is State.READY for i in fleet.instances))
         stable = self._mean(now_s, s.stable_window_s)
         hasty = self._mean(now_s, s.stable_window_s * s.panic_window)
         target = s.container_concurrency * s.target
