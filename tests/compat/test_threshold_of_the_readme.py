@@ -23,7 +23,7 @@ def given() -> dict[str, Any]:
 
 
 def test_its_scaling_is_of_this_version() -> None:
-    """Held against the installed plugins its secret store is refused, and nothing of its scaling."""
+    """Held against the installed plugins its secret store is refused, its scaling is not."""
     start = {"name": "w", "runtime": "yarn"}
     with pytest.raises(ConfigErrors) as caught:
         config.load(start, aliases=given(), environ={}, plugins=plugins.load())
