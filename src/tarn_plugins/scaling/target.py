@@ -113,7 +113,7 @@ class Target:
     def _fitted(self, fleet: FleetView) -> "Target":
         """Return the policy with a target that a replica can bear, as far as that was seen."""
         full = executed_when_full(fleet) if self.settings.signal == "offered_load" else None
-        if full is None or full * _OF_FULL >= self._target:
+        if not full or full * _OF_FULL >= self._target:
             return self
         return Target(attrs.evolve(self.settings, target=full * _OF_FULL), full)
 
