@@ -93,7 +93,12 @@ def test_it_scales_a_fleet_up_with_its_load_and_down_after_it(house: House) -> N
         models={"repository": fake_models(house.root).repository},
         triton={"binary": fake_triton(house.root).binary, "env": {"FAKE_TRITON_LATENCY_S": "0.2"}},
         replicas={"min": 1, "max": 4},
-        scaling={"use": "concurrency", "options": {"window": "2s"}, "cooldown": "1s"},
+        scaling={
+            "use": "concurrency",
+            "options": {"window": "2s"},
+            "down": {"window": "2s"},
+            "cooldown": "1s",
+        },
         drain={"timeout": "10s", "quiesce": "0s"},
     )
     started = house.tarn("up", "-f", path)

@@ -33,7 +33,9 @@ class Looking:
 
     endpoint: Endpoint
     signals: Signals = attrs.field(
-        factory=lambda: Signals(kept=Kept({"nv_inference_count": "nv_inference_count"}, 30.0))
+        factory=lambda: Signals(
+            kept=Kept({"nv_inference_count": "nv_inference_count"}, samples_s=30.0)
+        )
     )
     plugin: PluginSignals = attrs.field(
         factory=lambda: PluginSignals({"latency_p95": LatencyP95().read})
