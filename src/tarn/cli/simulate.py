@@ -14,6 +14,7 @@ from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Progress
+from tarn.plain import amount_text
 
 if TYPE_CHECKING:
     from tarn.simulator import Run
@@ -103,7 +104,7 @@ def _text(runs: "Sequence[Run]") -> str:
 
 def _row(run: "Run") -> tuple[str, ...]:
     s = run.summary
-    waits = (f"{seconds * 1e3:.1f} ms" for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s))
+    waits = (amount_text(seconds, "s") for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s))
     counts = (f"{number:.0f}" for number in (s.most, s.changes, s.flaps, s.lost))
     return (run.policy, *waits, f"{s.instance_hours:.2f}", *counts)
 

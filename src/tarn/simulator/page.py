@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from tarn.plain import amount_text
 from tarn.simulator.panels import LOAD_COLOUR, Line, Panel, panels, ticks
 from tarn.simulator.run import Run
 
@@ -58,7 +59,7 @@ def _table(runs: Sequence[Run]) -> str:
 def _words(run: Run) -> Iterator[str]:
     s = run.summary
     for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s):
-        yield f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+        yield amount_text(seconds, "s")
     yield f"{s.instance_hours:.2f}"
     yield from (f"{number:.0f}" for number in (s.most, s.changes, s.flaps, s.lost))
 

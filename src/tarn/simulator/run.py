@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from tarn.domain import Decision
+from tarn.plain import amount_text
 
 __all__ = ["FLAP_S", "Run", "Summary", "Waits", "flaps"]
 
@@ -152,7 +153,7 @@ class Run:
         """Return the line that people compare."""
         s = self.summary
         return (
-            f"<{self.policy} under {self.trace}: queue time p95 {s.queue_p95_s * 1e3:.1f} ms, "
+            f"<{self.policy} under {self.trace}: queue time p95 {amount_text(s.queue_p95_s, 's')}, "
             f"{s.instance_hours:.2f} instance-hours, {s.changes} changes, {s.flaps} flaps, "
             f"{s.lost:.0f} lost>"
         )
