@@ -223,7 +223,9 @@ def test_requests_that_find_nobody_wake_a_cluster_that_sleeps(house, proxy):
     models = {"repository": str(house.root / "models")}
     triton = {"binary": str(house.root / "tritonserver"), "exit_timeout": "5s"}
     sizes = {"min": 0, "max": 2, "initial": 0}
-    spec = house.spec("sleeper", models=models, triton=triton, replicas=sizes)
+    spec = house.spec(
+        "sleeper", models=models, triton=triton, replicas=sizes, scaling={"use": "fixed"}
+    )
     done = house.tarn("up", "-f", spec)
     assert done.returncode == 0, done.stderr
     with agent(house, "-c", "sleeper", "--socket", str(proxy.socket), "--name", "lb6") as one:
