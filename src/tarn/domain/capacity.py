@@ -4,6 +4,8 @@ A mean over the ready instances says nothing of those that start: who forgets th
 with every look, for as long as a start takes.
 """
 
+from collections.abc import Iterable
+
 import attrs
 
 from tarn.domain.instance import State
@@ -42,6 +44,9 @@ class Capacity:
     """Requested or starting for more than twice as long as any ready one took: do not wait."""
     start_s: float = 0.0
     """How long the slowest of the ready ones took from the ask; 0: none was seen to start."""
+    older: int = 0
+    """Ready since before the first of those that come was asked for; where none comes, all ready
+    ones. It does not change while instances start."""
 
 
 def capacity(fleet: FleetView) -> Capacity:
@@ -56,7 +61,17 @@ def capacity(fleet: FleetView) -> Capacity:
             ages_s.append(fleet.now_s - instance.requested_s)
     late_s = _LATE_AFTER * slowest_s
     late = sum(age_s > late_s for age_s in ages_s) if late_s else 0
-    return Capacity(ready, len(ages_s) - late, late, slowest_s)
+    return Capacity(ready, len(ages_s) - late, late, slowest_s, ready - _newer(fleet, ages_s))
+
+
+def _newer(fleet: FleetView, ages_s: Iterable[float]) -> int:
+    """Count the ready ones that became so after the first of those that come was asked for."""
+    oldest_s = max(ages_s, default=0.0)
+    return sum(
+        instance.state is State.READY and fleet.now_s - instance.ready_s < oldest_s
+        for instance in fleet.instances
+        if instance.ready_s is not None and oldest_s
+    )
 
 
 def executed_when_full(fleet: FleetView) -> float | None:

@@ -34,6 +34,9 @@ _START_S = 30.0
 """A start is taken to last so long until one was seen."""
 _MARGIN_S = 10.0
 """From the look at a load to the ask, and from ready to the first request."""
+_SMALL_PART = 6
+"""Where so many times the ready ones are needed, the others carry what these cannot: each has a
+fifth more than its share, about 70 % of what it can."""
 _CLIMBS = 0.02
 """Of the load, within the lookahead: beyond, a growth that looks ahead is urgent. Ten replicas need
 one more in three minutes then; below it is hard to tell from noise, and nothing is in a hurry."""
@@ -45,9 +48,9 @@ class Settings:
 
     signal: str = "offered_load"
     """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
-    target: float | str = attrs.field(default=11, validator=Within(more_than=0))
-    """How much of it each replica should have, in the signal's unit: 11, 20ms, 60%. The default
-    leaves five of sixteen slots free, for what comes while an instance starts. Of
+    target: float | str = attrs.field(default=9.5, validator=Within(more_than=0))
+    """How much of it each replica should have, in the signal's unit: 9.5, 20ms, 60%. The default
+    leaves 40 % of sixteen slots free, for what comes while an instance starts. Of
     ``offered_load`` never more than three quarters of what a replica executes at once while
     requests wait for it: a target that is too high for a model is put right when that is seen."""
     tolerance: float | str = attrs.field(
@@ -65,6 +68,10 @@ class Settings:
     panic: float = attrs.field(default=1.5, validator=gt(1))
     """Times the target: a newest load of a replica beyond it is answered at once, whatever
     ``window``, ``scaling.up.window`` and ``scaling.cooldown`` say."""
+    sleep_after_s: float | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Where `replicas.min` is 0: the last replica is kept until nothing was in flight for so long,
+    and ``scaling.down.window`` after that. Null: as long as that window; never longer than samples
+    are kept, 300 of them."""
     total: bool | None = None
     """Whether the signal is a sum over the fleet (true) or a mean (false). Null: as it is for a
     signal that is always there; a metric of Triton is a sum, a plugin's signal a mean."""
@@ -137,7 +144,25 @@ class Target:
             load += f", and {soon} in {amount_text(ahead_s, 's')} if it grows on"
         exact = self._replicas(value + more, fleet, there)
         urgent = panics or more > _CLIMBS * value or self._overflows(exact, fleet)
-        return self._sized(load, exact, fleet, there, urgent=urgent)
+        buried = self._buried(exact, fleet, there)
+        if buried:
+            load += f", and {buried:.1f} more while ready ones are full of what waits"
+        return self._sized(load, exact + buried, fleet, there, urgent=urgent)
+
+    def _buried(self, exact: float, fleet: FleetView, there: Capacity) -> float:
+        """Return how many replicas stand in for ready ones that a jump of the load will bury.
+
+        What arrives until others are ready, beyond what the ready ones can do, waits inside them,
+        and they do it first: what comes afterwards needs others in their place. Never more than
+        are ready, none while they keep up (so clients that wait for their answers add none), and
+        none where they are a small part: the target leaves room for that. No word on urgency: the
+        load alone decides it. The guard looks back, so the size stays until the queue is done.
+        """
+        if self.settings.signal != "offered_load":
+            return 0.0
+        full = max(executed_when_full(fleet) or 0.0, self.settings.panic * self._target)
+        beyond = exact * self._target / full - there.ready
+        return max(0.0, min(there.older, beyond, _SMALL_PART * there.older - exact))
 
     def _overflows(self, exact: float, fleet: FleetView) -> bool:
         """Say whether a sum is beyond the tolerance: the first look at a jump saw a part of it."""
@@ -208,7 +233,18 @@ class Target:
         quiet = is_nothing(fleet, "in_flight")
         if self._counts_requests:  # the signal itself would show them
             quiet = quiet or isinstance(fleet.latest("in_flight"), Unknown)
-        return 0 if exact == 0 and quiet and not fleet.waiting and fleet.limits.min == 0 else 1
+        if exact or not quiet or fleet.waiting or fleet.limits.min:
+            return 1
+        return 1 if self._asked_lately(fleet) else 0
+
+    def _asked_lately(self, fleet: FleetView) -> bool:
+        """Say whether anything was in flight within ``sleep_after``, as far as is remembered."""
+        since_s = fleet.now_s - (self.settings.sleep_after_s or 0.0)
+        return any(
+            isinstance(sample, Known) and sample.value > NOTHING
+            for at_s, sample in fleet.signals.get("in_flight", ())
+            if at_s > since_s
+        )
 
     def _told(self, value: float, there: Capacity, over: str = "") -> str:
         ready = "" if self.settings.is_total else f", {there.ready} ready"
@@ -236,7 +272,10 @@ class Target:
         return math.ceil(exact - _NOISE)
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def _create(settings: Settings, context: MasterContext) -> ScalingPolicy:
+    if settings.sleep_after_s is None:
+        window_s = context.spec.scaling.down.window_s
+        settings = attrs.evolve(settings, sleep_after_s=window_s)
     return Target(settings)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from unit.tarn_plugins.scaling.views import NOW_S, history, view
 
-from tarn.domain import FleetView, Known, Limits, Unknown, Wish
+from tarn.domain import FleetView, Known, Limits, State, Unknown, Wish
 from tarn.domain.capacity import NOTHING
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
@@ -65,6 +65,31 @@ def test_a_growth_is_urgent_when_replicas_are_beyond_their_share() -> None:
     assert not OFFERED.wanted(view(4, ready=2, offered_load=52)).urgent
 
 
+def test_what_a_jump_buries_is_made_up_for() -> None:
+    """Five of twelve ready ones do what came before the others started; small parts are borne."""
+    wish = OFFERED.wanted(view(5, offered_load=144))
+    told = "offered_load is 144 (target 12 a replica), and 3.0 more while ready ones are full"
+    assert wish == Wish(15, f"{told} of what waits: 15 replicas", urgent=True)
+    assert OFFERED.wanted(view(5, offered_load=90)).replicas == 8
+    assert OFFERED.wanted(view(1, offered_load=108)).replicas == 9
+    assert Target(Settings("in_flight", 12)).wanted(view(5, in_flight=144)).replicas == 12
+
+
+@for_any(load=loads, ready=st.integers(1, 9), started=st.integers(0, 40))
+def test_what_started_meanwhile_buries_no_more(load: float, ready: int, started: int) -> None:
+    """The first ones to start change nothing: those that were there before are the same."""
+    first = size(OFFERED, view(ready, offered_load=load))
+    now = view(first, min(first, ready + started), offered_load=load)
+    late = tuple(
+        attrs.evolve(i, requested_s=NOW_S - 25, ready_s=NOW_S - 1)
+        if place >= ready and i.state is State.READY
+        else attrs.evolve(i, requested_s=min(i.requested_s, NOW_S - 25))
+        for place, i in enumerate(now.instances)
+    )
+    if first > ready:
+        assert size(OFFERED, attrs.evolve(now, instances=late)) <= first
+
+
 def test_a_falling_load_is_never_urgent() -> None:
     """Only what hurts now may jump the queue."""
     assert not OFFERED.wanted(view(20, offered_load=0.5)).urgent
@@ -93,9 +118,9 @@ def test_a_window_takes_the_mean_and_panic_takes_the_newest() -> None:
     assert wish.reason == (
         "offered_load is 19.2 over the last 4 s (target 12 a replica): 2 replicas"
     )
-    storm = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 120.0))
+    storm = history(view(3), offered_load=(12.0, 12.0, 12.0, 12.0, 240.0))
     assert smooth.wanted(storm) == Wish(
-        10, "offered_load is 120 (target 12 a replica): 10 replicas", urgent=True
+        20, "offered_load is 240 (target 12 a replica): 20 replicas", urgent=True
     )
 
 
@@ -186,6 +211,15 @@ def test_to_zero_only_where_it_is_allowed_and_nothing_is_offered() -> None:
     some = view(3, limits=Limits(1, 9), offered_load=0, in_flight=0)
     assert OFFERED.wanted(some).replicas == 1
     assert OFFERED.wanted(view(3, offered_load=0.01, in_flight=0)).replicas == 1
+
+
+def test_the_last_replica_stays_while_anything_was_asked_for_lately() -> None:
+    """To wake is dear: who asked a minute ago is likely to ask again."""
+    patient = Target(Settings(target=12, sleep_after_s=60.0))
+    served = history(view(1), in_flight=(3.0, *(0.0,) * 30), offered_load=(0.0,) * 31)
+    assert patient.wanted(served).replicas == 1
+    idle = history(view(1), in_flight=(3.0, *(0.0,) * 60), offered_load=(0.0,) * 61)
+    assert patient.wanted(idle).replicas == 0
 
 
 def test_next_to_nothing_is_nothing() -> None:
