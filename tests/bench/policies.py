@@ -73,12 +73,9 @@ class Score:
     lost: float
 
     def dominates(self, other: "Score") -> bool:
-        """No worse on both p95 and cost, and better on one; less than the tie is no difference."""
-        better_p95 = not tied(self.p95_s, other.p95_s) and self.p95_s < other.p95_s
-        worse_p95 = not tied(self.p95_s, other.p95_s) and self.p95_s > other.p95_s
-        cheaper = self.hours < other.hours / SAME_COST
-        dearer = self.hours > other.hours
-        return not worse_p95 and not dearer and (better_p95 or cheaper)
+        """No worse on both p95 and cost, and better on one."""
+        no_worse = self.p95_s <= other.p95_s and self.hours <= other.hours
+        return no_worse and (self.p95_s, self.hours) != (other.p95_s, other.hours)
 
 
 def tied(one_s: float, other_s: float) -> bool:

@@ -37,6 +37,8 @@ _MARGIN_S = 10.0
 _SMALL_PART = 6
 """Where so many times the ready ones are needed, the others carry what these cannot: each has a
 fifth more than its share, about 70 % of what it can."""
+_SOON_S = 2.0
+"""A next look so far away is waited for: the default interval is a second."""
 _CLIMBS = 0.02
 """Of the load, within the lookahead: beyond, a growth that looks ahead is urgent. Ten replicas need
 one more in three minutes then; below it is hard to tell from noise, and nothing is in a hurry."""
@@ -48,9 +50,9 @@ class Settings:
 
     signal: str = "offered_load"
     """What is watched: a signal that is always there, a plugin's, or a metric of Triton."""
-    target: float | str = attrs.field(default=9.5, validator=Within(more_than=0))
-    """How much of it each replica should have, in the signal's unit: 9.5, 20ms, 60%. The default
-    leaves 40 % of sixteen slots free, for what comes while an instance starts. Of
+    target: float | str = attrs.field(default=10, validator=Within(more_than=0))
+    """How much of it each replica should have, in the signal's unit: 10, 20ms, 60%. The default
+    leaves six of sixteen slots free, for what comes while an instance starts. Of
     ``offered_load`` never more than three quarters of what a replica executes at once while
     requests wait for it: a target that is too high for a model is put right when that is seen."""
     tolerance: float | str = attrs.field(
@@ -86,7 +88,7 @@ class Settings:
         if unit == "fraction" and (given.unit == "s" or given.value > 1):
             raise ValueError(f"{found}: {self.signal} is a fraction of 1; write 0.6 or 60%")
         if unit not in ("s", "fraction") and given.unit not in ("", unit):
-            raise ValueError(f"{found}: {self.signal} is counted; write a bare number, as in 11")
+            raise ValueError(f"{found}: {self.signal} is counted; write a bare number, as in 10")
 
     @property
     def unit(self) -> str:
@@ -144,6 +146,8 @@ class Target:
             load += f", and {soon} in {amount_text(ahead_s, 's')} if it grows on"
         exact = self._replicas(value + more, fleet, there)
         urgent = panics or more > _CLIMBS * value or self._overflows(exact, fleet)
+        if self._half_seen(newest.value, fleet, there):
+            return Wish(fleet.desired, f"{load}: the next look will show all of it")
         buried = self._buried(exact, fleet, there)
         if buried:
             load += f", and {buried:.1f} more while ready ones are full of what waits"
@@ -163,6 +167,22 @@ class Target:
         full = max(executed_when_full(fleet) or 0.0, self.settings.panic * self._target)
         beyond = exact * self._target / full - there.ready
         return max(0.0, min(there.older, beyond, _SMALL_PART * there.older - exact))
+
+    def _half_seen(self, load: float, fleet: FleetView, there: Capacity) -> bool:
+        """Say whether a jump of the load fell into the time since the last look.
+
+        Then a part of that time was before it, and the load is greater than it looks: a decision
+        now would be followed by a second one. Where looks are far apart nothing waits for them.
+        """
+        history = fleet.signals.get(self.settings.signal, ())
+        if len(history) == 1 or self.settings.window_s:
+            return False
+        (before_s, before), (now_s, _) = history[-2:]
+        if not isinstance(before, Known) or now_s - before_s > _SOON_S:
+            return False
+        was, is_now = (self._replicas(each, fleet, there) for each in (before.value, load))
+        jumped = is_now > was * (1 + amount(self.settings.tolerance).value)
+        return jumped and self._overflows(is_now, fleet) and not self._overflows(was, fleet)
 
     def _overflows(self, exact: float, fleet: FleetView) -> bool:
         """Say whether a sum is beyond the tolerance: the first look at a jump saw a part of it."""

@@ -124,6 +124,28 @@ def test_a_window_takes_the_mean_and_panic_takes_the_newest() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("loads", "wanted"),
+    [
+        ((12.0, 180.0), 2),  # a part of the last second was before the jump
+        ((12.0, 180.0, 360.0), 30),  # now all of it is seen
+        ((12.0, 26.0), 3),  # no jump: within the tolerance of what there is
+        ((24.0, 26.0, 28.0), 3),  # nor this: it climbs
+        ((180.0,), 15),  # nothing to compare it with
+    ],
+)
+def test_a_jump_is_answered_when_all_of_it_is_seen(loads: tuple[float, ...], wanted: int) -> None:
+    """Else a first decision for a part of it would be followed by a second one."""
+    assert OFFERED.wanted(history(view(2), offered_load=loads)).replicas == wanted
+
+
+def test_where_looks_are_far_apart_none_is_waited_for() -> None:
+    """Fifteen seconds are too long for a fleet that is full."""
+    rows = ((NOW_S - 15, Known(12.0)), (NOW_S, Known(180.0)))
+    fleet = attrs.evolve(view(2), signals={"offered_load": rows})
+    assert OFFERED.wanted(fleet).replicas == 15
+
+
 def test_a_metric_of_triton_is_a_sum_unless_it_is_said_to_be_a_mean() -> None:
     """Any family's name will do; what it is cannot be read from it."""
     waiting = Target(Settings("vllm:num_requests_waiting", 8))
@@ -367,7 +389,7 @@ def test_a_target_in_the_wrong_unit_is_refused() -> None:
         "scaling.options: target = 60: gpu_utilization is a fraction of 1; write 0.6 or 60%"
     ]
     assert problems(signal="pending", target="20ms") == [
-        "scaling.options: target = 20ms: pending is counted; write a bare number, as in 11"
+        "scaling.options: target = 20ms: pending is counted; write a bare number, as in 10"
     ]
     assert problems(signal="latency_p95", target="200ms") == []
 
