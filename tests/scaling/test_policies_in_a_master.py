@@ -25,7 +25,7 @@ def test_a_window_grows_the_fleet_and_says_until_when(house: House) -> None:
     assert house.tarn("up", "-f", file).returncode == 0
     status = until(lambda: (now := house.status("w"))["ready"] == 2 and now, 60, "two ready")
     assert status["desired"] == 2
-    load = "offered_load is 0 (target 11 a replica): 1 replica; "
+    load = "offered_load is 0 (target 10 a replica): 1 replica; "
     said = until(lambda: load in (text := explained(house)) and text, 30, "a known load")
     assert f"{load}the schedule wants at least 2 replicas until " in said
 
