@@ -14,7 +14,7 @@ from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Progress
-from tarn.plain import amount_text
+from tarn.simulator.run import HEADS
 
 if TYPE_CHECKING:
     from tarn.simulator import Run
@@ -89,10 +89,13 @@ def _spec(around: Surroundings, file: str | None, low: int, high: int) -> Cluste
 
 
 def _text(runs: "Sequence[Run]") -> str:
-    heads = ("POLICY", "QUEUE P50", "P95", "P99", "INSTANCE-HOURS", "MOST", "CHANGES", "FLAPS",
-             "LOST")  # fmt: skip
+    heads = [head.upper() for head in HEADS]
     first = runs[0]
-    lines = [columns(heads, map(_row, runs)), "", f"{first.policy}, change by change:"]
+    lines = [
+        columns(heads, [run.words() for run in runs]),
+        "",
+        f"{first.policy}, change by change:",
+    ]
     changes = first.plain()["decisions"]
     lines.append(columns(("AT", "SIZE", "WANTED", "WHY"), map(_change, changes[:_SHOWN])))
     if len(changes) > _SHOWN:
@@ -100,13 +103,6 @@ def _text(runs: "Sequence[Run]") -> str:
     for reason, count in sorted(first.silences.items(), key=lambda item: -item[1])[:3]:
         lines.append(f"! {count} times no opinion: {reason}")
     return "\n".join(lines)
-
-
-def _row(run: "Run") -> tuple[str, ...]:
-    s = run.summary
-    waits = (amount_text(seconds, "s") for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s))
-    counts = (f"{number:.0f}" for number in (s.most, s.changes, s.flaps, s.lost))
-    return (run.policy, *waits, f"{s.instance_hours:.2f}", *counts)
 
 
 def _change(decision: Mapping[str, object]) -> tuple[object, ...]:

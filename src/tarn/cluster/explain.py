@@ -8,6 +8,7 @@ from typing import Any
 from tarn.cluster.cause import Cause, age, first_words, span
 from tarn.cluster.ended import about_end, is_over
 from tarn.cluster.explain_instance import about_instance, about_life
+from tarn.domain.counted import requests_wait
 
 __all__ = ["age", "causes", "explain", "first_words"]
 
@@ -156,8 +157,7 @@ def _demand(status: Status) -> Iterator[Cause]:
     demand = status.get("demand")
     if not demand or status.get("ready"):
         return
-    count = demand["waiting"]
-    waits = "1 request waits" if count == 1 else f"{count} requests wait"
+    waits = requests_wait(demand["waiting"])
     found = f"asked for by {demand['from']}: {waits} there for an instance"
     yield Cause(status["name"], found, code="TARN-1204" if status.get("desired") else "")
 

@@ -41,7 +41,7 @@ from tarn.domain.wishes import runtime_wish
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
 
-__all__ = ["Control", "Neighbours", "Outcome"]
+__all__ = ["LATE_S", "STALE_LOOKS", "Control", "Neighbours", "Outcome"]
 
 log = logging.getLogger(__name__)
 

@@ -14,17 +14,18 @@ from tarn.domain.scaling import FleetView
 
 __all__ = [
     "NOTHING",
+    "OF_FULL",
     "Capacity",
     "capacity",
     "executed_when_full",
     "idle",
     "is_nothing",
-    "replicas",
-    "requests_wait",
 ]
 
 NOTHING = 1e-6
 """Less of any signal is none: what a rate that fades away, or a sum of floats, has for zero."""
+OF_FULL = 0.75
+"""Of what a full replica was seen to execute: with more, requests wait."""
 _LATE_AFTER = 2.0
 """Times the slowest start that was seen."""
 _FULL_SAMPLES = 3
@@ -74,19 +75,19 @@ def _newer(fleet: FleetView, ages_s: Iterable[float]) -> int:
     )
 
 
-def executed_when_full(fleet: FleetView) -> float | None:
-    """Return how many requests a ready instance executes at once when it is full.
+def executed_when_full(fleet: FleetView, ready: int) -> float | None:
+    """Return how many requests each of the *ready* instances executes at once when it is full.
 
-    None while that was not seen in the samples that are kept. What the instances executed lately
-    without being full counts too where it is more: fleets of several models are full in one of
-    them only.
+    Never 0; None while that was not seen in the samples that are kept. What the instances executed
+    lately without being full counts too where it is more: fleets of several models are full in one
+    of them only.
     """
     seen = [s.value for _, s in fleet.signals.get("when_full", ()) if isinstance(s, Known)]
     if len(seen) < _FULL_SAMPLES:
         return None
-    executing, ready = fleet.mean("executing", _LATELY_S), capacity(fleet).ready
+    executing = fleet.mean("executing", _LATELY_S)
     lately = executing.value / ready if ready and isinstance(executing, Known) else 0.0
-    return max(lately, sum(seen) / len(seen))
+    return max(lately, sum(seen) / len(seen)) or None
 
 
 def idle(fleet: FleetView) -> bool:
@@ -98,13 +99,3 @@ def is_nothing(fleet: FleetView, signal: str) -> bool:
     """Say whether *signal* is known to be zero, as far as numbers can be."""
     sample = fleet.latest(signal)
     return isinstance(sample, Known) and abs(sample.value) < NOTHING
-
-
-def replicas(count: int) -> str:
-    """Return ``1 replica`` or ``3 replicas``."""
-    return "1 replica" if count == 1 else f"{count} replicas"
-
-
-def requests_wait(count: int) -> str:
-    """Return ``1 request waits`` or ``3 requests wait``."""
-    return "1 request waits" if count == 1 else f"{count} requests wait"

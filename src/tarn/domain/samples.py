@@ -1,10 +1,11 @@
 """What is known, and what is not: unknown is never zero."""
 
+import math
 from typing import Generic, TypeVar
 
 import attrs
 
-__all__ = ["Known", "Sample", "Unknown"]
+__all__ = ["Known", "Sample", "Unknown", "finite"]
 
 T = TypeVar("T", covariant=True)  # noqa: PLC0105
 
@@ -25,3 +26,10 @@ class Unknown:
 
 
 Sample = Known[T] | Unknown
+
+
+def finite(sample: Sample[float]) -> Sample[float]:
+    """Return *sample*; Unknown where its value is no number, or infinite."""
+    if isinstance(sample, Known) and not math.isfinite(sample.value):
+        return Unknown(f"it is {sample.value}")
+    return sample

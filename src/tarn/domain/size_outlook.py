@@ -2,13 +2,14 @@
 
 import attrs
 
+from tarn.domain.counted import replicas
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.held import Held, Hold, in_words
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import judge
 
-__all__ = ["SizeOutlook", "coming_words", "count_of", "sentence", "size_outlook"]
+__all__ = ["SizeOutlook", "coming_words", "sentence", "size_outlook"]
 
 
 @attrs.frozen
@@ -76,7 +77,7 @@ def size_outlook(
 
 def sentence(outlook: SizeOutlook, now_s: float) -> str:
     """Return in one sentence, without its full stop, what is and what happens next and when."""
-    size = count_of(outlook.desired)
+    size = replicas(outlook.desired)
     if outlook.ready != outlook.desired:
         size += f" ({outlook.ready} ready)"
     said = _said(outlook)
@@ -93,11 +94,6 @@ def sentence(outlook: SizeOutlook, now_s: float) -> str:
     if outlook.wanted == outlook.desired:
         return f"{size}, as policy {outlook.policy} wants: {outlook.reason}; no change is due"
     return f"{size}; {said}; {_to_come(outlook, now_s)}"
-
-
-def count_of(replicas: int) -> str:
-    """Return a number of replicas in words."""
-    return "1 replica" if replicas == 1 else f"{replicas} replicas"
 
 
 def coming_words(outlook: SizeOutlook, now_s: float) -> str:

@@ -9,6 +9,7 @@ without an answer or an opinion: at once it keeps the size, and after `SILENCE_S
 
 import attrs
 
+from tarn.domain.counted import requests_wait
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.held import Held, Hold
 from tarn.domain.samples import Known, Sample
@@ -175,8 +176,7 @@ def _woken(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     allowed = fleet.limits(rules).clamp(1) >= 1 and fleet.pause is None
     if fleet.desired > 0 or demand is None or not allowed:
         return fleet
-    requests = "1 request waits" if demand.waiting == 1 else f"{demand.waiting} requests wait"
-    reason = f"{requests} at {demand.source}"
+    reason = f"{requests_wait(demand.waiting)} at {demand.source}"
     return _change(fleet, Decision(at, 1, 1, "demand", reason), "TARN-1204")
 
 

@@ -1,20 +1,16 @@
 """Runs as HTML with drawings in it: for a notebook, or as one file that needs nothing else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from tarn.plain import amount_text
 from tarn.simulator.panels import LOAD_COLOUR, Line, Panel, panels, ticks
-from tarn.simulator.run import Run
+from tarn.simulator.run import HEADS, Run
 
 __all__ = ["figure", "page"]
 
 _WIDTH, _HEIGHT = 860, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 24, 20
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,sans-serif"
-_HEADS = (
-    "policy", "queue p50", "p95", "p99", "instance-hours", "most", "changes", "flaps", "lost",
-)  # fmt: skip
 
 
 def page(runs: Sequence[Run]) -> str:
@@ -42,26 +38,18 @@ def _table(runs: Sequence[Run]) -> str:
     first = "text-align:left;padding:2px 0;white-space:nowrap"
     head = "".join(
         f"<th style='{cell if place else first};font-weight:600;opacity:.68'>{word}</th>"
-        for place, word in enumerate(_HEADS)
+        for place, word in enumerate(HEADS)
     )
     names = {line.name: line.colour for line in panels(runs)[3].lines}
     body = "".join(
         f"<tr style='background:transparent'><td style='{first}'>"
         f"<span style='color:{names[run.policy]}'>&#9644;</span> {escape(run.policy)}</td>"
-        + "".join(f"<td style='{cell}'>{word}</td>" for word in _words(run))
+        + "".join(f"<td style='{cell}'>{word}</td>" for word in run.words()[1:])
         + "</tr>"
         for run in runs
     )
     look = "border-collapse:collapse;border:none;margin:6px 0 12px;color:inherit;font:inherit"
     return f"<table style='{look}'><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _words(run: Run) -> Iterator[str]:
-    s = run.summary
-    for seconds in (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s):
-        yield amount_text(seconds, "s")
-    yield f"{s.instance_hours:.2f}"
-    yield from (f"{number:.0f}" for number in (s.most, s.changes, s.flaps, s.lost))
 
 
 def _panel(panel: Panel, end_s: float) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tarn.control.loop import LATE_S, STALE_LOOKS
 from tarn.control.policy import answered
 from tarn.domain import (
     Decision,
@@ -37,9 +38,6 @@ __all__ = ["simulate"]
 _HASH = "simulated000"
 _EPOCH = Epoch(1, 1)
 _NOWHERE = Path("/nonexistent")
-_LATE_S = 5.0
-_STALE_LOOKS = 2
-"""As the control thread has them: a signal older than two looks and these seconds is unknown."""
 
 
 def simulate(entrant: Entrant, trace: Trace, model: Model | None = None) -> Run:
@@ -158,7 +156,7 @@ class _Simulation:
         if asking:
             interval_s = self._rules.spec.scaling.interval_s
             self._due_s = now_s + interval_s
-            oldest_s = _LATE_S + _STALE_LOOKS * interval_s
+            oldest_s = LATE_S + STALE_LOOKS * interval_s
             self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
             at = self._clock.at()
             view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)

@@ -10,10 +10,14 @@ import attrs
 from tarn.domain import Decision
 from tarn.plain import amount_text
 
-__all__ = ["FLAP_S", "Run", "Summary", "Waits", "flaps"]
+__all__ = ["FLAP_S", "HEADS", "Run", "Summary", "Waits", "flaps"]
 
 FLAP_S = 600.0
 """A change of size that is followed by the opposite one within so long is a flap."""
+HEADS = (
+    "policy", "queue p50", "p95", "p99", "instance-hours", "most", "changes", "flaps", "lost",
+)  # fmt: skip
+"""Of the columns of `Run.words`."""
 
 
 @attrs.frozen
@@ -148,6 +152,18 @@ class Run:
                 for decision in self.decisions
             ],
         }
+
+    def words(self) -> tuple[str, ...]:
+        """Return the policy and its summary, as people compare them; `HEADS` names them."""
+        s = self.summary
+        waits = (s.queue_p50_s, s.queue_p95_s, s.queue_p99_s)
+        counts = (s.most, s.changes, s.flaps, s.lost)
+        return (
+            self.policy,
+            *(amount_text(seconds, "s") for seconds in waits),
+            f"{s.instance_hours:.2f}",
+            *(f"{number:.0f}" for number in counts),
+        )
 
     def __repr__(self) -> str:
         """Return the line that people compare."""

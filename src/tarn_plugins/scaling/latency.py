@@ -12,15 +12,16 @@ from collections.abc import Iterable, Mapping
 import attrs
 from attrs.validators import ge, gt
 
-from tarn.domain import FleetView, Known, Sample, Unknown, Wish
+from tarn.domain import FleetView, Known, Unknown, Wish
 from tarn.domain.capacity import (
+    OF_FULL,
     Capacity,
     capacity,
     executed_when_full,
     idle,
-    replicas,
-    requests_wait,
 )
+from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.samples import finite
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -30,8 +31,6 @@ __all__ = ["Latency", "Settings", "tarn_scaling_policies"]
 
 _MOST_GROWTH = 2.0
 """Times the present size, in one step."""
-_OF_FULL = 0.75
-"""Of what a full replica executes: with more, requests wait."""
 _PANIC = 2.0
 """Times the objective: beyond it a growth is urgent."""
 _DURATIONS = tuple(name for name, meaning in SIGNALS.items() if meaning.unit == "s")
@@ -81,7 +80,7 @@ class Latency:
         if idle(fleet):
             size = 0 if fleet.limits.min == 0 else 1
             return Wish(size, f"no request waits, executes or ended: {replicas(size)}")
-        sample = _finite(fleet.mean(self.settings.signal, self.settings.window_s))
+        sample = finite(fleet.mean(self.settings.signal, self.settings.window_s))
         if isinstance(sample, Unknown):
             return Wish(None, f"{self.settings.signal} is unknown: {sample.reason}")
         objective_s = self.settings.objective_s
@@ -122,9 +121,9 @@ def _more(told: str, times: float, fleet: FleetView, there: Capacity) -> Wish:
     if there.coming:
         coming = f"{replicas(fleet.desired)}, of which {there.coming} still start"
         return Wish(fleet.desired, f"{told}: {coming}")
-    full, offered = executed_when_full(fleet), _finite(fleet.latest("offered_load"))
+    full, offered = executed_when_full(fleet, there.ready), finite(fleet.latest("offered_load"))
     if full is not None and isinstance(offered, Known):
-        needed = math.ceil(offered.value / (full * _OF_FULL) - 1e-9)
+        needed = math.ceil(offered.value / (full * OF_FULL) - 1e-9)
         load = f"offered_load is {amount_text(offered.value)}"
         told += f"; {load}, and a full replica executes {amount_text(full)}"
     else:
@@ -139,12 +138,6 @@ def _without_instances(fleet: FleetView) -> Wish:
     size = max(1, fleet.desired)
     waits = f"{requests_wait(fleet.waiting)} for an instance"
     return Wish(size, f"{waits}: {replicas(size)}", urgent=size > fleet.desired)
-
-
-def _finite(sample: Sample[float]) -> Sample[float]:
-    if isinstance(sample, Known) and not math.isfinite(sample.value):
-        return Unknown(f"it is {sample.value}")
-    return sample
 
 
 def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:

@@ -15,7 +15,7 @@ import attrs
 from attrs.validators import ge, gt, min_len, optional
 
 from tarn.domain import Choice, FleetView, Limits, Wish
-from tarn.domain.capacity import replicas
+from tarn.domain.counted import replicas
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 

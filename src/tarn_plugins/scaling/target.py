@@ -9,14 +9,15 @@ from attrs.validators import ge, gt, optional
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
 from tarn.domain.capacity import (
     NOTHING,
+    OF_FULL,
     Capacity,
     capacity,
     executed_when_full,
     idle,
     is_nothing,
-    replicas,
-    requests_wait,
 )
+from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.samples import finite
 from tarn.domain.signals import SIGNALS
 from tarn.domain.trend import TREND_S, steady_growth
 from tarn.hookspecs import Factory, hookimpl
@@ -27,9 +28,6 @@ __all__ = ["Settings", "Target", "tarn_scaling_policies"]
 
 _NOISE = 1e-9
 """Replicas: what a sum of floats may be off by, and no reason for one replica more."""
-_OF_FULL = 0.75
-"""Of what a full replica was seen to execute: no target lies above it, for at such a load requests
-wait, and what is offered is never seen to grow."""
 _START_S = 30.0
 """A start is taken to last so long until one was seen."""
 _MARGIN_S = 10.0
@@ -115,16 +113,21 @@ class Target:
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return the size that fits the load; None while the load is unknown."""
-        fitted = self._fitted(fleet)
         there = capacity(fleet)
+        fitted = self._fitted(fleet, there)
         return fitted.with_instances(fleet, there) if there.ready else fitted.without(fleet)
 
-    def _fitted(self, fleet: FleetView) -> "Target":
-        """Return the policy with a target that a replica can bear, as far as that was seen."""
-        full = executed_when_full(fleet) if self.settings.signal == "offered_load" else None
-        if not full or full * _OF_FULL >= self._target:
+    def _fitted(self, fleet: FleetView, there: Capacity) -> "Target":
+        """Return the policy with a target that a replica can bear, as far as that was seen.
+
+        With a target above it requests wait, and what is offered is never seen to grow.
+        """
+        if self.settings.signal != "offered_load":
             return self
-        return Target(attrs.evolve(self.settings, target=full * _OF_FULL), full)
+        full = executed_when_full(fleet, there.ready)
+        if full is None or full * OF_FULL >= self._target:
+            return self
+        return Target(attrs.evolve(self.settings, target=full * OF_FULL), full)
 
     def with_instances(self, fleet: FleetView, there: Capacity) -> Wish:
         """Judge by the signal: at least one instance is ready."""
@@ -164,7 +167,9 @@ class Target:
         """
         if self.settings.signal != "offered_load":
             return 0.0
-        full = max(executed_when_full(fleet) or 0.0, self.settings.panic * self._target)
+        full = max(
+            executed_when_full(fleet, there.ready) or 0.0, self.settings.panic * self._target
+        )
         beyond = exact * self._target / full - there.ready
         return max(0.0, min(there.older, beyond, _SMALL_PART * there.older - exact))
 
@@ -215,10 +220,11 @@ class Target:
 
     def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
         """Return a load that can be reckoned with; nothing asked for is no load."""
+        if isinstance(sample, Unknown) and self.settings.unit == "s" and idle(fleet):
+            return Known(0.0)
+        sample = finite(sample)
         if isinstance(sample, Unknown):
-            return Known(0.0) if self.settings.unit == "s" and idle(fleet) else sample
-        if not math.isfinite(sample.value):
-            return Unknown(f"it is {sample.value}")
+            return sample
         return Known(sample.value if sample.value > NOTHING else 0.0, sample.age_s)
 
     def _replicas(self, value: float, fleet: FleetView, there: Capacity) -> float:

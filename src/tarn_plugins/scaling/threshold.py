@@ -12,7 +12,9 @@ import attrs
 from attrs.validators import ge
 
 from tarn.domain import FleetView, Known, Sample, Unknown, Wish
-from tarn.domain.capacity import Capacity, capacity, is_nothing, replicas, requests_wait
+from tarn.domain.capacity import Capacity, capacity, is_nothing
+from tarn.domain.counted import replicas, requests_wait
+from tarn.domain.samples import finite
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
@@ -126,14 +128,14 @@ class Threshold:
         return Known(_Load(fullest, told, max(part.fits for part in known)))
 
     def _gpu(self, fleet: FleetView) -> Sample[_Load]:
-        sample = _finite(fleet.latest("gpu_utilization"))
+        sample = _not_negative(fleet.latest("gpu_utilization"))
         if isinstance(sample, Unknown):
             return Unknown(f"GPU utilization is unknown: {sample.reason}")
         busy = min(1.0, sample.value)
         return Known(_Load(busy, f"GPUs {amount_text(busy, 'fraction')} busy", 0))
 
     def _queue(self, fleet: FleetView, there: Capacity) -> Sample[_Load]:
-        sample = _finite(fleet.latest("pending"))
+        sample = _not_negative(fleet.latest("pending"))
         if isinstance(sample, Unknown):
             return Unknown(f"the queue is unknown: {sample.reason}")
         queued = sample.value + fleet.waiting
@@ -145,12 +147,9 @@ class Threshold:
         return math.ceil(queued / self.settings.queue_capacity)
 
 
-def _finite(sample: Sample[float]) -> Sample[float]:
-    if isinstance(sample, Unknown):
-        return sample
-    if not math.isfinite(sample.value):
-        return Unknown(f"it is {sample.value}")
-    return Known(max(0.0, sample.value))
+def _not_negative(sample: Sample[float]) -> Sample[float]:
+    sample = finite(sample)
+    return sample if isinstance(sample, Unknown) else Known(max(0.0, sample.value))
 
 
 def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:

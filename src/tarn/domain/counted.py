@@ -1,0 +1,13 @@
+"""Numbers with what they count, as people read them."""
+
+__all__ = ["replicas", "requests_wait"]
+
+
+def replicas(count: int) -> str:
+    """Return ``1 replica`` or ``3 replicas``."""
+    return "1 replica" if count == 1 else f"{count} replicas"
+
+
+def requests_wait(count: int) -> str:
+    """Return ``1 request waits`` or ``3 requests wait``."""
+    return "1 request waits" if count == 1 else f"{count} requests wait"
