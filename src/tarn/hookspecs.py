@@ -22,6 +22,7 @@ from tarn.domain.lint import LintFinding, Repository
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
+    Check,
     ClientContext,
     Deployer,
     Discovery,
@@ -197,10 +198,20 @@ def tarn_lint_rules() -> Iterable[LintRule]:
 
 
 @hookspec
-def tarn_doctor_checks(
-    spec: ClusterSpec,
-) -> Iterable[Callable[[ClientContext], Iterable[Finding]]]:
-    """Offer checks of the surroundings of *spec*; each runs with a deadline, on a pool."""
+def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer checks of the surroundings of *spec*: they look, and submit nothing.
+
+    Called when `tarn doctor` is used; what a check needs is opened when it looks.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def tarn_doctor_probes(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer checks that start something for a moment, such as a container on a node.
+
+    Asked and called only for `tarn doctor --probe`. What they start ends with them.
+    """
     raise NotImplementedError
 
 

@@ -14,12 +14,14 @@ from tarn.interfaces.protocols import (
     Storage,
 )
 from tarn.interfaces.values import (
+    Check,
     ClientContext,
     Clock,
     ClusterRef,
     Ending,
     Finding,
     LaunchPlan,
+    Looked,
     MasterContext,
     Paths,
     Progress,
@@ -30,6 +32,7 @@ from tarn.interfaces.values import (
 __all__ = [
     "Authorizer",
     "CeilingSource",
+    "Check",
     "ClientContext",
     "Clock",
     "ClusterRef",
@@ -38,6 +41,7 @@ __all__ = [
     "Ending",
     "Finding",
     "LaunchPlan",
+    "Looked",
     "MasterContext",
     "Paths",
     "Progress",

@@ -12,12 +12,14 @@ if TYPE_CHECKING:  # it speaks of contexts itself
     from tarn.interfaces.protocols import ScalingPolicy
 
 __all__ = [
+    "Check",
     "ClientContext",
     "Clock",
     "ClusterRef",
     "Ending",
     "Finding",
     "LaunchPlan",
+    "Looked",
     "MasterContext",
     "Paths",
     "Progress",
@@ -112,6 +114,31 @@ class Finding:
     found: str
     next_step: str
     fatal: bool = True
+
+
+@attrs.frozen
+class Looked:
+    """What one check of `tarn doctor` saw."""
+
+    seen: str
+    """What is so, in words without a full stop: shown where nothing is wrong with it."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with it; ``next_step`` is the exact fix."""
+    known: bool = True
+    """False: it cannot be seen from here, and *seen* says why."""
+
+
+@attrs.frozen
+class Check:
+    """One thing in the surroundings of a cluster that `tarn doctor` looks at."""
+
+    name: str
+    """What is looked at, in a few words: ``YARN queue``. Unique among all."""
+    matters: str
+    """Why it matters: one sentence, shown with what is wrong."""
+    look: Callable[[], Looked]
+    """Looks, and changes nothing. Called once, on a pool beside others, with a deadline; a
+    `TarnError` becomes a finding, any other exception is a fault of the plugin and shown as one."""
 
 
 @attrs.frozen

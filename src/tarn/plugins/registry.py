@@ -17,9 +17,9 @@ from tarn.hookspecs import Factory, FileCheck, LintRule, RuntimeFactory, Storage
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
+    Check,
     ClientContext,
     Discovery,
-    Finding,
     MasterContext,
     ScalingPolicy,
     SecretStore,
@@ -292,11 +292,14 @@ class Plugins:
         """Let every plugin add its commands to `tarn`."""
         self._manager.hook.tarn_cli(commands=group)
 
-    def doctor_checks(
-        self, spec: ClusterSpec
-    ) -> tuple[Callable[[ClientContext], Iterable[Finding]], ...]:
+    def doctor_checks(self, spec: ClusterSpec, context: ClientContext) -> tuple[Check, ...]:
         """Return every plugin's checks of the surroundings of *spec*."""
-        offered = self._manager.hook.tarn_doctor_checks(spec=spec)
+        offered = self._manager.hook.tarn_doctor_checks(spec=spec, context=context)
+        return tuple(check for checks in offered for check in checks)
+
+    def doctor_probes(self, spec: ClusterSpec, context: ClientContext) -> tuple[Check, ...]:
+        """Return every plugin's checks that start something for a moment."""
+        offered = self._manager.hook.tarn_doctor_probes(spec=spec, context=context)
         return tuple(check for checks in offered for check in checks)
 
     def lint_rules(self) -> Mapping[str, LintRule]:

@@ -59,6 +59,16 @@ def _version(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     return value
 
 
+def _properties(
+    _ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Return name -> value; None where none was given: those of before stay."""
+    for value in values:
+        if not value.partition("=")[0] or "=" not in value:
+            raise click.BadParameter(f"'{value}' is no NAME=VALUE")
+    return dict(value.split("=", 1) for value in values) or None
+
+
 _shape = (
     click.option(
         "--hadoop",
@@ -94,6 +104,15 @@ _shape = (
         "--kerberos/--no-kerberos",
         default=None,
         help="A realm with a ticket for you; RPC and HDFS want it. [no]",
+    ),
+    click.option(
+        "--property",
+        "properties",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_properties,
+        help="A property of Hadoop, over the sandbox's own; an empty VALUE takes it away. May be "
+        "repeated.",
     ),
     click.option(
         "--network",

@@ -24,6 +24,15 @@ QUEUES = {"default": 75, "batch": 25}
 EXCLUDED = "etc/excluded-nodes"
 """Host names, one a line: nodes that `yarn rmadmin -refreshNodes` puts out of service."""
 _YARN = "org.apache.hadoop.yarn.server"
+_TYPES = {"yarn.resource-types": "yarn.io/gpu"}
+_FILES = (
+    ("yarn.scheduler.capacity.", ("capacity-scheduler",)),
+    ("yarn.resource-types", ("resource-types", "yarn")),
+    ("yarn.", ("yarn",)),
+    ("dfs.", ("hdfs",)),
+    ("", ("core",)),
+)
+"""Beginning of a property's name -> the files that it belongs to; the first one that fits."""
 _LOG4J = """\
 hadoop.root.logger=WARN,console
 log4j.rootLogger=${hadoop.root.logger}
@@ -47,12 +56,13 @@ class Site:
 
 def files(options: Options, site: Site) -> dict[str, str]:
     """Return path below the sandbox's directory -> content, for every file but the programs."""
+    queues = _with_own(_queues(), "capacity-scheduler", options)
     made = {
-        "etc/hadoop/core-site.xml": xml(_core(options, site)),
-        "etc/hadoop/hdfs-site.xml": xml(_hdfs(options, site)),
-        "etc/hadoop/yarn-site.xml": xml(_yarn(options, site)),
-        "etc/hadoop/capacity-scheduler.xml": xml(_queues()),
-        "etc/hadoop/resource-types.xml": xml({"yarn.resource-types": "yarn.io/gpu"}),
+        "etc/hadoop/core-site.xml": xml(_with_own(_core(options, site), "core", options)),
+        "etc/hadoop/hdfs-site.xml": xml(_with_own(_hdfs(options, site), "hdfs", options)),
+        "etc/hadoop/yarn-site.xml": xml(_with_own(_yarn(options, site), "yarn", options)),
+        "etc/hadoop/capacity-scheduler.xml": xml(queues),
+        "etc/hadoop/resource-types.xml": xml(_with_own(_TYPES, "resource-types", options)),
         "etc/hadoop/log4j.properties": _LOG4J,
         EXCLUDED: "",
         # Hadoop's web server wants these directories on the classpath, and Maven's jars lack them.
@@ -62,10 +72,11 @@ def files(options: Options, site: Site) -> dict[str, str]:
     for name in resource_managers(options):
         me = {"yarn.resourcemanager.ha.id": name} if options.ha else {}
         me |= security.resource_manager() if options.kerberos else {}
-        made[f"etc/{name}/yarn-site.xml"] = xml({**_yarn(options, site), **me})
+        own = {**_yarn(options, site), **me}
+        made[f"etc/{name}/yarn-site.xml"] = xml(_with_own(own, "yarn", options))
     for name in nodes(options):
-        own = _node(name, options, site)
-        made[f"etc/{name}/yarn-site.xml"] = xml({**_yarn(options, site), **own})
+        own = {**_yarn(options, site), **_node(name, options, site)}
+        made[f"etc/{name}/yarn-site.xml"] = xml(_with_own(own, "yarn", options))
         made[f"etc/{name}/node-resources.xml"] = xml(
             {"yarn.nodemanager.resource-type.yarn.io/gpu": str(options.gpus)}
         )
@@ -83,6 +94,16 @@ def xml(properties: Properties) -> str:
         for name, value in properties.items()
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def _with_own(properties: Properties, file: str, options: Options) -> Properties:
+    """Return *properties* of *file*, and over them those that the user gave for it."""
+    given = {name: value for name, value in options.properties.items() if file in _places(name)}
+    return {name: value for name, value in {**properties, **given}.items() if value}
+
+
+def _places(name: str) -> tuple[str, ...]:
+    return next(files for prefix, files in _FILES if name.startswith(prefix))
 
 
 def _core(options: Options, site: Site) -> Properties:
@@ -134,7 +155,7 @@ def _yarn(options: Options, site: Site) -> Properties:
         ),
         "yarn.resourcemanager.placement-constraints.handler": options.placement,
         "yarn.resourcemanager.nodes.exclude-path": f"{site.directory}/{EXCLUDED}",
-        "yarn.resource-types": "yarn.io/gpu",
+        **_TYPES,
         "yarn.node-labels.enabled": "true",
         "yarn.node-labels.fs-store.root-dir": f"file://{data}/labels",
         "yarn.resourcemanager.am.max-attempts": "20",

@@ -42,6 +42,9 @@ class Options:
     token_life_s: float = attrs.field(default=0.0, validator=ge(0))
     """After so long no delegation token of HDFS can be renewed; 0: Hadoop's own 7 days. For tests
     of that end; means something with *kerberos* only."""
+    properties: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """Hadoop's own properties, each in the file that it belongs to; they win over ours. An empty
+    value takes one away."""
     network: int = attrs.field(default=77, validator=and_(ge(1), le(254)))
     """Every daemon listens on 127.0.<network>.*: another number, another sandbox."""
 
