@@ -201,7 +201,8 @@ def tarn_lint_rules() -> Iterable[LintRule]:
 def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
     """Offer checks of the surroundings of *spec*: they look, and submit nothing.
 
-    Called when `tarn doctor` is used; what a check needs is opened when it looks.
+    Called when `tarn doctor` is used; what a check needs is opened when it looks. Where the user
+    named no models yet, ``spec.models.repository`` is empty: what needs one is not offered.
     """
     raise NotImplementedError
 

@@ -1,20 +1,30 @@
 """`tarn doctor`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from tarn import config, doctor
 from tarn.cli.options import form_option
-from tarn.cli.show import emit
+from tarn.cli.show import emit, note
+from tarn.cli.source import Source, source_options
+from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, here
+from tarn.cluster.diagnosis import Diagnosis
+from tarn.cluster.examining import around_spec
+from tarn.domain import ClusterSpec
 from tarn.errors import NotFoundError
 from tarn.hookspecs import FileCheck
-from tarn.interfaces import Finding
+from tarn.interfaces import Check, Finding, Looked
 
 _MOST_BYTES = 4 * 2**20
 """No configuration of another program is larger."""
+_NOTHING = (
+    "nothing says what to look at: there is no tarn.yaml here. Name one with -f, a cluster with "
+    "-c, or what is planned, such as --set runtime.use=yarn; or a file of another program"
+)
 
 
 class _Doctor(click.Command):
@@ -45,24 +55,79 @@ def _option(kind: str, one: FileCheck) -> click.Option:
 
 
 @click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
+@source_options
+@click.option(
+    "--probe", is_flag=True, help="Also start something for a moment, such as a container."
+)
 @form_option
 @click.pass_context
-def command(ctx: click.Context, /, *, form: str, **named: Any) -> int:
-    """Find what is wrong with files of other programs in front of a cluster.
+def command(ctx: click.Context, /, *, source: Source, probe: bool, form: str, **named: Any) -> int:
+    """Find what is wrong around a cluster, before anything is started.
 
-    Exit code 0: nothing that matters; 1: something that keeps it from working; 2: wrong usage.
+    Looks at what the spec needs: the runtime, the repository, discoveries. Nothing is submitted,
+    unless --probe is given. With files of other programs, and no option that says more of a spec,
+    only these are looked at.
+
+    Exit code 0: nothing that keeps a cluster from working; 1: something that does; 2: wrong usage.
     """
-    findings: list[Finding] = []
-    asked = 0
+    around: Surroundings = ctx.obj or here()
+    files = tuple(_files(ctx, named))
+    spoken = bool(probe or source.arguments or source.aliases or _file_given(ctx))
+    if not files and not spoken and source.path is None:
+        raise click.UsageError(_NOTHING, ctx)
+    talk = Talk()
+    try:
+        results = doctor.examine(files, around.clock, talk)
+        if spoken or not files:
+            spec = _spec(source, around)
+            results += around_spec(spec, around, talk, probe=probe).results
+    finally:
+        talk.done()
+    found = Diagnosis(results)
+    only_files = len(results) == len(files)
+    emit(found.plain(), form, lambda: _lines(found.findings) if only_files else str(found))
+    click.echo(found.summary, err=True)
+    return int(not found.ok)
+
+
+def _file_given(ctx: click.Context) -> bool:
+    source = ctx.get_parameter_source("file")
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _spec(source: Source, around: Surroundings) -> ClusterSpec:
+    """Return what is planned; of a cluster that was started, and is only named, what it has."""
+    only_named = source.path is None and not source.aliases and set(source.arguments) == {"name"}
+    if only_named:
+        kept = around.paths.cluster(str(source.arguments["name"])) / "spec.yaml"
+        if kept.is_file():
+            return config.load(kept, environ={}).spec
+    loaded = config.load(
+        source.path,
+        arguments=source.arguments,
+        aliases=source.aliases,
+        environ=around.environ,
+        plugins=around.plugins(),
+        partial=True,
+    )
+    for text in loaded.notes:
+        note(text)
+    return loaded.spec
+
+
+def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.Offered]:
+    """Yield a check for each file that was named; it is read at once."""
     for kind, one in _kinds(ctx).items():
         for path in named.get(kind.replace("-", "_")) or ():
-            findings += one.check(str(path), _content(path))
-            asked += 1
-    if not asked:
-        raise click.UsageError("name a file: see tarn doctor --help")
-    emit([_row(finding) for finding in findings], form, lambda: _text(findings))
-    click.echo(_summary(findings), err=True)
-    return int(any(finding.fatal for finding in findings))
+            yield doctor.Offered(kind, _file_check(kind, one, path, _content(path)))
+
+
+def _file_check(kind: str, one: FileCheck, path: Path, data: bytes) -> Check:
+    def look() -> Looked:
+        found = tuple(one.check(str(path), data))
+        return Looked("" if found else "nothing to say", found)
+
+    return Check(f"{kind} {path}", "Requests reach the cluster as this file says.", look)
 
 
 def _content(path: Path) -> bytes:
@@ -76,30 +141,10 @@ def _content(path: Path) -> bytes:
     return data
 
 
-def _row(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "level": _level(finding),
-        "where": finding.where,
-        "found": finding.found,
-        "next_step": finding.next_step,
-    }
-
-
-def _level(finding: Finding) -> str:
-    return "error" if finding.fatal else "warning"
-
-
-def _text(findings: Sequence[Finding]) -> str:
+def _lines(findings: tuple[Finding, ...]) -> str:
     """Return ``path:line: level CODE: …`` for each, which editors follow."""
     return "\n".join(
-        f"{one.where}: {_level(one)} {one.code}: {one.found.rstrip('.')}. {one.next_step}"
+        f"{one.where}: {'error' if one.fatal else 'warning'} {one.code}: "
+        f"{one.found.rstrip('.')}. {one.next_step}"
         for one in findings
     )
-
-
-def _summary(findings: Sequence[Finding]) -> str:
-    errors = sum(finding.fatal for finding in findings)
-    counts = ((errors, "error"), (len(findings) - errors, "warning"))
-    said = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts if n)
-    return said or "nothing to say"

@@ -15,7 +15,17 @@ from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES
 
-__all__ = ["cluster", "decisions", "events", "instances", "line", "message", "rows", "sizes"]
+__all__ = [
+    "cluster",
+    "decisions",
+    "events",
+    "instances",
+    "line",
+    "message",
+    "rows",
+    "sizes",
+    "state",
+]
 
 Row = Mapping[str, Any]
 
@@ -180,6 +190,11 @@ def rows(heads: Sequence[str], table: Sequence[Sequence[object]]) -> str:
 def line(text: str, state: str) -> str:
     """Return one line of *text* behind a dot in the colour of *state*."""
     return f'<div style="font:13px/1.5 {_FONT};color:inherit">{_state(state, text)}</div>'
+
+
+def state(word: str, said: str) -> str:
+    """Return a cell for `rows`: *said* behind a dot in the colour of the state *word*."""
+    return _state(word, said)
 
 
 def _head(status: Row) -> str:

@@ -27,6 +27,7 @@ from tarn.plain import did_you_mean
 from tarn.plain import seconds as span_of
 
 if TYPE_CHECKING:
+    from tarn.cluster.diagnosis import Diagnosis
     from tarn.simulator import Run
 
 __all__ = ["Looking"]
@@ -197,6 +198,24 @@ class Looking(abc.ABC):
 
         plugins = self._surroundings.plugins()
         return replayed(self.spec, plugins, load_of(frame), world(assumed), policy, options)
+
+    def doctor(
+        self, progress: Callable[[Progress], None] | None = None, *, probe: bool = False
+    ) -> "Diagnosis":
+        """Return what is wrong around the cluster, without submitting anything.
+
+        It looks at everything that `up` would, and at more. A notebook shows the result as tables.
+
+        Args:
+            progress: Hears what is looked at.
+            probe: Also start something for a moment: on YARN, a container for each node label.
+
+        Raises:
+            PluginError: Two plugins offer a check of one name.
+        """
+        from tarn.cluster.examining import around_spec  # noqa: PLC0415 (seldom)
+
+        return around_spec(self.spec, self._surroundings, progress, probe=probe)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the cluster in a notebook, as text and as a card; one that is not there, too."""

@@ -20,7 +20,10 @@ from tarn.domain.spec import NAME, ClusterSpec, problems
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
 from tarn.plain import Problem, join, structure, unstructure
 
-__all__ = ["ApiToken", "Loaded", "load"]
+__all__ = ["UNNAMED", "ApiToken", "Loaded", "load"]
+
+UNNAMED = "unnamed"
+"""The name of a spec that has none, where none is needed."""
 
 _OVERLAY = "argument: "
 """Marks what the nested arguments gave; an option of the command line is ``argument --x``."""
@@ -57,13 +60,14 @@ class Loaded:
     """The token of ``--token`` or ``TARN_TOKEN``; to be used where ``api.token`` is ``auto``."""
 
 
-def load(
+def load(  # noqa: PLR0913 (the layers, and how to read them)
     source: Path | str | Mapping[str, Any] | None,
     *,
     arguments: Mapping[str, Any] = MappingProxyType({}),
     aliases: Mapping[str, object] = MappingProxyType({}),
     environ: Mapping[str, str],
     plugins: Offers | None = None,
+    partial: bool = False,
 ) -> Loaded:
     """Return the spec that file, environment and arguments give together.
 
@@ -77,6 +81,8 @@ def load(
         aliases: Options of the Java TARN, by long name; None and False mean not given.
         environ: The environment, from `tarn.config.environ`.
         plugins: Also hold every choice of a provider against what these offer.
+        partial: Also read what names no models yet, and has no name: the repository is empty
+            then, and the name `UNNAMED`. No cluster can be started with it.
 
     Raises:
         ConfigErrors: Everything that is wrong, each with place, value and what would be right.
@@ -91,7 +97,9 @@ def load(
     home = environ.get("HOME", "")
     make_absolute(draft, folder, Path.cwd(), home)
     choose_policy(draft)
-    errors = [*legacy.errors, *_name(draft, folder)]
+    if partial and draft.get("models.repository") is None:
+        draft.put(("models", "repository"), "", "nobody")
+    errors = [*legacy.errors, *_name(draft, folder, UNNAMED if partial else "")]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
     found, told = quiet(draft, found)
@@ -126,11 +134,13 @@ def _first(source: Path | str | Mapping[str, Any] | None) -> tuple[Draft, Path]:
     return draft, Path.cwd()
 
 
-def _name(draft: Draft, folder: Path) -> list[ConfigError]:
-    """Give the folder's name where none was written."""
+def _name(draft: Draft, folder: Path, last: str) -> list[ConfigError]:
+    """Give the folder's name where none was written; *last* where that is none either."""
     if draft.get("name") is not None:
         return []
     name = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-")
+    if last and not NAME.fullmatch(name):
+        name = last
     if not NAME.fullmatch(name):
         found = f"name is missing, and the folder's name '{folder.name}' cannot stand in"
         right = "A name has 1 to 40 of a-z, 0-9 and -"

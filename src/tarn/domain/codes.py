@@ -217,6 +217,10 @@ _TABLE = (
     Code("TARN-3504", _A, "address taken", "Another process listens where a daemon of the sandbox would.", "End it, or choose another --network."),
     Code("TARN-3505", _A, "daemon ended", "A daemon of the sandbox ended by itself.", "Read its log; the message names it."),
     Code("TARN-3506", _A, "no Kerberos realm", "The sandbox's Kerberos realm could not be made, or gave no ticket.", "Read the message; `tarn sandbox down` and `up` begin anew."),
+    # 36xx: what `tarn doctor` finds around a cluster
+    Code("TARN-3600", _A, "directory not writable", "What is known of clusters cannot be kept in TARN's directory.", "Set TARN_HOME to a directory that you may write."),
+    Code("TARN-3601", _W, "directory open to others", "Other users may put files where TARN keeps what it trusts.", "chmod 700 the directory that the message names."),
+    Code("TARN-3602", _W, "little disk space", "The disk on which clusters keep their files is nearly full.", "Free some, or set TARN_HOME to a directory on another disk."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -53,7 +53,8 @@ class ModelsSpec:
     """Which models, from where."""
 
     repository: str
-    """A bare path is mounted (checked, never made); a URI is copied."""
+    """A bare path is mounted (checked, never made); a URI is copied. Empty: nobody named one yet,
+    and only surroundings are looked at."""
     serve: tuple[str, ...] = ()
     """Models that an instance must serve to be ready; empty: all that Triton lists."""
     require: str = attrs.field(default="any", validator=in_(("any", "all")))

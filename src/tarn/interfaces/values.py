@@ -137,8 +137,10 @@ class Check:
     matters: str
     """Why it matters: one sentence, shown with what is wrong."""
     look: Callable[[], Looked]
-    """Looks, and changes nothing. Called once, on a pool beside others, with a deadline; a
+    """Looks, and changes nothing. Called once, on a thread beside others, with a deadline; a
     `TarnError` becomes a finding, any other exception is a fault of the plugin and shown as one."""
+    within_s: float = 60.0
+    """Seconds, from when it begins, after which nobody waits for it any more."""
 
 
 @attrs.frozen

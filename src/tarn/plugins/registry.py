@@ -26,6 +26,7 @@ from tarn.interfaces import (
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, join, structure
+from tarn.plugins.checks import offered
 from tarn.plugins.kinds import KINDS, Provider, instead
 from tarn.plugins.signals import Needs, needs, problems
 
@@ -292,15 +293,17 @@ class Plugins:
         """Let every plugin add its commands to `tarn`."""
         self._manager.hook.tarn_cli(commands=group)
 
-    def doctor_checks(self, spec: ClusterSpec, context: ClientContext) -> tuple[Check, ...]:
-        """Return every plugin's checks of the surroundings of *spec*."""
-        offered = self._manager.hook.tarn_doctor_checks(spec=spec, context=context)
-        return tuple(check for checks in offered for check in checks)
+    def doctor_checks(
+        self, spec: ClusterSpec, context: ClientContext
+    ) -> tuple[tuple[str, Check], ...]:
+        """Return every plugin's checks of the surroundings of *spec*, each with its plugin."""
+        return offered(self._manager.hook.tarn_doctor_checks, spec, context)
 
-    def doctor_probes(self, spec: ClusterSpec, context: ClientContext) -> tuple[Check, ...]:
-        """Return every plugin's checks that start something for a moment."""
-        offered = self._manager.hook.tarn_doctor_probes(spec=spec, context=context)
-        return tuple(check for checks in offered for check in checks)
+    def doctor_probes(
+        self, spec: ClusterSpec, context: ClientContext
+    ) -> tuple[tuple[str, Check], ...]:
+        """Return every plugin's checks that start something, each with its plugin."""
+        return offered(self._manager.hook.tarn_doctor_probes, spec, context)
 
     def lint_rules(self) -> Mapping[str, LintRule]:
         """Return every plugin's rules for a model repository, by ``plugin:rule``.

@@ -57,7 +57,7 @@ def test_a_plugin_s_kind_of_file_is_an_option_of_the_doctor(doctor, tmp_path):
         f"{tmp_path}/a:1: warning TARN-9002: a todo. Do it.",
         f"{tmp_path}/a:2: error TARN-9001: it runs as root. Name a user.",
     ]
-    assert done.stderr == "1 error, 1 warning\n"
+    assert done.stderr.splitlines()[-1] == "1 check: 1 error"
 
 
 def test_warnings_alone_let_it_pass(doctor, tmp_path):
@@ -66,21 +66,26 @@ def test_warnings_alone_let_it_pass(doctor, tmp_path):
     (tmp_path / "b").write_text("")
     done = doctor("--nginx", str(tmp_path / "a"), "--nginx", str(tmp_path / "b"), "-o", "json")
     assert done.code == 0
-    (row,) = json.loads(done.stdout)
-    assert row == {
-        "code": "TARN-9002",
-        "level": "warning",
-        "where": f"{tmp_path}/a:1",
-        "found": "a todo.",
-        "next_step": "Do it.",
-    }
+    first, second = json.loads(done.stdout)
+    assert (second["check"], second["state"]) == (f"nginx {tmp_path}/b", "ok")
+    assert first["state"] == "warning"
+    assert first["findings"] == [
+        {
+            "code": "TARN-9002",
+            "level": "warning",
+            "where": f"{tmp_path}/a:1",
+            "found": "a todo.",
+            "next_step": "Do it.",
+        }
+    ]
 
 
 def test_a_file_without_a_fault_is_said_to_be_good(doctor, tmp_path):
     """Nothing on standard output, exit code 0."""
     (tmp_path / "a").write_text("")
     done = doctor("--nginx", str(tmp_path / "a"))
-    assert (done.code, done.stdout, done.stderr) == (0, "", "nothing to say\n")
+    assert (done.code, done.stdout) == (0, "")
+    assert done.stderr.splitlines()[-1] == "1 check: 1 ok"
 
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
@@ -92,8 +97,9 @@ def test_a_file_that_cannot_be_read_is_named(doctor, name, tmp_path):
     assert done.code == 3
 
 
-def test_without_a_file_the_usage_is_shown(doctor):
-    """Exit code 2 of click."""
+def test_without_a_file_and_a_spec_the_usage_is_shown(doctor, tmp_path, monkeypatch):
+    """Exit code 2 of click, and what could be asked."""
+    monkeypatch.chdir(tmp_path)
     done = doctor()
     assert done.code == 2
     assert "Usage" in done.stderr

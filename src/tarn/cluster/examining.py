@@ -1,0 +1,159 @@
+"""What `tarn doctor` looks at around a spec: what `up` examines first, and what plugins bring."""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tarn import doctor
+from tarn.cluster.diagnosis import Diagnosis
+from tarn.cluster.link import Link
+from tarn.cluster.staging import examined
+from tarn.cluster.surroundings import Surroundings
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
+
+__all__ = ["around_spec", "home", "offers"]
+
+_US = "tarn"
+_GIB = 2**30
+_LITTLE, _TOO_LITTLE = 1 * _GIB, 64 * 2**20
+"""Bytes free where clusters keep their files: less than this may, or will, run out."""
+
+
+def around_spec(
+    spec: ClusterSpec,
+    around: Surroundings,
+    hear: Callable[[Progress], None] | None = None,
+    *,
+    probe: bool,
+) -> Diagnosis:
+    """Look at everything around *spec*; with *probe* also start something for a moment.
+
+    Raises:
+        PluginError: Two plugins offer a check of one name.
+    """
+    runtime = spec.runtime
+    link = Link(spec.name, around, lambda: around.deployer(runtime.use, runtime.options))
+    try:
+        offered = offers(spec, around, lambda: link.deployer, probe=probe)
+        return Diagnosis(doctor.examine(offered, around.clock, hear or (lambda _progress: None)))
+    finally:
+        link.close()
+
+
+def offers(
+    spec: ClusterSpec,
+    around: Surroundings,
+    deployer: Callable[[], Deployer],
+    *,
+    probe: bool,
+) -> tuple[doctor.Offered, ...]:
+    """Return everything that is looked at around *spec*, in the order in which it is told.
+
+    Args:
+        spec: With an empty ``models.repository``, what needs one is left out.
+        around: The process's surroundings.
+        deployer: Makes the client side of the spec's runtime; called by the check that needs it.
+        probe: Also what starts something for a moment.
+    """
+    plugins, context = around.plugins(), around.context()
+    brought = plugins.doctor_checks(spec, context)
+    probes = plugins.doctor_probes(spec, context) if probe else ()
+    return (
+        *(doctor.Offered(_US, check) for check in _before(around)),
+        *(doctor.Offered(plugin, check) for plugin, check in brought),
+        *(doctor.Offered(_US, check) for check in _preflight(spec, around, deployer)),
+        *(doctor.Offered(plugin, check) for plugin, check in probes),
+    )
+
+
+def _before(around: Surroundings) -> Iterator[Check]:
+    yield Check(
+        "TARN's directory",
+        "What is known of clusters, their api tokens and local logs are kept there.",
+        lambda: home(around.paths),
+    )
+
+
+def _preflight(
+    spec: ClusterSpec, around: Surroundings, deployer: Callable[[], Deployer]
+) -> Iterator[Check]:
+    """Yield what `tarn up` looks at before it starts anything."""
+
+    def repository() -> Looked:
+        found = tuple(examined(spec, around.plugins()))
+        return Looked("" if found else spec.models.repository, found)
+
+    def start() -> Looked:
+        client = deployer()
+        if client.find(spec.name) is not None:
+            return Looked(f"'{spec.name}' runs, and what runs holds what it needs")
+        found = client.check(spec)
+        return Looked("" if found else "nothing is in the way", found)
+
+    if spec.models.repository:
+        yield Check("model repository", "Instances serve what lies in it.", repository)
+    yield Check(
+        f"start in the runtime '{spec.runtime.use}'",
+        "`tarn up` looks at this first, and starts nothing while an error stands.",
+        start,
+    )
+
+
+def home(paths: Paths) -> Looked:
+    """Look whether clusters can keep their files; nothing is made or written."""
+    directory = paths.home / "clusters"
+    there = _nearest(directory)
+    free = shutil.disk_usage(there).free
+    found = (*_unwritable(there, directory), *_open(there), *_space(free, there))
+    says = "" if there == directory else "; it is made by the first `tarn up`"
+    return Looked(f"{paths.home}, {_size(free)} free{says}", found)
+
+
+def _nearest(path: Path) -> Path:
+    """Return *path*, or the nearest above it that exists."""
+    return next(one for one in (path, *path.parents) if one.exists())
+
+
+def _unwritable(there: Path, wanted: Path) -> Iterator[Finding]:
+    if not there.is_dir():
+        found = "is no directory"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        found = "cannot be written by this user"
+    else:
+        return
+    yield Finding(
+        "TARN-3600",
+        str(there),
+        found if there == wanted else f"{found}, so {wanted} cannot be made",
+        "Set TARN_HOME to a directory that you may write, or mend this one",
+    )
+
+
+def _open(there: Path) -> Iterator[Finding]:
+    mode = there.stat().st_mode
+    if there.name == "clusters" and mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield Finding(
+            "TARN-3601",
+            str(there),
+            f"has the mode {stat.S_IMODE(mode):04o}: others may put files there that `tarn` trusts",
+            f"chmod 700 {there}",
+            fatal=False,
+        )
+
+
+def _space(free: int, there: Path) -> Iterator[Finding]:
+    if free < _LITTLE:
+        yield Finding(
+            "TARN-3602",
+            str(there),
+            f"has {_size(free)} free",
+            "Free some, or set TARN_HOME to a directory on another disk",
+            fatal=free < _TOO_LITTLE,
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count >> 20} MiB"

@@ -1,0 +1,232 @@
+"""`tarn doctor`: looks at everything side by side, each thing with a deadline.
+
+What is looked at comes from outside, as `Offered`: this module knows no plugin.
+"""
+
+import enum
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+import attrs
+
+from tarn.errors import ConfigErrors, PluginError, TarnError
+from tarn.interfaces import Check, Clock, Finding, Looked, Progress
+
+__all__ = ["Offered", "Result", "State", "examine", "finding", "totals", "worst_last"]
+
+AT_ONCE = 8
+"""Checks that look at the same time; one that is given up no longer counts."""
+_WORDS = 80
+"""Characters of progress that name what is still looked at."""
+
+
+class State(enum.StrEnum):
+    """What came of a check, from the best to the worst."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    """It cannot be seen from here, or it was not seen in time."""
+    WARNING = "warning"
+    ERROR = "error"
+    """Something that keeps a cluster from working."""
+
+
+@attrs.frozen
+class Offered:
+    """A check, and who brought it."""
+
+    plugin: str
+    """``tarn`` for what is built in."""
+    check: Check
+
+
+@attrs.frozen
+class Result:
+    """What came of one check."""
+
+    check: str
+    matters: str
+    state: State
+    seen: str
+    """What is so, or why it is not known; may be empty where findings say it all."""
+    findings: tuple[Finding, ...] = ()
+
+    @classmethod
+    def of(cls, check: Check, looked: Looked) -> "Result":
+        """Return the result of a *check* that *looked*."""
+        return cls(check.name, check.matters, _state(looked), looked.seen, looked.findings)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it keeps a cluster from working."""
+        return self.state is State.ERROR
+
+    def plain(self) -> dict[str, object]:
+        """Return it for programs."""
+        return {
+            "check": self.check,
+            "state": str(self.state),
+            "seen": self.seen,
+            "matters": self.matters,
+            "findings": [_plain(one) for one in self.findings],
+        }
+
+
+def examine(
+    offered: Sequence[Offered],
+    clock: Clock,
+    hear: Callable[[Progress], None] = lambda _progress: None,
+    at_once: int = AT_ONCE,
+) -> tuple[Result, ...]:
+    """Return what came of each check, in the order in which they were *offered*.
+
+    Each looks on a thread of its own, *at_once* of them at a time. One that has not come back after
+    its ``within_s`` is given up: its result is unknown, and its thread, which nobody can end, ends
+    with the process.
+
+    Raises:
+        PluginError: Two checks have one name.
+    """
+    _unique(offered)
+    return _Round(offered, clock, hear).run(at_once)
+
+
+def finding(error: TarnError) -> Finding:
+    """Return the finding that an *error* of a look is."""
+    found = f"{error.found.rstrip('.')}. {error.right}" if error.right else error.found
+    return Finding(error.code, error.where, found, error.next_step or f"tarn help {error.code}")
+
+
+def totals(results: Iterable[Result]) -> Mapping[State, int]:
+    """Return how many checks have each state, the worst state first; all are there."""
+    counts = dict.fromkeys(reversed(State), 0)
+    for result in results:
+        counts[result.state] += 1
+    return MappingProxyType(counts)
+
+
+def worst_last(results: Iterable[Result]) -> tuple[Result, ...]:
+    """Return *results* from the best to the worst state, within one in the order they have.
+
+    In a terminal the last lines are those that are seen.
+    """
+    order = tuple(State)
+    return tuple(sorted(results, key=lambda result: order.index(result.state)))
+
+
+class _Round:
+    """One examination. Used on one thread; the checks look on others, which only put answers."""
+
+    def __init__(
+        self, offered: Sequence[Offered], clock: Clock, hear: Callable[[Progress], None]
+    ) -> None:
+        self._offered, self._clock, self._hear = offered, clock, hear
+        self._answers: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
+        self._results: dict[int, Result] = {}
+        self._until_s: dict[int, float] = {}
+        """Of those that look now: when they are given up."""
+
+    def run(self, at_once: int) -> tuple[Result, ...]:
+        """Begin all, and wait for all."""
+        waiting = list(enumerate(self._offered))[::-1]
+        while waiting or self._until_s:
+            while waiting and len(self._until_s) < at_once:
+                self._begin(*waiting.pop())
+            self._say()
+            self._wait()
+            self._give_up()
+        return tuple(self._results[number] for number in range(len(self._offered)))
+
+    def _begin(self, number: int, one: Offered) -> None:
+        def look() -> None:
+            self._answers.put((number, _result(one)))
+
+        self._until_s[number] = self._clock.now_s() + one.check.within_s
+        threading.Thread(target=look, name=f"doctor {one.check.name}", daemon=True).start()
+
+    def _wait(self) -> None:
+        """Take the next answer, if one comes before somebody must be given up."""
+        left_s = max(0.001, min(self._until_s.values()) - self._clock.now_s())
+        try:
+            number, result = self._answers.get(timeout=left_s)
+        except queue.Empty:
+            return
+        if self._until_s.pop(number, None) is not None:  # else it came too late
+            self._results[number] = result
+
+    def _give_up(self) -> None:
+        now_s = self._clock.now_s()
+        for number in [number for number, until_s in self._until_s.items() if until_s <= now_s]:
+            del self._until_s[number]
+            check = self._offered[number].check
+            seen = f"it did not come back within {check.within_s:g} s"
+            self._results[number] = Result.of(check, Looked(seen, known=False))
+
+    def _say(self) -> None:
+        names = ", ".join(self._offered[number].check.name for number in self._until_s)
+        shown = names if len(names) <= _WORDS else f"{names[: _WORDS - 1]}…"
+        self._hear(Progress("looking", shown, len(self._results), len(self._offered)))
+
+
+def _result(one: Offered) -> Result:
+    """Look; whatever is raised becomes a finding."""
+    check = one.check
+    try:
+        looked = check.look()
+        if not isinstance(looked, Looked):
+            raise TypeError(f"a Looked is needed, not {looked!r:.80}")  # noqa: TRY301 (told below)
+    except ConfigErrors as errors:
+        looked = Looked("", tuple(finding(error) for error in errors.errors))
+    except TarnError as error:
+        looked = Looked("", (finding(error),))
+    except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
+        looked = Looked("its check failed, so nothing is known", (_fault(one, error),), known=False)
+    return Result.of(check, looked)
+
+
+def _fault(one: Offered, error: BaseException) -> Finding:
+    """Return the finding that a plugin's own error is: nobody's cluster is broken by it."""
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return Finding(
+        PluginError.default_code,
+        f"plugin {one.plugin}",
+        f"its check '{one.check.name}' raised {said}",
+        f"Tell the plugin's author; TARN_DISABLED_PLUGINS={one.plugin} leaves it out",
+        fatal=False,
+    )
+
+
+def _state(looked: Looked) -> State:
+    if any(one.fatal for one in looked.findings):
+        return State.ERROR
+    if not looked.known:
+        return State.UNKNOWN
+    return State.WARNING if looked.findings else State.OK
+
+
+def _unique(offered: Iterable[Offered]) -> None:
+    owners: dict[str, str] = {}
+    for one in offered:
+        name = one.check.name
+        if name in owners:
+            other = owners[name]
+            raise PluginError(
+                one.plugin,
+                f"offers the check '{name}', which plugin {other} offers too"
+                if other != one.plugin
+                else f"offers two checks named '{name}'",
+                next_step=f"Uninstall one, or set TARN_DISABLED_PLUGINS={one.plugin}",
+            )
+        owners[name] = one.plugin
+
+
+def _plain(one: Finding) -> dict[str, object]:
+    return {
+        "code": one.code,
+        "level": "error" if one.fatal else "warning",
+        "where": one.where,
+        "found": one.found,
+        "next_step": one.next_step,
+    }
