@@ -221,6 +221,7 @@ _TABLE = (
     Code("TARN-3600", _A, "directory not writable", "What is known of clusters cannot be kept in TARN's directory.", "Set TARN_HOME to a directory that you may write."),
     Code("TARN-3601", _W, "directory open to others", "Other users may put files where TARN keeps what it trusts.", "chmod 700 the directory that the message names."),
     Code("TARN-3602", _W, "little disk space", "The disk on which clusters keep their files is nearly full.", "Free some, or set TARN_HOME to a directory on another disk."),
+    Code("TARN-3603", _W, "clocks differ", "The clock of a server and the one of this machine are not the same: times in logs and reports mislead, and from five minutes on Kerberos lets nobody in.", "Set the wrong clock by NTP."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
