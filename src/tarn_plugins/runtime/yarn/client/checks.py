@@ -1,64 +1,65 @@
-"""What would keep a cluster from starting on this YARN, found before anything starts. Pure."""
+"""What would keep a cluster from starting on this YARN, found before anything starts. Pure.
 
-from collections.abc import Iterator, Mapping
+Each rule stands here once: `findings` asks those that a start waits for, and `tarn doctor` asks
+each of them beside what only it looks at.
+"""
+
+from collections.abc import Iterator
 from pathlib import PurePosixPath
-
-import attrs
 
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn.triton import settings
+from tarn_plugins.runtime.yarn.client.land import (
+    ANY_LABEL,
+    MEMORY,
+    VCORES,
+    Amounts,
+    Land,
+    Node,
+    Queue,
+    listed,
+    shown,
+)
 
-__all__ = ["Land", "Queue", "findings", "from_error"]
+__all__ = [
+    "IN_RM",
+    "IN_TYPES",
+    "Land",
+    "Queue",
+    "accelerators",
+    "attempts",
+    "findings",
+    "from_error",
+    "instance_ask",
+    "label_access",
+    "master_ask",
+    "nodes",
+    "placement",
+    "python_path",
+    "queue_use",
+    "sizes",
+    "staging_written",
+]
 
-_ANY_LABEL = "*"
-_MEMORY, _VCORES = "memory-mb", "vcores"
-
-
-@attrs.frozen
-class Queue:
-    """One queue, as the ResourceManager shows it to this user."""
-
-    name: str
-    running: bool = True
-    may_submit: bool = True
-    labels: tuple[str, ...] = (_ANY_LABEL,)
-    """Node labels that its applications may use; ``*``: every one."""
-
-
-@attrs.frozen
-class Land:
-    """What a client sees of YARN and HDFS before it submits."""
-
-    user: str = ""
-    queues: tuple[Queue, ...] = ()
-    """Leaf queues; a full path and its last part name the same one."""
-    maximum: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    """The largest container: ``memory-mb``, ``vcores``, and every other resource type."""
-    labels: tuple[str, ...] = ()
-    """Node labels of the whole YARN."""
-    am_max_attempts: int | None = None
-    """The RM's cap on a master's attempts; None: not told."""
-    staging: str = ""
-    staging_problem: str = ""
-    """Why nothing can be written there; empty when it can."""
-    placement: str = "scheduling"
-    placement_reason: str = ""
-    repository: tuple[Finding, ...] = ()
-    """What is wrong with a repository that the nodes fetch by themselves."""
+IN_RM = "in yarn-site.xml of the ResourceManager, and it restarted"
+IN_TYPES = "in resource-types.xml (or yarn-site.xml) of the ResourceManager, and it restarted"
+_IN_QUEUES = "in capacity-scheduler.xml of the ResourceManager, then `yarn rmadmin -refreshQueues`"
 
 
 def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
     """Yield everything that this YARN has against *spec*."""
     yield from settings.findings(spec)
-    yield from _queue(queue, land)
-    yield from _resources(spec, land)
-    yield from _labels(spec, queue, land)
-    yield from _attempts(spec, land)
-    yield from _staging(land)
-    yield from _python(python)
-    yield from _placement(spec, land)
+    yield from queue_use(queue, land)
+    yield from sizes(spec, land)
+    yield from accelerators(spec, land)
+    yield from nodes(spec, queue, land)
+    yield from label_access(spec, queue, land)
+    yield from attempts(spec, land)
+    yield from staging_written(land.staging, land.staging_problem)
+    yield from python_path(python)
+    yield from placement(spec, land)
     yield from land.repository
 
 
@@ -73,87 +74,119 @@ def from_error(error: TarnError) -> Finding:
     )
 
 
-def _queue(name: str, land: Land) -> Iterator[Finding]:
+def instance_ask(spec: ClusterSpec) -> Amounts:
+    """Return what one instance asks of its node."""
+    resources = spec.instance.resources
+    gpus = {resources.gpu_resource: resources.gpus} if resources.gpus else {}
+    return {MEMORY: resources.memory_mib, VCORES: resources.vcores, **gpus}
+
+
+def master_ask(spec: ClusterSpec) -> Amounts:
+    """Return what the master asks of its node."""
+    return {MEMORY: spec.master.memory_mib, VCORES: spec.master.vcores}
+
+
+def queue_use(name: str, land: Land) -> Iterator[Finding]:
+    """Yield why this user's applications cannot be submitted to the queue *name*."""
     where = f"runtime.options.queue = '{name}'"
-    queue = _named(name, land)
+    queue = land.queue(name)
     usable = sorted(q.name for q in land.queues if q.running and q.may_submit)
-    listed = (
+    step = (
         f"Use one of these: {', '.join(usable)}"
         if usable
-        else (
-            f"No queue takes applications of {land.user or 'this user'}: ask YARN's administrator"
-        )
+        else f"No queue takes applications of {land.user or 'this user'}: ask YARN's administrator"
     )
     if not land.queues:
         return  # the RM showed none, so nothing is known
     if queue is None:
-        yield Finding("TARN-3133", where, "there is no such leaf queue", listed)
+        yield Finding("TARN-3133", where, "there is no such leaf queue", step)
     elif not queue.running:
-        yield Finding("TARN-3133", where, "is stopped: it takes no applications", listed)
+        have = f"yarn.scheduler.capacity.{queue.name}.state = RUNNING {_IN_QUEUES}"
+        yield Finding(
+            "TARN-3133", where, "is stopped: it takes no applications", f"{step}, or have {have}"
+        )
     elif not queue.may_submit:
-        yield Finding("TARN-3133", where, f"{land.user} may not submit applications to it", listed)
+        have = (
+            f"{land.user} added to yarn.scheduler.capacity.{queue.name}.acl_submit_applications "
+            f"{_IN_QUEUES}"
+        )
+        found = f"{land.user} may not submit applications to it"
+        yield Finding("TARN-3133", where, found, f"{step}, or have {have}")
 
 
-def _named(name: str, land: Land) -> Queue | None:
-    for queue in land.queues:
-        if name in (queue.name, queue.name.rpartition(".")[2]):
-            return queue
-    return None
+def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+    """Yield which memory and vcores are more than YARN puts into one container.
 
-
-def _resources(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+    Where no node has as much, `nodes` says it: no property would help.
+    """
     resources = spec.instance.resources
     asked = (
-        ("instance.resources.memory", _MEMORY, resources.memory_mib, "MiB"),
-        ("instance.resources.vcores", _VCORES, resources.vcores, ""),
-        ("master.memory", _MEMORY, spec.master.memory_mib, "MiB"),
-        ("master.vcores", _VCORES, spec.master.vcores, ""),
+        ("instance.resources.memory", MEMORY, resources.memory_mib, "MiB"),
+        ("instance.resources.vcores", VCORES, resources.vcores, ""),
+        ("master.memory", MEMORY, spec.master.memory_mib, "MiB"),
+        ("master.vcores", VCORES, spec.master.vcores, ""),
     )
     for key, kind, wanted, unit in asked:
         most = land.maximum.get(kind)
-        if most is not None and wanted > most:
-            yield Finding(
-                "TARN-3134",
-                f"{key} = {wanted}{unit}",
-                f"YARN's largest container has {most}{unit}",
-                f"Lower {key}, or have the property {_property(kind)} raised",
-            )
-    yield from _accelerators(resources.gpus, resources.gpu_resource, land)
+        if most is None or wanted <= most or _beyond_nodes(kind, wanted, land):
+            continue
+        name = {MEMORY: "mb", VCORES: "vcores"}[kind]
+        yield Finding(
+            "TARN-3134",
+            f"{key} = {wanted}{unit}",
+            f"YARN's largest container has {most}{unit}",
+            f"Lower {key}, or have yarn.scheduler.maximum-allocation-{name} = {wanted} or more "
+            f"{IN_RM}",
+        )
 
 
-def _accelerators(count: int, kind: str, land: Land) -> Iterator[Finding]:
+def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+    """Yield why YARN grants no such accelerators, or not so many in one container."""
+    count, kind = spec.instance.resources.gpus, spec.instance.resources.gpu_resource
     if not count or not land.maximum:
         return
     most = land.maximum.get(kind)
     if most is None:
-        others = sorted(set(land.maximum) - {_MEMORY, _VCORES})
+        others = sorted(set(land.maximum) - {MEMORY, VCORES})
         known = f"it knows {', '.join(others)}" if others else "it knows memory and vcores only"
         yield Finding(
             "TARN-3135",
             f"instance.resources.gpu_resource = '{kind}'",
             f"YARN has no such resource type; {known}",
-            "Name one that it knows, set gpus to 0, or have it added to yarn.resource-types",
+            f"Name one that it knows, set gpus to 0, or have it added to yarn.resource-types "
+            f"{IN_TYPES}; the nodes need yarn.nodemanager.resource-plugins = {kind} too",
         )
-    elif count > most:
+    elif count > most and not _beyond_nodes(kind, count, land):
         yield Finding(
             "TARN-3135",
             f"instance.resources.gpus = {count}",
             f"YARN's largest container has {most} of {kind}",
-            f"Lower instance.resources.gpus, or have {_property(kind)} raised",
+            f"Lower instance.resources.gpus, or have yarn.resource-types.{kind}.maximum-allocation "
+            f"= {count} or more {IN_TYPES}",
         )
 
 
-def _property(kind: str) -> str:
-    names = {
-        _MEMORY: "yarn.scheduler.maximum-allocation-mb",
-        _VCORES: "yarn.scheduler.maximum-allocation-vcores",
-    }
-    return names.get(kind, f"yarn.resource-types.{kind}.maximum-allocation")
+def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+    """Yield what no node of its partition can hold, however free it is; with the nodes."""
+    if land.nodes and not any(node.runs for node in land.nodes):
+        states = listed([f"{node.host} is {node.state}" for node in land.nodes])
+        step = "Start the NodeManagers; their logs say why they are away"
+        yield Finding("TARN-3144", "yarn", f"no node runs: {states}", step)
+        return
+    for key, ask, label in (
+        ("instance.resources", instance_ask(spec), spec.placement.node_label),
+        ("master", master_ask(spec), spec.master.node_label),
+    ):
+        there = land.running(land.label(label, queue))
+        unknown = set(ask) - set(land.maximum)  # a type that YARN has not is said by its own rule
+        if there and not unknown and not any(_holds(node, ask) for node in there):
+            yield _no_node(spec, key, ask, there)
 
 
-def _labels(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
-    here = _named(queue, land)
-    allowed = (_ANY_LABEL,) if here is None else here.labels
+def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+    """Yield which node labels do not exist, or may not be used from the queue."""
+    here = land.queue(queue)
+    allowed = (ANY_LABEL,) if here is None else here.labels
     for key, label in (
         ("placement.node_label", spec.placement.node_label),
         ("master.node_label", spec.master.node_label),
@@ -166,16 +199,20 @@ def _labels(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
                 f"YARN has no such node label (it has: {known})",
                 "Mend it, or leave it empty for the default partition",
             )
-        elif label and _ANY_LABEL not in allowed and label not in allowed:
+        elif label and ANY_LABEL not in allowed and label not in allowed:
+            path = queue if here is None else here.name
             yield Finding(
                 "TARN-3136",
                 f"{key} = '{label}'",
                 f"the queue '{queue}' may not use it (it may use: {', '.join(allowed) or 'none'})",
-                "Choose another queue or label, or have accessible-node-labels changed",
+                f"Choose another queue or label, or have {label} added to yarn.scheduler.capacity."
+                f"{path}.accessible-node-labels, and a capacity given by yarn.scheduler.capacity."
+                f"{path}.accessible-node-labels.{label}.capacity, {_IN_QUEUES}",
             )
 
 
-def _attempts(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def attempts(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+    """Yield that YARN starts a master less often than the spec wants."""
     cap, wanted = land.am_max_attempts, spec.master.max_attempts
     if cap is not None and cap < wanted:
         yield Finding(
@@ -183,23 +220,25 @@ def _attempts(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
             f"master.max_attempts = {wanted}",
             f"YARN allows {cap}; a master that is lost more often within ten minutes ends the "
             "cluster",
-            "Have yarn.resourcemanager.am.max-attempts (or yarn.resourcemanager.am."
-            "global.max-attempts) raised",
+            "Have yarn.resourcemanager.am.max-attempts (where it is set, yarn.resourcemanager.am."
+            f"global.max-attempts) = {wanted} {IN_RM}",
             fatal=False,
         )
 
 
-def _staging(land: Land) -> Iterator[Finding]:
-    if land.staging_problem:
+def staging_written(staging: str, problem: str) -> Iterator[Finding]:
+    """Yield that nothing can be written where the files of clusters go."""
+    if problem:
         yield Finding(
             "TARN-3138",
-            f"runtime.options.staging = '{land.staging}'",
-            land.staging_problem,
+            f"runtime.options.staging = '{staging}'",
+            problem,
             "Name a directory that you may write in runtime.options.staging",
         )
 
 
-def _python(python: str) -> Iterator[Finding]:
+def python_path(python: str) -> Iterator[Finding]:
+    """Yield why the nodes may not find the interpreter."""
     path = PurePosixPath(python)
     if not path.is_absolute():
         yield Finding(
@@ -218,13 +257,47 @@ def _python(python: str) -> Iterator[Finding]:
         )
 
 
-def _placement(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def placement(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+    """Yield what is lost where YARN takes no placement constraints."""
     if land.placement == "plain" and spec.placement.spread == "node":
         yield Finding(
             "TARN-3140",
             "placement.spread = 'node'",
             f"YARN takes no placement constraints ({land.placement_reason}); TARN keeps its "
             "instances apart itself, but not from those of other clusters",
-            "Have yarn.resourcemanager.placement-constraints.handler set to scheduler",
+            f"Have yarn.resourcemanager.placement-constraints.handler = scheduler {IN_RM}",
             fatal=False,
         )
+
+
+def _beyond_nodes(kind: str, wanted: int, land: Land) -> bool:
+    """Say whether every node that runs has less than *wanted* of *kind*."""
+    return any(node.runs for node in land.nodes) and wanted > max(
+        node.total.get(kind, 0) for node in land.nodes if node.runs
+    )
+
+
+def _holds(node: Node, ask: Amounts) -> bool:
+    return all(node.total.get(kind, 0) >= amount for kind, amount in ask.items())
+
+
+def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[Node, ...]) -> Finding:
+    """Return the finding for an *ask* that is more than any of the nodes *there* has."""
+    ranks = spec.instance.parallelism.ranks
+    whole = (
+        f" (tensor x pipeline = {ranks} ranks, all on one node)"
+        if ranks > 1 and key == "instance.resources"
+        else ""
+    )
+    largest = sorted(there, key=lambda n: [n.total.get(kind, 0) for kind in reversed([*ask])])
+    have = listed([f"{n.host} has {shown(n.total)}" for n in reversed(largest)])
+    lacking = [k for k, v in ask.items() if all(n.total.get(k, 0) < v for n in there)]
+    what = listed([{MEMORY: "memory"}.get(kind, kind) for kind in lacking]) or "all of it at once"
+    return Finding(
+        "TARN-3144",
+        f"{key} = {shown(ask)}{whole}",
+        f"no node that runs has so much: {have}",
+        f"Ask for less ({what}), name the label of larger nodes, or have nodes with more: "
+        "yarn.nodemanager.resource.memory-mb, .cpu-vcores, or the plugin of the resource type, in "
+        "yarn-site.xml of the node, and its NodeManager restarted",
+    )

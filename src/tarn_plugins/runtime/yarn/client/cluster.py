@@ -6,7 +6,8 @@ from typing import Any
 from tarn.errors import LaunchError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
-from tarn_plugins.runtime.yarn.client.checks import Land, Queue, from_error
+from tarn_plugins.runtime.yarn.client.checks import from_error
+from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 from tarn_plugins.runtime.yarn.hadoop import web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
@@ -107,19 +108,22 @@ class Hadoop:
     def land(self, uri: str | None, serve: Sequence[str]) -> Land:
         """Return what a check needs to know; *uri* is a repository that the nodes fetch."""
         response = self.client.createApplication().getNewApplicationResponse()
-        maximum = {
-            str(info.getName()): int(info.getValue())
-            for info in response.getMaximumResourceCapability().getResources()
-        }
+        maximum = amounts(response.getMaximumResourceCapability())
         cap = self.web.property("yarn.resourcemanager.am.global.max-attempts")
         cap = cap or self.web.property("yarn.resourcemanager.am.max-attempts")
         staging, problem = self._staging_problem()
         placed = web.placement(self.web, federated=self.federated)
+        labels = {
+            str(label.getName()): bool(label.isExclusive())
+            for label in self.client.getClusterNodeLabels()
+        }
         return Land(
             user=self.user,
             queues=self._queues(),
             maximum=maximum,
-            labels=tuple(sorted(str(x.getName()) for x in self.client.getClusterNodeLabels())),
+            labels=tuple(sorted(labels)),
+            lent=tuple(sorted(name for name, exclusive in labels.items() if not exclusive)),
+            nodes=tuple(map(_node, self.client.getNodeReports())),
             am_max_attempts=int(cap) if cap and cap.isdigit() else None,
             staging=staging,
             staging_problem=problem,
@@ -222,8 +226,30 @@ class Hadoop:
         return staging, ""
 
     def _property(self, name: str) -> str:
-        value = self.conf.get(name)
-        return "" if value is None else str(value)
+        return _or_empty(self.conf.get(name))
+
+
+def _or_empty(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def amounts(resource: Any) -> dict[str, int]:
+    """Return a ``Resource`` of Java as type -> amount; memory in MiB."""
+    return {str(info.getName()): int(info.getValue()) for info in resource.getResources()}
+
+
+def _node(report: Any) -> Node:
+    labels = sorted(str(label) for label in report.getNodeLabels() or ())
+    used = report.getUsed()
+    return Node(
+        host=str(report.getNodeId().getHost()),
+        state=str(report.getNodeState()),
+        label=labels[0] if labels else "",
+        total=amounts(report.getCapability()),
+        used={} if used is None else amounts(used),
+        web=str(report.getHttpAddress() or ""),
+        health=str(report.getHealthReport() or ""),
+    )
 
 
 def _queue(queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
@@ -234,6 +260,7 @@ def _queue(queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
         running=str(queue.getQueueState()) == "RUNNING",
         may_submit=not allowed or "SUBMIT_APPLICATIONS" in acls,
         labels=tuple(sorted(str(label) for label in queue.getAccessibleNodeLabels() or ())),
+        default_label=_or_empty(queue.getDefaultNodeLabelExpression()).strip(),
     )
 
 

@@ -1,0 +1,105 @@
+"""What a client sees of YARN and HDFS before it submits. Values; they cross the child's pipe."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from tarn.interfaces import Finding
+
+__all__ = ["ANY_LABEL", "MEMORY", "VCORES", "Amounts", "Land", "Node", "Queue", "listed", "shown"]
+
+ANY_LABEL = "*"
+MEMORY, VCORES = "memory-mb", "vcores"
+
+Amounts = Mapping[str, int]
+"""Resource type -> how much of it: MiB of ``memory-mb``, and counts of every other one."""
+
+
+@attrs.frozen
+class Queue:
+    """One queue, as the ResourceManager shows it to this user."""
+
+    name: str
+    running: bool = True
+    may_submit: bool = True
+    labels: tuple[str, ...] = (ANY_LABEL,)
+    """Node labels that its applications may use; ``*``: every one."""
+    default_label: str = ""
+    """Where what names no label goes."""
+
+
+@attrs.frozen
+class Node:
+    """One node, as the ResourceManager sees it."""
+
+    host: str
+    state: str = "RUNNING"
+    label: str = ""
+    """Its partition; empty: the default one."""
+    total: Amounts = attrs.field(factory=dict, hash=False)
+    used: Amounts = attrs.field(factory=dict, hash=False)
+    web: str = ""
+    """``host:port`` of its web server."""
+    health: str = ""
+    """What its health script said."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether YARN starts containers there."""
+        return self.state == "RUNNING"
+
+
+@attrs.frozen
+class Land:
+    """What a client sees of YARN and HDFS before it submits."""
+
+    user: str = ""
+    queues: tuple[Queue, ...] = ()
+    """Leaf queues; a full path and its last part name the same one."""
+    maximum: Amounts = attrs.field(factory=dict, hash=False)
+    """The largest container: ``memory-mb``, ``vcores``, and every other resource type."""
+    labels: tuple[str, ...] = ()
+    """Node labels of the whole YARN."""
+    lent: tuple[str, ...] = ()
+    """Those whose idle nodes take what asks for no label (``exclusive=false``)."""
+    nodes: tuple[Node, ...] = ()
+    """Every node, whatever its state; empty: not told."""
+    am_max_attempts: int | None = None
+    """The RM's cap on a master's attempts; None: not told."""
+    staging: str = ""
+    staging_problem: str = ""
+    """Why nothing can be written there; empty when it can."""
+    placement: str = "scheduling"
+    placement_reason: str = ""
+    repository: tuple[Finding, ...] = ()
+    """What is wrong with a repository that the nodes fetch by themselves."""
+
+    def queue(self, name: str) -> Queue | None:
+        """Return the queue of this name, or whose path ends in it."""
+        for queue in self.queues:
+            if name in (queue.name, queue.name.rpartition(".")[2]):
+                return queue
+        return None
+
+    def label(self, asked: str, queue: str) -> str:
+        """Return the partition of what asks for the label *asked* in *queue*."""
+        here = self.queue(queue)
+        return asked or ("" if here is None else here.default_label)
+
+    def running(self, label: str) -> tuple[Node, ...]:
+        """Return the nodes that take what asks for a partition, and start containers."""
+        lent = () if label else self.lent
+        return tuple(n for n in self.nodes if n.runs and (n.label == label or n.label in lent))
+
+
+def shown(amounts: Amounts) -> str:
+    """Return *amounts* for people: ``8192 MiB, 16 vcores, 2 yarn.io/gpu``; without what is 0."""
+    words = {MEMORY: "MiB"}
+    first = sorted(amounts, key=lambda kind: (kind != MEMORY, kind != VCORES, kind))
+    return ", ".join(f"{amounts[k]} {words.get(k, k)}" for k in first if amounts[k]) or "nothing"
+
+
+def listed(words: list[str], most: int = 8) -> str:
+    """Return *words* with commas; of more than *most* the rest is counted."""
+    rest = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + rest
