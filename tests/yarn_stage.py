@@ -33,6 +33,8 @@ from tarn_plugins.cli.sandbox.sockets import check_free
 ALIVE = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 SHARED = "TARN_TEST_SANDBOX"
 """Names the directory of a running sandbox: it is used, and left running."""
+CHOSEN = {"hadoop": "TARN_TEST_HADOOP", "repository": "TARN_TEST_REPOSITORY"}
+"""Option of a sandbox -> the variable in which `nox -s yarn -- --hadoop VERSION` names it."""
 T = TypeVar("T")
 EXPIRY_S = 15.0
 """A busy machine may need more than the ten seconds of a sandbox before a master registers."""
@@ -104,7 +106,7 @@ class Hadoop(Sandbox):
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
     with free_network() as number:
-        shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **options})
+        shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
         with one_maven():
             jars.fetched(shape.hadoop, context())
         one = Hadoop(directory, context(), shape)
@@ -113,6 +115,12 @@ def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
             yield one
         finally:
             one.down()
+
+
+def chosen() -> dict[str, str]:
+    """Return the options of every sandbox that this session was told."""
+    environ = context().environ
+    return {option: environ[name] for option, name in CHOSEN.items() if environ.get(name)}
 
 
 @contextlib.contextmanager

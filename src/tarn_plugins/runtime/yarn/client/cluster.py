@@ -1,6 +1,6 @@
 """YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tarn.errors import LaunchError, ProviderError, TarnError
@@ -200,8 +200,8 @@ class Hadoop:
             str(info.getQueueName()): {str(acl) for acl in info.getUserAcls()}
             for info in self.client.getQueueAclsInfo()
         }
-        leaves = [q for q in self.client.getAllQueues() if not list(q.getChildQueues() or ())]
-        return tuple(_queue(queue, allowed) for queue in leaves)
+        leaves = _leaves(self.client.getRootQueueInfos() or (), "root")
+        return tuple(_queue(path, queue, allowed) for path, queue in leaves)
 
     def _repository(self, uri: str, serve: Sequence[str]) -> tuple[Finding, ...]:
         try:
@@ -252,8 +252,23 @@ def _node(report: Any) -> Node:
     )
 
 
-def _queue(queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
-    path = str(queue.getQueuePath() or queue.getQueueName())
+def _leaves(queues: Iterable[Any], parent: str) -> Iterator[tuple[str, Any]]:
+    """Yield the queues without children, each with its whole path.
+
+    The path is put together here: before Hadoop 3.4 a queue tells its own name only, and the one
+    of a FairScheduler is a whole path.
+    """
+    for queue in queues:
+        name = str(queue.getQueueName())
+        path = name if name.startswith(f"{parent}.") else f"{parent}.{name}"
+        children = list(queue.getChildQueues() or ())
+        if children:
+            yield from _leaves(children, path)
+        else:
+            yield path, queue
+
+
+def _queue(path: str, queue: Any, allowed: Mapping[str, set[str]]) -> Queue:
     acls = allowed.get(path, allowed.get(str(queue.getQueueName()), set()))
     return Queue(
         path,
