@@ -26,6 +26,7 @@ import docker_python
 import pytest
 from docker_daemon import Dockerd
 from docker_daemon import lacking as no_dockerd
+from house import MODELS
 from one_maven import one_maven
 from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, context, free_network
 
@@ -34,6 +35,8 @@ from tarn_plugins.cli.sandbox.options import Options
 
 SHARED = "TARN_TEST_DOCKER"
 """Names the directory of a running stage: it is used, and left running."""
+REPOSITORY = "/models"
+"""On HDFS: the models of the tests."""
 RUNS_AS = "nobody"
 EXECUTOR = Path(__file__).parent / "docker" / "container_executor.py"
 LINUX = "yarn.nodemanager.linux-container-executor"
@@ -94,6 +97,7 @@ class DockerStage:
         self._executor()
         self.hadoop = Hadoop(self._sandbox, context(), self._options(number))
         self.hadoop.up()
+        self.hadoop.run("hdfs", "dfs", "-put", str(MODELS), REPOSITORY)
 
     def down(self) -> None:
         """End everything, and remove it. Idempotent."""
@@ -129,6 +133,8 @@ class DockerStage:
                 f"{RUNTIME}.docker.allowed-container-runtimes": "runc,nvidia",
                 f"{RUNTIME}.docker.delayed-removal.allowed": "true",
                 "yarn.nodemanager.sleep-delay-before-sigkill.ms": "5000",
+                # So long Docker keeps what ended where removal is delayed.
+                "yarn.nodemanager.delete.debug-delay-sec": "4",
                 **self._properties,
             },
         )
@@ -183,8 +189,9 @@ class DockerHouse(YarnHouse):
     def spec(self, name: str, *, options: Mapping[str, Any] | None = None, **keys: Any) -> str:
         """Write a ``tarn.yaml`` for the image; ``docker: null`` in *options* runs without it."""
         plain = {"docker": {"network": "host"}, "python": str(self.stage.python)}
-        triton = {"image": docker_image.NAME, **keys.pop("triton", {})}
-        return super().spec(name, options={**plain, **(options or {})}, triton=triton, **keys)
+        keys = {"models": {"repository": f"hdfs://{REPOSITORY}", "serve": ["echo"]}, **keys}
+        keys["triton"] = {"image": docker_image.NAME, **keys.get("triton", {})}
+        return super().spec(name, options={**plain, **(options or {})}, **keys)
 
     def clear(self) -> None:
         """End every cluster; a container that is left in docker is a failure too."""

@@ -1,4 +1,4 @@
-"""Fixtures for YARN's Docker runtime. Run with ``-p no:faulthandler``: a JVM lives in the process."""
+"""Fixtures for YARN's Docker runtime. Run with ``-p no:faulthandler``: a JVM is in the process."""
 
 from collections.abc import Iterator
 from pathlib import Path
