@@ -1,0 +1,255 @@
+"""A stage with YARN's Docker runtime: a dockerd, the image, and a sandbox over them.
+
+Tests take it from the fixtures of ``tests/docker/conftest.py``. By hand::
+
+    PYTHONPATH=tests python tests/docker_stage.py up /tmp/stage     # and leave it running
+    TARN_TEST_DOCKER=/tmp/stage pytest -p no:faulthandler tests/docker
+    eval "$(PYTHONPATH=tests python tests/docker_stage.py env /tmp/stage)"   # docker, tarn, yarn
+    PYTHONPATH=tests python tests/docker_stage.py down /tmp/stage
+
+The directory's name must be short, and every user must be able to enter it: containers run as
+``nobody``, and so do masters. Hadoop's jars and a Python for them lie there too, therefore.
+"""
+
+import contextlib
+import grp
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import docker_image
+import docker_python
+import pytest
+from docker_daemon import Dockerd
+from docker_daemon import lacking as no_dockerd
+from house import MODELS
+from one_maven import one_maven
+from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, context, free_network
+
+from tarn_plugins.cli.sandbox import jars, network
+from tarn_plugins.cli.sandbox.options import Options
+
+SHARED = "TARN_TEST_DOCKER"
+"""Names the directory of a running stage: it is used, and left running."""
+REPOSITORY = "/models"
+"""On HDFS: the models of the tests."""
+RUNS_AS = "nobody"
+EXECUTOR = Path(__file__).parent / "docker" / "container_executor.py"
+LINUX = "yarn.nodemanager.linux-container-executor"
+RUNTIME = "yarn.nodemanager.runtime.linux"
+CAPABILITIES = (
+    "CHOWN,DAC_OVERRIDE,FSETID,FOWNER,MKNOD,NET_RAW,SETGID,SETUID,SETFCAP,SETPCAP,"
+    "NET_BIND_SERVICE,SYS_CHROOT,KILL,AUDIT_WRITE"
+)
+"""Those that YARN asks for unless it is told otherwise; all must be allowed."""
+
+
+def lacking() -> str:
+    """Return why there can be no stage here; empty where there can: then it has to stand."""
+    return no_dockerd() or docker_image.lacking() or docker_python.lacking(RUNS_AS)
+
+
+class DockerStage:
+    """A dockerd and a sandbox of one node, in one directory. One thread; they outlive it.
+
+    Args:
+        directory: Absolute and short, every folder above it open to all.
+        properties: Hadoop's own, over those of the stage.
+    """
+
+    def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self._properties = dict(properties or {})
+        self.mounted = directory / "mounted"
+        """What containers may mount read-only."""
+        self.python = directory / "python" / "bin" / "python3"
+        """An interpreter with tarn, which the users of containers can run."""
+        self.hadoop: Hadoop
+        self.dockerd: Dockerd
+
+    @property
+    def _sandbox(self) -> Path:
+        return self.directory / "sandbox"
+
+    def attach(self) -> None:
+        """Use what stands there already, with tarn as it is now."""
+        docker_python.renew(self.directory / "python")
+        self.hadoop = Hadoop(self._sandbox, context())
+        self.dockerd = self._dockerd(self.hadoop.options.network)
+        self.hadoop.up()
+        self.dockerd.no_bridge = "" if self.dockerd.bridge.there() else "it was made without one"
+
+    def up(self, number: int) -> None:
+        """Start everything on the network *number* (`free_network`)."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for folder in (self.directory, self.mounted, self.directory / "bin"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        docker_python.make(self.directory / "python", RUNS_AS)
+        self._jars()
+        self.dockerd = self._dockerd(number)
+        self.dockerd.start(context().environ)
+        docker_image.load(self.dockerd)
+        self._executor()
+        self.hadoop = Hadoop(self._sandbox, context(), self._options(number))
+        self.hadoop.up()
+        self.hadoop.run("hdfs", "dfs", "-put", str(MODELS), REPOSITORY)
+
+    def down(self) -> None:
+        """End everything, and remove it. Idempotent."""
+        if hasattr(self, "hadoop"):
+            self.hadoop.down()
+        if hasattr(self, "dockerd"):
+            self.dockerd.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _dockerd(self, number: int) -> Dockerd:
+        # The node's own address: mapped ports are found where an instance says that it is.
+        address = network.address("nm1", Options(network=number))
+        return Dockerd(self.directory / "docker", number, address)
+
+    def _options(self, number: int) -> Options:
+        return Options(
+            network=number,
+            nodes=1,
+            expiry_s=EXPIRY_S,
+            hadoop_home=str(self.directory / "jars"),
+            properties={
+                "yarn.nodemanager.container-executor.class": (
+                    "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor"
+                ),
+                f"{LINUX}.path": str(self.directory / "bin" / "container-executor"),
+                f"{LINUX}.group": grp.getgrgid(os.getgid()).gr_name,
+                # As it is where nobody decided otherwise: everything runs as one user.
+                f"{LINUX}.nonsecure-mode.limit-users": "true",
+                f"{LINUX}.nonsecure-mode.local-user": RUNS_AS,
+                f"{RUNTIME}.allowed-runtimes": "default,docker",
+                f"{RUNTIME}.docker.allowed-container-networks": "host,none,bridge",
+                f"{RUNTIME}.docker.default-container-network": "host",
+                f"{RUNTIME}.docker.allowed-container-runtimes": "runc,nvidia",
+                f"{RUNTIME}.docker.delayed-removal.allowed": "true",
+                "yarn.nodemanager.sleep-delay-before-sigkill.ms": "5000",
+                # So long Docker keeps what ended where removal is delayed.
+                "yarn.nodemanager.delete.debug-delay-sec": "4",
+                **self._properties,
+            },
+        )
+
+    def _jars(self) -> None:
+        """Link Hadoop's jars where every user finds them: the cache is in somebody's home."""
+        with one_maven():
+            found = jars.fetched(Options().hadoop, context())
+        folder = self.directory / "jars"
+        folder.mkdir()
+        for jar in found:
+            docker_python.linked(jar, folder / jar.name)
+
+    def _executor(self) -> None:
+        """Write the NodeManager's executor: it is started with an empty environment."""
+        configuration = self.directory / "container-executor.cfg"
+        configuration.write_text(self._rights())
+        program = self.directory / "bin" / "container-executor"
+        python, script = Path(sys.executable).resolve(), EXECUTOR
+        program.write_text(f'#!/bin/sh\nexec {python} -sSE {script} {configuration} "$@"\n')
+        program.chmod(0o755)
+
+    def _rights(self) -> str:
+        data = self._sandbox / "data" / "nm1"
+        return "\n".join(
+            (
+                f"{LINUX}.group={grp.getgrgid(os.getgid()).gr_name}",
+                "min.user.id=1000",
+                "banned.users=root,hdfs,yarn,mapred,bin",
+                "[docker]",
+                "module.enabled=true",
+                f"docker.binary={shutil.which('docker')}",
+                f"docker.host={self.dockerd.host}",
+                "docker.allowed.networks=host,none,bridge",
+                "docker.allowed.runtimes=runc,nvidia",
+                "docker.trusted.registries=tarn",
+                f"docker.allowed.capabilities={CAPABILITIES}",
+                f"docker.allowed.rw-mounts={data}/local,{data}/logs",
+                f"docker.allowed.ro-mounts={data}/local,{self.mounted}",
+                "",
+            )
+        )
+
+
+class DockerHouse(YarnHouse):
+    """A house whose clusters run in the stage."""
+
+    def __init__(self, root: Path, stage: DockerStage) -> None:
+        super().__init__(root, stage.hadoop)
+        self.stage = stage
+
+    def spec(self, name: str, *, options: Mapping[str, Any] | None = None, **keys: Any) -> str:
+        """Write a ``tarn.yaml`` for the image; ``docker: null`` in *options* runs without it."""
+        plain = {"docker": {"network": "host"}, "python": str(self.stage.python)}
+        keys = {"models": {"repository": f"hdfs://{REPOSITORY}", "serve": ["echo"]}, **keys}
+        keys["triton"] = {"image": docker_image.NAME, **keys.get("triton", {})}
+        return super().spec(name, options={**plain, **(options or {})}, **keys)
+
+    def clear(self) -> None:
+        """End every cluster; a container that is left in docker is a failure too."""
+        super().clear()
+        left = self.stage.dockerd.containers()
+        if left:
+            self.stage.dockerd.docker("rm", "--force", *left, check=False)
+        assert not left, f"left in docker: {left}"
+
+
+@contextlib.contextmanager
+def session_stage() -> Iterator[DockerStage]:
+    """Run the stage that all tests of a session share, or take the one that is named.
+
+    Where there can be none, what asks for it is skipped with the reason. What is there and does not
+    start is a failure.
+    """
+    named = context().environ.get(SHARED)
+    if named:
+        one = DockerStage(Path(named))
+        one.attach()
+        yield one
+        return
+    if why := lacking():
+        pytest.skip(f"{why} (then: nox -s docker)")
+    one = DockerStage(Path(tempfile.mkdtemp(prefix="td", dir="/tmp")))
+    with free_network() as number:
+        try:
+            one.up(number)
+            yield one
+        finally:
+            one.down()
+
+
+def main(word: str, folder: str) -> int:
+    """Do what the docstring of the module says."""
+    one = DockerStage(Path(folder).absolute())
+    if word == "up":
+        if why := lacking():
+            sys.exit(f"there can be no stage here: {why}")
+        with free_network() as number:
+            try:
+                one.up(number)
+            except BaseException:
+                one.down()
+                raise
+    elif word == "down":
+        one.attach()
+        one.down()
+    elif word == "env":
+        one.attach()
+        for name, value in {**one.hadoop.environ, "DOCKER_HOST": one.dockerd.host}.items():
+            if name in ("HADOOP_HOME", "HADOOP_CONF_DIR", "JAVA_HOME", "DOCKER_HOST"):
+                print(f"export {name}='{value}'")
+    else:
+        sys.exit(__doc__)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
