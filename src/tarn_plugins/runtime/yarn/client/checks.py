@@ -9,6 +9,7 @@ from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn.triton import settings
+from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = ["Land", "Queue", "findings", "from_error"]
 
@@ -200,6 +201,8 @@ def _staging(land: Land) -> Iterator[Finding]:
 
 
 def _python(python: str) -> Iterator[Finding]:
+    if python == INTERPRETER:
+        return  # a packed environment is looked at by itself
     path = PurePosixPath(python)
     if not path.is_absolute():
         yield Finding(

@@ -28,10 +28,11 @@ from tarn.interfaces import (
     Staged,
 )
 from tarn_plugins.runtime.yarn import READS, Settings
-from tarn_plugins.runtime.yarn.client import checks, plan, reports
+from tarn_plugins.runtime.yarn.client import checks, environments, plan, reports
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = ["YarnDeployer"]
 
@@ -71,7 +72,9 @@ class YarnDeployer:
         master: Sequence[str] = (),
     ) -> None:
         self._settings, self._context = settings, context
-        self._python = settings.python or sys.executable
+        self._packed = environments.packed(settings.python)
+        """The archive with the interpreter for the nodes; empty: a path of theirs."""
+        self._python = INTERPRETER if self._packed else settings.python or sys.executable
         self._master = list(master) or plan.master_command(self._python)
         self._door = door or _door(settings, context)
         self._pause = threading.Event()
@@ -85,7 +88,8 @@ class YarnDeployer:
         except TarnError as error:
             return (checks.from_error(error),)
         land = _converter.structure(told, checks.Land)
-        return tuple(checks.findings(spec, self._settings.queue, self._python, land))
+        found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
+        return found + environments.findings(self._door, self._packed, LOOK_S)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""
@@ -101,10 +105,11 @@ class YarnDeployer:
             LaunchError: It did not come up, and was ended; or the message says that it was not.
             TimedOutError: YARN does not say whether it came up; it was left alone.
         """
+        packed = environments.bring(self._door, self._packed, _patience_s, self._say)
         staged = self._within_reach(staged)
         files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
-        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files))
+        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files, packed))
         application_id = str(answer["application_id"])
         # From here on the application may live although this process ends.
         directory = self._context.paths.cluster(spec.name)
@@ -176,11 +181,11 @@ class YarnDeployer:
             return staged
         amount = staged.bytes or 0
         self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes read them")
-        within_s = SUBMIT_S + amount / SLOWEST_BYTES_PER_S
-        return Staged(**self._door.ask("upload", within_s, staged=attrs.asdict(staged)))
+        told = self._door.ask("upload", _patience_s(amount), staged=attrs.asdict(staged))
+        return Staged(**told)
 
     def _order(
-        self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]
+        self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes], packed: str
     ) -> dict[str, Any]:
         """Return the parts of the question ``submit``."""
         order = {
@@ -198,7 +203,10 @@ class YarnDeployer:
             "argv": self._master,
             "environ": plan.master_environ(self._settings, spec.master.memory_mib),
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
-            "file_systems": [staged.location] if staged.kind == "localize" else [],
+            "environment": packed,
+            "file_systems": [
+                uri for uri in (staged.location if staged.kind == "localize" else "", packed) if uri
+            ],
         }
 
     def _running(self, name: str, application_id: str) -> Report | LaunchError:
@@ -331,6 +339,11 @@ def _door(settings: Settings, context: ClientContext) -> ChildDoor:
             "staging": settings.staging,
         },
     )
+
+
+def _patience_s(amount: int) -> float:
+    """Return how long a copy of *amount* bytes may take."""
+    return SUBMIT_S + amount / SLOWEST_BYTES_PER_S
 
 
 def _failed(application_id: str, reason: str) -> LaunchError:
