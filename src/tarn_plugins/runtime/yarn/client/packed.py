@@ -12,13 +12,13 @@ import hashlib
 from pathlib import Path
 from typing import Protocol
 
-from tarn.errors import LaunchError, NotFoundError, ProviderError
+from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.environment import HEAD, Seen
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
-__all__ = ["Archives", "bring", "look"]
+__all__ = ["Archives", "bring", "look", "put"]
 
 SHELF = ".environments"
 """The directory's name in the user's staging directory, beside the clusters'."""
@@ -74,14 +74,40 @@ def bring(python: str, staging: str, files: Archives) -> FileEntry:
         size = local.stat().st_size
     except OSError as error:
         raise _unreadable(python, error) from error
-    try:
-        there = files.entry(target)
-    except NotFoundError:
-        there = None
+    there = _there(files, target)
     if there is not None and there.bytes == size:
         return there
     files.directory(staging, _PASSABLE)
     return files.upload(local, target, mode=_OPEN)
+
+
+def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
+    """Copy *local* to *uri*, unless a file of its size is there; see `tarn.interfaces.Carrier`.
+
+    Raises:
+        RefusedError: Another file is there.
+        ProviderError: It cannot be written.
+    """
+    if (wrong := environment.misplaced(uri)) is not None:
+        raise ProviderError("yarn", wrong.found, code="TARN-3198", where=uri)
+    there = _there(files, uri)
+    if there is None:
+        return files.upload(local, uri, mode=_OPEN).uri, False
+    if there.bytes != local.stat().st_size:
+        raise RefusedError(
+            "there is another file of this name",
+            code="TARN-3198",
+            where=uri,
+            next_step="Name its directory: an archive is called by its content.",
+        )
+    return there.uri, True
+
+
+def _there(files: Archives, uri: str) -> FileEntry | None:
+    try:
+        return files.entry(uri)
+    except NotFoundError:
+        return None
 
 
 def _head(python: str, files: Archives) -> bytes:

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -46,6 +47,7 @@ _QUESTIONS = frozenset(
         "kill",
         "land",
         "last",
+        "put",
         "logs",
         "read",
         "remove",
@@ -154,6 +156,10 @@ class Questions:
         """Bring a packed environment to where the nodes read it; returns its URI."""
         hadoop = self._at()
         return packed.bring(python, hadoop.staging, hadoop.files).uri
+
+    def put(self, local: str, uri: str) -> tuple[str, bool]:
+        """Copy a file of this machine, unless it is there; returns its URI, and whether it was."""
+        return packed.put(Path(local), uri, self._at().files)
 
     def submit(  # noqa: PLR0913 (the parts of one question)
         self,
