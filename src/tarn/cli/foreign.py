@@ -1,5 +1,6 @@
 """Verbs that plugins bring."""
 
+import functools
 from collections.abc import Callable, Mapping
 
 import attrs
@@ -7,6 +8,7 @@ import click
 
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, choose, connect, here
+from tarn.cluster.needs import needs
 from tarn.follow import Source
 
 __all__ = ["verbs"]
@@ -27,4 +29,6 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
 
     ctx.meta["tarn.context"] = around.context(Talk())
     ctx.meta["tarn.find"] = find
+    ctx.meta["tarn.needs"] = functools.partial(needs, around)
+    ctx.meta["tarn.deployer"] = functools.partial(around.deployer, progress=Talk())
     return brought.commands

@@ -2,6 +2,7 @@
 
 from tarn.interfaces.protocols import (
     Authorizer,
+    Carrier,
     CeilingSource,
     Deployer,
     Discovery,
@@ -31,6 +32,7 @@ from tarn.interfaces.values import (
 
 __all__ = [
     "Authorizer",
+    "Carrier",
     "CeilingSource",
     "Check",
     "ClientContext",

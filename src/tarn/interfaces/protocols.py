@@ -1,7 +1,8 @@
 """The Protocols: what a provider must do, on which thread, and what it may not do."""
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from tarn.domain import (
     Applied,
@@ -30,6 +31,7 @@ from tarn.interfaces.values import (
 
 __all__ = [
     "Authorizer",
+    "Carrier",
     "CeilingSource",
     "Deployer",
     "Discovery",
@@ -137,6 +139,24 @@ class Deployer(Protocol):
 
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         """Yield the last *tail* lines (None: all) of one instance's log; '' is the master's."""
+        ...
+
+
+@runtime_checkable
+class Carrier(Protocol):
+    """What a `Deployer` also is where its machines read files from somewhere else than here."""
+
+    def put(self, local: Path, uri: str) -> tuple[str, bool]:
+        """Copy a file to *uri*; nobody ever sees a part of it.
+
+        Returns:
+            The whole URI, and whether a file of this size was there already: then nothing is
+            copied.
+
+        Raises:
+            RefusedError: Another file is there.
+            ProviderError: It cannot be written.
+        """
         ...
 
 

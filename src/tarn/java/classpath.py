@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -54,12 +55,18 @@ def hadoop_version(entries: Iterable[str]) -> tuple[int, int, int] | None:
     return None
 
 
-def java_home(environ: Mapping[str, str], setting: str | None = None) -> str | None:
-    """Return Java's directory: *setting*, ``JAVA_HOME``, or that of ``java`` on ``PATH``.
+def java_home(
+    environ: Mapping[str, str], setting: str | None = None, prefix: str | None = None
+) -> str | None:
+    """Return Java's directory.
 
-    None: none of these tells; the JVM's own start looks in the usual places.
+    Asked in this order: *setting*, the one that was packed with this Python (``jre`` in *prefix*;
+    None: ``sys.prefix``), ``JAVA_HOME``, that of ``java`` on ``PATH``. None: none of these tells;
+    the JVM's own start looks in the usual places.
     """
-    named = setting or environ.get("JAVA_HOME")
+    packed = Path(sys.prefix if prefix is None else prefix, "jre")
+    brought = str(packed) if (packed / "bin" / "java").is_file() else None
+    named = setting or brought or environ.get("JAVA_HOME")
     if named:
         return named
     java = shutil.which("java", path=environ.get("PATH"))

@@ -233,9 +233,10 @@ def _libpython(stub: Path) -> tuple[tuple[str, ...], str]:
     if "-" in name:  # The wheel brings it along, under a name of its own.
         return (), ""
     # The interpreter's own comes first: it knows where the matching standard library is.
-    folder = sysconfig.get_config_var("LIBDIR")
-    if folder and Path(folder, name).exists():
-        return (str(folder),), ""
+    # A Python that was moved says in LIBDIR where it once was, and its prefix is where it is.
+    for folder in (Path(sys.base_prefix, "lib"), sysconfig.get_config_var("LIBDIR")):
+        if folder and Path(folder, name).exists():
+            return (str(folder),), ""
     known = ctypes.util.find_library(name.removeprefix("lib").partition(".so")[0])
     return (), "" if known else name
 

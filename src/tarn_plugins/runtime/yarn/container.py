@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from tarn.domain import Epoch
 from tarn.errors import LaunchError
 
-__all__ = ["HEAP_VARIABLE", "application_id", "epoch", "heap_mib", "host"]
+__all__ = ["HEAP_VARIABLE", "JAVA_VARIABLE", "application_id", "epoch", "heap_mib", "host"]
 
 HEAP_VARIABLE = "TARN_JAVA_HEAP_MIB"
 """Set by the deployer from ``master.memory``: the JVM starts before the spec can be read."""
+JAVA_VARIABLE = "TARN_JAVA_HOME"
+"""Set by the deployer from ``runtime.options.java_home``: ``JAVA_HOME`` may be the node's own, and
+a Java in the packed environment goes before that."""
 _LEAST_HEAP_MIB, _MOST_HEAP_MIB = 64, 512
 """Measured: the live Java objects of a master take 15 MiB."""
 

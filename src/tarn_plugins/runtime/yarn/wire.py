@@ -311,7 +311,9 @@ class Submitted:
     staging: str
     """URI of the cluster's directory; see ``layout``."""
     python: str
-    """Interpreter on the nodes."""
+    """Interpreter on the nodes; one of a packed environment as a path in a container."""
+    environment: str = ""
+    """URI of the packed environment that holds it; empty: the nodes have their own."""
     placement: str = "scheduling"
     """``scheduling``: SchedulingRequests with constraints; ``plain``: the RM takes none."""
     placement_reason: str = ""

@@ -22,6 +22,7 @@ from tarn_plugins.runtime.yarn.client.land import (
     listed,
     shown,
 )
+from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = [
     "IN_RM",
@@ -239,6 +240,8 @@ def staging_written(staging: str, problem: str) -> Iterator[Finding]:
 
 def python_path(python: str) -> Iterator[Finding]:
     """Yield why the nodes may not find the interpreter."""
+    if python == INTERPRETER:
+        return  # a packed environment is looked at by itself
     path = PurePosixPath(python)
     if not path.is_absolute():
         yield Finding(

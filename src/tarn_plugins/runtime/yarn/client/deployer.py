@@ -16,7 +16,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError
+from tarn.errors import LaunchError, NotFoundError, TarnError
 from tarn.follow import Api
 from tarn.interfaces import (
     ClientContext,
@@ -28,20 +28,21 @@ from tarn.interfaces import (
     Staged,
 )
 from tarn_plugins.runtime.yarn import READS, Settings
-from tarn_plugins.runtime.yarn.client import checks, plan, reports
+from tarn_plugins.runtime.yarn.client import checks, environments, plan, reports, verdicts
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = ["YarnDeployer"]
 
 LOOK_S = 45.0
 """For one question; the child's own patience with the RM is about 15 s, and a JVM takes 2 s."""
+WAIT_S = 60.0
+"""How long a master may wait for its container, and then for its first word."""
 SUBMIT_S = 120.0
 """For the submission itself: a few small files, and delegation tokens."""
 LOGS_S = 300.0
-WAIT_S = 60.0
-"""How long a master may wait for its container, and then for its first word."""
 SLOWEST_BYTES_PER_S = 2 * 2**20
 """A copy to HDFS over a slow line; slower is taken for broken."""
 END_S = 30.0
@@ -71,7 +72,9 @@ class YarnDeployer:
         master: Sequence[str] = (),
     ) -> None:
         self._settings, self._context = settings, context
-        self._python = settings.python or sys.executable
+        self._packed = environments.packed(settings.python)
+        """The archive with the interpreter for the nodes; empty: a path of theirs."""
+        self._python = INTERPRETER if self._packed else settings.python or sys.executable
         self._master = list(master) or plan.master_command(self._python)
         self._door = door or _door(settings, context)
         self._pause = threading.Event()
@@ -85,7 +88,8 @@ class YarnDeployer:
         except TarnError as error:
             return (checks.from_error(error),)
         land = _converter.structure(told, checks.Land)
-        return tuple(checks.findings(spec, self._settings.queue, self._python, land))
+        found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
+        return found + environments.findings(self._door, self._packed, LOOK_S)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""
@@ -101,10 +105,11 @@ class YarnDeployer:
             LaunchError: It did not come up, and was ended; or the message says that it was not.
             TimedOutError: YARN does not say whether it came up; it was left alone.
         """
+        packed = environments.bring(self._door, self._packed, _patience_s, self._say)
         staged = self._within_reach(staged)
         files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
-        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files))
+        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files, packed))
         application_id = str(answer["application_id"])
         # From here on the application may live although this process ends.
         directory = self._context.paths.cluster(spec.name)
@@ -165,10 +170,16 @@ class YarnDeployer:
                 into=str(into),
             )
             if not found:
-                raise _no_log(ref, instance_id)
+                raise verdicts.no_log(ref, instance_id)
             with into.open(errors="replace", newline="\n") as log:
                 lines = deque((line.rstrip("\n") for line in log), maxlen=tail)
         return iter(lines)
+
+    def put(self, local: Path, uri: str) -> tuple[str, bool]:
+        """Copy a file to a Hadoop file system: a `Carrier`'s promise."""
+        within_s = _patience_s(local.stat().st_size)
+        where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
+        return str(where), bool(there)
 
     def _within_reach(self, staged: Staged) -> Staged:
         """Return the repository where the nodes can read it: a copy of this machine is brought."""
@@ -176,11 +187,11 @@ class YarnDeployer:
             return staged
         amount = staged.bytes or 0
         self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes read them")
-        within_s = SUBMIT_S + amount / SLOWEST_BYTES_PER_S
-        return Staged(**self._door.ask("upload", within_s, staged=attrs.asdict(staged)))
+        told = self._door.ask("upload", _patience_s(amount), staged=attrs.asdict(staged))
+        return Staged(**told)
 
     def _order(
-        self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]
+        self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes], packed: str
     ) -> dict[str, Any]:
         """Return the parts of the question ``submit``."""
         order = {
@@ -198,7 +209,10 @@ class YarnDeployer:
             "argv": self._master,
             "environ": plan.master_environ(self._settings, spec.master.memory_mib),
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
-            "file_systems": [staged.location] if staged.kind == "localize" else [],
+            "environment": packed,
+            "file_systems": [
+                uri for uri in (staged.location if staged.kind == "localize" else "", packed) if uri
+            ],
         }
 
     def _running(self, name: str, application_id: str) -> Report | LaunchError:
@@ -212,16 +226,16 @@ class YarnDeployer:
         while True:
             report = self._heard(name, application_id, deadline_s)
             if report is None:
-                return _unknown(application_id)
+                return verdicts.unknown(application_id)
             if reports.ref_of(report, name).url is not None:
                 return report
             if reason := reports.hopeless(report):
-                return _failed(application_id, reason)
+                return verdicts.failed(application_id, reason)
             if report.container_granted and not granted:  # now the master itself has its time
                 granted, deadline_s = True, self._now_s() + WAIT_S
             waits = reports.waiting(report)
             if self._now_s() > deadline_s:
-                return _waited(application_id, waits, granted=granted)
+                return verdicts.waited(application_id, waits, WAIT_S, granted=granted)
             if waits != said or self._now_s() > say_s:
                 self._say(waits)
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S
@@ -234,7 +248,7 @@ class YarnDeployer:
                 return self._report(application_id)
             except (TarnError, OSError) as error:
                 if self._now_s() > deadline_s:
-                    raise _unheard(name, application_id, error) from error
+                    raise verdicts.unheard(name, application_id, error) from error
                 self._say(f"YARN does not answer, asking again: {error}")
             self._pause.wait(_ASK_AGAIN_S)
 
@@ -265,7 +279,7 @@ class YarnDeployer:
         try:
             self._end(name, application_id, f"{reports.GIVEN_UP}{verdict.found}")
         except (TarnError, OSError) as error:
-            return _not_ended(application_id, verdict, error)
+            return verdicts.not_ended(application_id, verdict, error)
         return verdict
 
     def _fetched(self, name: str, application_id: str, directory: Path) -> dict[str, bytes]:
@@ -333,59 +347,6 @@ def _door(settings: Settings, context: ClientContext) -> ChildDoor:
     )
 
 
-def _failed(application_id: str, reason: str) -> LaunchError:
-    return LaunchError(
-        "yarn",
-        reason,
-        where=application_id,
-        next_step=f"Log: `yarn logs -applicationId {application_id}`",
-    )
-
-
-def _unknown(application_id: str) -> LaunchError:
-    return LaunchError("yarn", f"YARN does not know {application_id} any more")
-
-
-def _waited(application_id: str, waits: str, *, granted: bool) -> LaunchError:
-    log = f"Log: `yarn logs -applicationId {application_id}`"
-    room = "Choose a queue with room in runtime.options.queue, or lower master.memory."
-    since = "after it got its container" if granted else "after its submission"
-    return LaunchError(
-        "yarn",
-        f"its master did not come up within {WAIT_S:g} s {since}: {waits}",
-        code="TARN-3141",
-        where=application_id,
-        next_step=log if granted else room,
-    )
-
-
-def _unheard(name: str, application_id: str, error: Exception) -> TimedOutError:
-    """Return the error for a start of which nobody knows how it went."""
-    return TimedOutError(
-        f"it was submitted, and YARN does not say whether its master came up ({error}); "
-        "it was left alone",
-        where=application_id,
-        next_step=f"`tarn status -c {name}` looks again; "
-        f"`yarn application -kill {application_id}` ends it",
-    )
-
-
-def _not_ended(application_id: str, verdict: LaunchError, error: Exception) -> LaunchError:
-    """Return *verdict* with what a person must know: the application may still run."""
-    return LaunchError(
-        "yarn",
-        f"{verdict.found}; ending it failed, too ({error})",
-        code=verdict.code,
-        where=application_id,
-        next_step=f"`yarn application -kill {application_id}` ends it if it still runs. "
-        f"{verdict.next_step}",
-    )
-
-
-def _no_log(ref: ClusterRef, instance_id: str) -> NotFoundError:
-    return NotFoundError(
-        f"{ref.name} has no log of '{instance_id or 'the master'}'",
-        where=ref.application_id or "",
-        next_step="YARN keeps logs of what ended only with yarn.log-aggregation-enable, and for as "
-        "long as yarn.log-aggregation.retain-seconds says.",
-    )
+def _patience_s(amount: int) -> float:
+    """Return how long a copy of *amount* bytes may take."""
+    return SUBMIT_S + amount / SLOWEST_BYTES_PER_S

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
-from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, heap_mib
+from tarn_plugins.runtime.yarn import Settings, environment
+from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.layout import HOME, Layout
 from tarn_plugins.runtime.yarn.wire import Record
@@ -49,7 +49,11 @@ def master_environ(settings: Settings, memory_mib: int) -> dict[str, str]:
 
     Free of secrets: everybody may read it.
     """
-    named = {"HADOOP_HOME": settings.hadoop_home, "JAVA_HOME": settings.java_home}
+    named = {
+        "HADOOP_HOME": settings.hadoop_home,
+        "JAVA_HOME": settings.java_home,
+        JAVA_VARIABLE: settings.java_home,
+    }
     return {
         "MALLOC_ARENA_MAX": "2",
         "PYTHONUNBUFFERED": "1",
@@ -64,10 +68,12 @@ def _files(
     staging = settings.staging or f"<your home on Hadoop>/{HOME}"
     layout = Layout(f"{staging.rstrip('/')}/{spec.name}")
     local = context.paths.cluster(spec.name)
+    packed = environment.is_packed(settings.python)
     token = {} if spec.api.token == "none" else {"api token": str(local / "api_token")}  # noqa: S105 (a kind)
     return {
         "models": staged.location,
         "interpreter of the master": python,
+        **({"packed environment": settings.python or ""} if packed else {}),
         "staging directory": layout.root,
         "files of the master": layout.public,
         "launch files and state": layout.private,

@@ -4,6 +4,8 @@ import base64
 import contextlib
 import time
 from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,7 +14,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
 from tarn_plugins.runtime.yarn import tokens
-from tarn_plugins.runtime.yarn.client import submission
+from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
 from tarn_plugins.runtime.yarn.client.reports import (
@@ -23,11 +25,12 @@ from tarn_plugins.runtime.yarn.client.reports import (
     newest,
 )
 from tarn_plugins.runtime.yarn.client.upload import upload
+from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import FileEntry, Submitted
+from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile, Submitted
 
 __all__ = ["Questions"]
 
@@ -41,10 +44,13 @@ _USER = "HADOOP_USER_NAME"
 _QUESTIONS = frozenset(
     {
         "begin",
+        "bring_environment",
+        "environment",
         "find",
         "kill",
         "land",
         "last",
+        "put",
         "logs",
         "read",
         "remove",
@@ -144,6 +150,20 @@ class Questions:
         made = upload(Staged(**staged), hadoop.staging, hadoop.files)
         return attrs.asdict(made)
 
+    def environment(self, python: str) -> Any:
+        """Return the findings about a packed environment."""
+        seen = packed.look(python, self._at().files, version("tarn"))
+        return [attrs.asdict(finding) for finding in seen]
+
+    def bring_environment(self, python: str) -> str:
+        """Bring a packed environment to where the nodes read it; returns its URI."""
+        hadoop = self._at()
+        return packed.bring(python, hadoop.staging, hadoop.files).uri
+
+    def put(self, local: str, uri: str) -> tuple[str, bool]:
+        """Copy a file of this machine, unless it is there; returns its URI, and whether it was."""
+        return packed.put(Path(local), uri, self._at().files)
+
     def submit(  # noqa: PLR0913 (the parts of one question)
         self,
         *,
@@ -153,6 +173,7 @@ class Questions:
         environ: Mapping[str, str],
         files: Mapping[str, str],
         file_systems: list[str],
+        environment: str = "",
     ) -> Any:
         """Submit a master; returns the application's id, and notes for a person.
 
@@ -163,6 +184,7 @@ class Questions:
             environ: The master's environment, free of secrets.
             files: Name to content (base64): what the master alone may read.
             file_systems: URIs whose delegation tokens the cluster needs.
+            environment: URI of the packed environment that *python* is in; empty: none.
         """
         hadoop, name = self._at(), str(order["name"])
         whole = submission.Order(
@@ -178,6 +200,7 @@ class Questions:
         try:
             collected = credentials.collect(hadoop.conf, [staging.layout.root, *file_systems], {})
             submitted = self._submitted(staging, python, credentials.ends_at(collected))
+            submitted = attrs.evolve(submitted, environment=environment)
             secrets = {key: base64.b64decode(value) for key, value in files.items()}
             secrets["yarn.json"] = _json(submitted)
             content = {
@@ -188,7 +211,8 @@ class Questions:
             entries = staging.publish(content)
             staging.keep(secrets)
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
-            self._hand_over(context, whole, entries, collected)
+            places = [*_places(entries), *self._unpacked(environment)]
+            self._hand_over(context, whole, places, collected)
         except BaseException:
             with contextlib.suppress(Exception):  # the first error says more than one of this
                 staging.remove(application_id)
@@ -199,19 +223,20 @@ class Questions:
         return {"application_id": application_id, "notes": notes}
 
     def _hand_over(
-        self, context: Any, whole: submission.Order, entries: tuple[FileEntry, ...], collected: Any
+        self, context: Any, whole: submission.Order, places: list[LocalFile], collected: Any
     ) -> None:
-        hadoop, places = self._at(), _places(entries)
+        hadoop = self._at()
         try:
-            submission.submit(
-                hadoop.client, context, whole, places, collected, public=_public(entries)
-            )
+            submission.submit(hadoop.client, context, whole, places, collected)
         except jvm.throwable() as error:
             application_id = str(context.getApplicationId())
             # It may live all the same: the RM took it and the answer was lost.
             with contextlib.suppress(Exception):
                 self.kill(application_id, "its submission failed")
             raise hadoop.refused(application_id, error) from None
+
+    def _unpacked(self, environment: str) -> tuple[LocalFile, ...]:
+        return (resource(self._at().files.entry(environment)),) if environment else ()
 
     def _submitted(self, staging: Staging, python: str, tokens_end_at: float | None) -> Submitted:
         hadoop = self._at()
@@ -274,10 +299,20 @@ def _public(entries: tuple[FileEntry, ...]) -> bool:
     return all(entry.public for entry in entries)
 
 
-def _places(entries: tuple[FileEntry, ...]) -> dict[str, FileEntry]:
-    """Return where the master's own files go in its container."""
+def _places(entries: tuple[FileEntry, ...]) -> tuple[LocalFile, ...]:
+    """Return where the master's own files go in its container.
+
+    The NodeManagers fetch what is public as themselves, which outlives every token.
+    """
     places = {run_script.RUN_NAME: run_script.SCRIPT, "master": run_script.LAUNCH}
-    return {places[entry.path]: entry for entry in entries if entry.path in places}
+    public = _public(entries)
+    return tuple(
+        LocalFile(
+            places[e.path], e.uri, e.bytes, e.modified_ms, public=public, application=not public
+        )
+        for e in entries
+        if e.path in places
+    )
 
 
 def _json(submitted: Submitted) -> bytes:

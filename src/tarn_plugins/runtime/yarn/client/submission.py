@@ -1,14 +1,14 @@
 """Submit one master to YARN: the Java part, in the process that holds the JVM."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
-from tarn_plugins.runtime.yarn.hadoop import credentials
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
+from tarn_plugins.runtime.yarn.wire import LocalFile
 
 __all__ = ["Order", "submit"]
 
@@ -35,14 +35,8 @@ class Order:
     """A constant: nothing that a user wrote."""
 
 
-def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
-    client: Any,
-    context: Any,
-    order: Order,
-    files: Mapping[str, FileEntry],
-    collected: Any,
-    *,
-    public: bool,
+def submit(
+    client: Any, context: Any, order: Order, files: Iterable[LocalFile], collected: Any
 ) -> None:
     """Hand *order* to the ResourceManager.
 
@@ -50,9 +44,8 @@ def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
         client: The ``YarnClient``.
         context: The ``ApplicationSubmissionContext`` of the application that was created.
         order: What to submit.
-        files: Name in the container's directory to the file; none of them is a secret.
+        files: What is brought into the container; none of them is a secret.
         collected: The application's ``Credentials``.
-        public: The NodeManagers fetch *files* as themselves, which outlives every token.
     """
     context.setApplicationName(order.name)
     context.setApplicationType(APPLICATION_TYPE)
@@ -69,7 +62,7 @@ def submit(  # noqa: PLR0913 (five things of Java, and one word about them)
     context.setLogAggregationContext(
         _record("LogAggregationContext").newInstance(".*", "", _pattern(_LOGS), "")
     )
-    context.setAMContainerSpec(_launch(order.command, files, collected, public=public))
+    context.setAMContainerSpec(_launch(order.command, files, collected))
     client.submitApplication(context)
 
 
@@ -85,27 +78,16 @@ def _label_master(context: Any, order: Order) -> None:
     context.setAMContainerResourceRequest(ask)
 
 
-def _launch(command: str, files: Mapping[str, FileEntry], collected: Any, *, public: bool) -> Any:
+def _launch(command: str, files: Iterable[LocalFile], collected: Any) -> Any:
     resources = jvm.load("java.util.HashMap")()
-    for name, entry in files.items():
-        resources.put(name, _resource(entry, public=public))
+    for file in files:
+        resources.put(file.name, local_files.resource(file))
     environ = jvm.load("java.util.HashMap")()
     environ.put("MALLOC_ARENA_MAX", "2")
     commands = jvm.load("java.util.ArrayList")()
     commands.add(command)
     return _record("ContainerLaunchContext").newInstance(
         resources, environ, commands, None, credentials.buffer(collected), None
-    )
-
-
-def _resource(entry: FileEntry, *, public: bool) -> Any:
-    visibility = _record("LocalResourceVisibility")
-    return _record("LocalResource").newInstance(
-        _record("URL").fromURI(jvm.load("java.net.URI").create(entry.uri)),
-        _record("LocalResourceType").FILE,
-        visibility.PUBLIC if public else visibility.APPLICATION,
-        entry.bytes,
-        entry.modified_ms,
     )
 
 

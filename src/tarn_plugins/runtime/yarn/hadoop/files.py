@@ -53,6 +53,18 @@ class HadoopFiles:
         except throwable() as error:
             raise _failed("read", uri, describe(error)) from None
 
+    def head(self, uri: str, most: int) -> bytes:
+        """Return the first *most* bytes of a file, or all that it has."""
+        path = self._path(uri)
+        try:
+            stream = path.getFileSystem(self.conf).open(path)
+            try:
+                return bytes(stream.readNBytes(most))
+            finally:
+                stream.close()
+        except throwable() as error:
+            raise _failed("read", uri, describe(error)) from None
+
     def write(self, uri: str, data: bytes, *, mode: int = 0o600, replace: bool = False) -> None:
         """Write a file; missing directories are made, as private as the file is.
 

@@ -6,9 +6,10 @@ import attrs
 
 from tarn.errors import LaunchError, ProviderError
 from tarn.java import Fault, describe, load, throwable
+from tarn_plugins.runtime.yarn.hadoop import local_files
 from tarn_plugins.runtime.yarn.hadoop.credentials import for_containers
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant, LocalFile
+from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant
 
 __all__ = ["HadoopNodeManagers"]
 
@@ -101,7 +102,7 @@ def _context(launch: ContainerLaunch) -> Any:
     # JPype turns a list into a Java collection, and a dict into nothing
     files, environ = load("java.util.HashMap")(), load("java.util.HashMap")()
     for each in launch.files:
-        files.put(each.name, _resource(each))
+        files.put(each.name, local_files.resource(each))
     for name, value in launch.environ.items():
         environ.put(name, value)
     return load(_RECORDS + "ContainerLaunchContext").newInstance(
@@ -112,25 +113,6 @@ def _context(launch: ContainerLaunch) -> Any:
         for_containers(),
         None,  # who may look and kill: the application's own lists
     )
-
-
-def _resource(file: LocalFile) -> Any:
-    kinds, places = load(_RECORDS + "LocalResourceType"), load(_RECORDS + "LocalResourceVisibility")
-    path = load("org.apache.hadoop.fs.Path")(file.uri)
-    return load(_RECORDS + "LocalResource").newInstance(
-        load(_RECORDS + "URL").fromPath(path),
-        kinds.ARCHIVE if file.archive else kinds.FILE,
-        _visibility(file, places),
-        file.bytes,
-        file.modified_ms,
-    )
-
-
-def _visibility(file: LocalFile, places: Any) -> Any:
-    assert not (file.public and file.application), file.name
-    if file.application:
-        return places.APPLICATION
-    return places.PUBLIC if file.public else places.PRIVATE
 
 
 def _not_started(grant: Grant, fault: Fault) -> LaunchError:

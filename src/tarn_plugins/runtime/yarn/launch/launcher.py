@@ -9,7 +9,7 @@ import attrs
 
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError
-from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn import Docker, environment
 from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
 from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
@@ -61,6 +61,7 @@ class StagedLauncher:
         docker: How images are started; None: no Docker.
         name_of: Makes the name of a launch file.
         address_of: Resolves a node's name.
+        packed: URI of the packed environment that *python* is in; empty: the nodes have it.
     """
 
     def __init__(  # noqa: PLR0913 (what it stands on, all by keyword)
@@ -72,6 +73,7 @@ class StagedLauncher:
         docker: Docker | None,
         name_of: Callable[[Record], str],
         address_of: Callable[[str], str] = address_of,
+        packed: str = "",
     ) -> None:
         self._files = files
         self._layout = layout
@@ -84,6 +86,8 @@ class StagedLauncher:
         """Held while one repository is listed, which may take minutes; the others go on."""
         self._seen: dict[tuple[str, tuple[str, ...]], Localized] = {}
         self._script: LocalFile | None = None
+        self._packed = packed if docker is None else ""  # an image has its own programs
+        self._archive: LocalFile | None = None
 
     def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
         """Write the launch file of one instance (its name holds *record*), and say what to start.
@@ -102,7 +106,8 @@ class StagedLauncher:
         try:
             models = self._models(launch)
             content = encode(runs.argv, runs.environ, models.directories)
-            files = (self._run(), self._write(record, content), *models.files)
+            own = (*self._environment(), self._run())
+            files = (*own, self._write(record, content), *models.files)
         except LaunchError:
             raise
         except (ProviderError, NotFoundError) as error:
@@ -114,7 +119,7 @@ class StagedLauncher:
         """Hear why a container ended; when a file had changed, everything is listed anew."""
         if any(mark in diagnostics for mark in _STALE):
             self._seen = {}
-            self._script = None
+            self._script = self._archive = None
 
     def _models(self, launch: Launch) -> Localized:
         if not localized(launch):
@@ -133,6 +138,14 @@ class StagedLauncher:
         if script is None:
             script = self._script = self._local(self._layout.public, RUN_NAME, SCRIPT)
         return script
+
+    def _environment(self) -> tuple[LocalFile, ...]:
+        if not self._packed:
+            return ()
+        archive = self._archive
+        if archive is None:
+            archive = self._archive = environment.resource(self._files.entry(self._packed))
+        return (archive,)
 
     def _write(self, record: Record, content: bytes) -> LocalFile:
         name, folder = self._name_of(record), self._layout.launches

@@ -7,6 +7,8 @@ program has them.
 
 from typing import Final
 
+from tarn_plugins.runtime.yarn.environment import DIRECTORY
+
 __all__ = ["COMMAND", "LAUNCH", "LONGEST_TMP", "MASTER_COMMAND", "RUN", "RUN_NAME", "SCRIPT", "TMP"]
 
 SCRIPT: Final = ".tarn/run"
@@ -38,6 +40,8 @@ MASTER_COMMAND: Final = _command("master")
 # parameters: no variable of theirs can change how the script goes on before it has read all.
 # `$(...)` drops newlines at the end, so an x is put behind the value and taken off again; with
 # LC_ALL=C no byte together with that x can be taken for a character.
+# A program in the packed environment is named by where that really lies: so does Python know it,
+# and what is made for it is made once on a node, not once for each container.
 # A container's directory has a long name, a Unix socket's may have 107 bytes, and what makes
 # sockets in TMPDIR (multiprocessing, torch) would fail. So a long one is named by way of the
 # program's directory: its pid is the shell's.
@@ -49,7 +53,7 @@ _tarn_fail() {{
 _tarn_locale=${{LC_ALL-}} _tarn_had_locale=${{LC_ALL+yes}}
 LC_ALL=C
 set --
-_tarn_variables=0 _tarn_whole= _tarn_home= _tarn_tmp=
+_tarn_variables=0 _tarn_whole= _tarn_home= _tarn_tmp= _tarn_python=
 [ -r {LAUNCH} ] || _tarn_fail '{LAUNCH} cannot be read'
 while IFS= read -r _tarn_line; do
   case $_tarn_line in
@@ -77,14 +81,26 @@ if [ ! "$_tarn_tmp" ]; then
   fi
   export TMPDIR="$_tarn_tmp"
 fi
+if [ -d {DIRECTORY} ]; then
+  _tarn_python=$(cd -P ./{DIRECTORY} && printf '%sx' "$PWD") \
+    || _tarn_fail '{DIRECTORY} cannot be entered'
+fi
 if [ "$_tarn_had_locale" ]; then LC_ALL=$_tarn_locale; else unset LC_ALL; fi
 while [ "$_tarn_variables" -gt 0 ]; do
   export "$1"
   shift
   _tarn_variables=$((_tarn_variables - 1))
 done
+case $1 in
+  {DIRECTORY}/*)
+    [ "$_tarn_python" ] || _tarn_fail 'there is no {DIRECTORY}, the packed environment'
+    _tarn_value=${{_tarn_python%x}}/${{1#{DIRECTORY}/}}
+    shift
+    set -- "$_tarn_value" "$@"
+    ;;
+esac
 unset _tarn_line _tarn_value _tarn_locale _tarn_had_locale _tarn_variables _tarn_whole \
-  _tarn_home _tarn_tmp
+  _tarn_home _tarn_tmp _tarn_python
 exec "$@"
 """.encode()
 """The script: no secret in it, the same for all, so nodes keep it for everybody."""

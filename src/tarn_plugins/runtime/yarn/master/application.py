@@ -15,7 +15,12 @@ from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, kerberos_options, start
 from tarn_plugins.runtime.yarn import Settings
-from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, application_id, heap_mib
+from tarn_plugins.runtime.yarn.container import (
+    HEAP_VARIABLE,
+    JAVA_VARIABLE,
+    application_id,
+    heap_mib,
+)
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
@@ -43,7 +48,10 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         LaunchError: No Java, no Hadoop, or nothing was submitted.
     """
     heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
-    start(hadoop_classpath(environ), heap, java_home(environ), kerberos_options(environ))
+    java = java_home(environ, environ.get(JAVA_VARIABLE))
+    # The script that lists Hadoop's jars starts a Java, too: the one that is known to be right.
+    seen = {**environ, "JAVA_HOME": java} if java else environ
+    start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
     files = credentials.secret_files()
     if _SUBMITTED not in files:
         raise LaunchError(
@@ -70,6 +78,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         python=submitted.python,
         docker=settings.docker,
         name_of=file_name,
+        packed=submitted.environment,
     )
     doors = Doors(
         rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),

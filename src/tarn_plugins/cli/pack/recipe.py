@@ -1,0 +1,187 @@
+"""The whole way from an order to an archive, one step after another."""
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+
+from tarn.errors import ProviderError, TarnError
+from tarn_plugins.cli.pack import archive, fitness, java, source, tree
+from tarn_plugins.cli.pack.order import ABOUT, Order, name
+from tarn_plugins.cli.pack.uv import Uv
+
+__all__ = ["Packed", "make"]
+
+_STARTS_S = 60.0
+_MOST_SHOWN = 8
+_ALWAYS = ("tarn.master", "tarn.triton.start", "tarn.http.app")
+_OF_EXTRAS: Mapping[str, tuple[str, ...]] = {
+    "yarn": ("jpype", "tarn_plugins.runtime.yarn.master.application"),
+    "zookeeper": ("kazoo.client",),
+    "haproxy": ("haproxyadmin",),
+    "schedule": ("cronsim", "zoneinfo"),
+    "local": ("numpy",),
+}
+"""Extra to modules that must be there for it."""
+_PROBE = """\
+import importlib, json, ssl, sys
+for module in json.loads(sys.argv[1]):
+    importlib.import_module(module)
+print(json.dumps([sys.prefix, sys.version.split()[0]]))
+"""
+
+
+@attrs.frozen
+class Packed:
+    """What was made."""
+
+    path: Path
+    name: str
+    """What it is to be called."""
+    about: Mapping[str, object] = attrs.field(hash=False)
+    written: archive.Written
+    packages: Mapping[str, str] = attrs.field(hash=False)
+    foreign: tuple[str, ...]
+    """Libraries that the nodes must have, beside every Linux's."""
+
+    @property
+    def bytes(self) -> int:
+        """Size of the archive."""
+        return self.path.stat().st_size
+
+
+def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
+    """Make the archive in the empty directory *work*, and see that it starts.
+
+    Raises:
+        TarnError: In words; nothing is left but what is in *work*.
+        OSError: The disk is full.
+    """
+    root = work / "tree"
+    home = uv.interpreter(order.version) if order.version else _given(order.python)
+    say("copying what nodes need of the interpreter")
+    python = tree.interpreter(home, root)
+    packages = _packages(order, uv, python, root, work)
+    if order.java:
+        say("making a Java")
+        java.bring(Path(order.java), root / "jre")
+    say("looking at what every program and library needs")
+    needs = fitness.binaries(root)
+    if late := fitness.too_new(needs, order.glibc):
+        raise _too_new(late, order, root, python)
+    about = _about(order, root, packages, needs)
+    say("compressing")
+    made = work / "made.tar.gz"
+    content = json.dumps(about, indent=1, sort_keys=True).encode() + b"\n"
+    written = archive.write(root, (ABOUT, content), made)
+    say("starting it from another place")
+    shutil.rmtree(root)
+    started(made, work / "elsewhere", order.extras)
+    called = name(about, written.digest)
+    return Packed(made, called, about, written, packages, fitness.foreign(needs))
+
+
+def _given(directory: str) -> Path:
+    home = Path(directory).expanduser().resolve()
+    # somebody may name the interpreter itself
+    return home.parent.parent if home.is_file() else home
+
+
+def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
+    wheels = work / "wheels"
+    wanted = [source.requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
+    chosen = uv.resolve(order, python, wanted, work)
+    uv.install(order, root / "bin" / "python3", chosen, tree.site_packages(root, python))
+    return tree.packages(root, python)
+
+
+def _about(
+    order: Order, root: Path, packages: Mapping[str, str], needs: Iterable[fitness.Need]
+) -> dict[str, object]:
+    """Return what the archive says of itself: nothing of when or where it was made."""
+    told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
+    needed = fitness.newest(needs)
+    return {
+        "tarn": version("tarn"),
+        "python": told.strip(),
+        "glibc": ".".join(map(str, order.glibc)),
+        "glibc_needed": ".".join(map(str, needed)),
+        "machine": order.machine,
+        "extras": list(order.extras),
+        "java": java.version(Path(order.java)) if order.java else None,
+        "packages": dict(packages),
+    }
+
+
+def started(made: Path, elsewhere: Path, extras: Iterable[str]) -> None:
+    """Unpack the archive into *elsewhere*, as a node does, and import what a node imports.
+
+    Raises:
+        ProviderError: TARN-3199: it does not start, or lacks a module.
+    """
+    elsewhere.mkdir()
+    with tarfile.open(made) as packed:
+        packed.extractall(elsewhere, filter="tar")
+    modules = [*_ALWAYS, *(module for one in extras for module in _OF_EXTRAS.get(one, ()))]
+    prefix, _ = json.loads(_python(elsewhere / "bin" / "python3", _PROBE, json.dumps(modules)))
+    if Path(prefix) != elsewhere.resolve():
+        raise _unfit(f"it takes its modules from {prefix}, not from where it was unpacked")
+
+
+def _python(interpreter: Path, program: str, *arguments: str) -> str:
+    """Run a program in an empty environment and return what it prints."""
+    try:
+        done = subprocess.run(
+            [str(interpreter), "-I", "-B", "-c", program, *arguments],
+            env={},
+            cwd=os.sep,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_STARTS_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _unfit(str(error)) from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise _unfit(said[-1] if said else f"it ended with status {done.returncode}")
+    return done.stdout.decode()
+
+
+def _unfit(found: str) -> ProviderError:
+    return ProviderError(
+        "pack",
+        f"the packed environment does not start: {found}",
+        code="TARN-3199",
+        next_step="An interpreter that is named by its directory must run from any other one.",
+    )
+
+
+def _too_new(late: tuple[fitness.Need, ...], order: Order, root: Path, python: str) -> TarnError:
+    limit = ".".join(map(str, order.glibc))
+    owners = tree.owners(root, python)
+    lines = [
+        f"{owners.get(need.path) or _part(need.path)}: {need.path} needs glibc "
+        f"{'.'.join(map(str, need.binary.glibc))}"
+        for need in late[:_MOST_SHOWN]
+    ]
+    more = len(late) - len(lines)
+    lines += [f"and {more} more"] if more else []
+    highest = ".".join(map(str, late[0].binary.glibc))
+    return ProviderError(
+        "pack",
+        f"not for nodes with glibc {limit}:\n  " + "\n  ".join(lines),
+        code="TARN-3195",
+        next_step=f"Take another version of what is named, or pack for newer nodes: "
+        f"--glibc {highest}.",
+    )
+
+
+def _part(path: str) -> str:
+    return "the Java" if path.startswith("jre/") else "the interpreter"

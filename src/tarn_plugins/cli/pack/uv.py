@@ -1,0 +1,184 @@
+"""The interpreter and the packages, brought by uv: a program that comes with ``tarn[pack]``.
+
+Its settings of the environment (``UV_DEFAULT_INDEX``, ``UV_PYTHON_INSTALL_MIRROR`` and so on) hold
+here, too.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+
+import attrs
+
+from tarn.errors import ConfigError, ProviderError, ProviderMissingError
+from tarn_plugins.cli.pack.order import Order, platform
+
+__all__ = ["Uv", "found", "here"]
+
+_ENOUGH_S = 1800.0
+"""For one call; a slow line brings Triton's wheel of 300 MB in this time."""
+_KEPT_LINES = 12
+_NO_NETWORK = ("dns error", "error sending request", "client error (Connect)", "timed out")
+_UNKNOWN = ("No download found", "No interpreter found", "Invalid version request")
+_DISK_FULL = "No space left on device"
+
+
+def found(environ: Mapping[str, str]) -> str:
+    """Return uv: the one beside this Python, or on ``PATH``.
+
+    Raises:
+        ProviderMissingError: There is none (TARN-3196).
+    """
+    beside = Path(sys.executable).with_name("uv")
+    program = str(beside) if beside.is_file() else shutil.which("uv", path=environ.get("PATH"))
+    if program is None:
+        error = ProviderMissingError(
+            "pack", "uv is not installed; it brings interpreter and packages",
+            next_step="pip install 'tarn[pack]'",
+        )  # fmt: skip
+        error.code = "TARN-3196"
+        raise error
+    return program
+
+
+def here() -> dict[str, str]:
+    """Return the packages of this environment, name to version: nodes get the same if they can."""
+    return {one.name: one.version for one in distributions() if one.name}
+
+
+@attrs.frozen
+class Uv:
+    """One uv.
+
+    Args:
+        program: Its path.
+        environ: Its environment.
+        pythons: Where the interpreters that it brings are kept.
+        say: Tells a person what is being waited for.
+    """
+
+    program: str
+    environ: Mapping[str, str] = attrs.field(repr=False)
+    pythons: Path
+    say: Callable[[str], None]
+
+    def interpreter(self, version: str) -> Path:
+        """Return the directory of an interpreter of *version*, downloaded if it is not there.
+
+        Raises:
+            ConfigError: There is no such Python.
+            ProviderError: It could not be brought (TARN-3196).
+        """
+        self.say(f"looking for Python {version}")
+        where = ("--install-dir", str(self.pythons), "--no-bin", "--managed-python")
+        self._run("the interpreter", "python", "install", version, *where)
+        options = ("--managed-python", "--no-project", "--no-config")
+        told = self._run("the interpreter", "python", "find", *options, version)
+        # <home>/bin/python3.N; the home may be a link that names no patch version
+        return Path(told.strip()).parent.parent.resolve()
+
+    def wheel(self, source: Path, into: Path) -> Path:
+        """Build a wheel of the project in *source* and return it.
+
+        Raises:
+            ProviderError: It could not be built.
+        """
+        self.say(f"building a wheel of {source}")
+        self._run("tarn itself", "build", "--wheel", "--out-dir", str(into), str(source))
+        (wheel,) = into.glob("*.whl")
+        return wheel
+
+    def resolve(self, order: Order, version: str, wanted: Sequence[str], work: Path) -> Path:
+        """Return a file with the packages that *wanted* needs, each with its version.
+
+        What is installed here is preferred, so that nodes run the same where they can.
+
+        Raises:
+            ProviderError: A package has no wheel for the nodes, or some exclude one another.
+        """
+        self.say(f"choosing packages for glibc {order.glibc[0]}.{order.glibc[1]}")
+        asked, chosen = work / "wanted.in", work / "chosen.txt"
+        asked.write_text("".join(f"{one}\n" for one in wanted), "utf-8")
+        pins = (f"{name}=={number}\n" for name, number in sorted(here().items()) if name != "tarn")
+        chosen.write_text("".join(pins), "utf-8")
+        self._run(
+            "the packages",
+            *("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--no-config"),
+            *("--python-version", version, "--output-file", str(chosen)),
+            *_wheels_for(order),
+            str(asked),
+        )
+        return chosen
+
+    def install(self, order: Order, python: Path, chosen: Path, into: Path) -> None:
+        """Install the packages of the file *chosen*, and nothing else, into a directory.
+
+        Raises:
+            ProviderError: A package could not be brought.
+        """
+        self.say("bringing the packages")
+        self._run(
+            "the packages",
+            *("pip", "install", "--quiet", "--no-deps", "--no-config", "--link-mode", "copy"),
+            *("--python", str(python), "--target", str(into), "--requirement", str(chosen)),
+            *_wheels_for(order),
+        )
+
+    def _run(self, what: str, *arguments: str) -> str:
+        # No virtual environment of the caller's is meant, and no word of uv's is to be coloured.
+        own = {key: value for key, value in self.environ.items() if key != "VIRTUAL_ENV"}
+        own |= {"UV_PYTHON_INSTALL_DIR": str(self.pythons), "NO_COLOR": "1"}
+        try:
+            done = subprocess.run(
+                [self.program, *arguments, "--no-progress"],
+                env=own,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_ENOUGH_S,
+                check=False,
+                cwd=os.sep,  # no project's settings hold
+            )
+        except subprocess.TimeoutExpired:
+            found = f"uv took more than {_ENOUGH_S / 60:g} minutes"
+            raise ProviderError("pack", found, code="TARN-3196", where=what) from None
+        except OSError as error:
+            found = f"uv could not be started: {error.strerror}"
+            raise ProviderError("pack", found, code="TARN-3196", where=what) from error
+        if done.returncode:
+            raise failure(what, done.stderr.decode(errors="replace"))
+        return done.stdout.decode(errors="replace")
+
+
+def failure(what: str, said: str) -> ConfigError | ProviderError:
+    """Return the error for what uv *said* when it did not bring *what*. Pure."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    words = "\n  ".join(lines[-_KEPT_LINES:]) or "it said nothing"
+    if _DISK_FULL in said:
+        step = "Free some space, or name another cache with TARN_CACHE and UV_CACHE_DIR."
+        return ProviderError(
+            "pack", f"the disk is full:\n  {words}", code="TARN-3198", next_step=step
+        )
+    if any(mark in said for mark in _NO_NETWORK):
+        return ProviderError(
+            "pack",
+            f"{what} could not be downloaded:\n  {words}",
+            code="TARN-3196",
+            next_step="With a mirror set UV_PYTHON_INSTALL_MIRROR (interpreters) or "
+            "UV_DEFAULT_INDEX (packages); or name an interpreter that is here: --python DIRECTORY.",
+        )
+    if any(mark in said for mark in _UNKNOWN):
+        return ConfigError(
+            f"uv has no such Python:\n  {words}",
+            where="--python",
+            next_step="`uv python list --only-downloads` shows what there is.",
+        )
+    step = "Another --glibc or --python may have wheels; --with 'NAME<VERSION' takes an older one."
+    return ProviderError("pack", f"{what} do not fit:\n  {words}", code="TARN-3197", next_step=step)
+
+
+def _wheels_for(order: Order) -> Iterable[str]:
+    return ("--python-platform", platform(order), "--only-binary", ":all:")

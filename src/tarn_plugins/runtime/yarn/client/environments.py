@@ -1,0 +1,53 @@
+"""The client's side of a packed environment: what it asks its child about the archive."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tarn.errors import TarnError
+from tarn.interfaces import Finding
+from tarn_plugins.runtime.yarn import environment
+from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.door import Door
+
+__all__ = ["bring", "findings", "packed"]
+
+
+def packed(python: str | None) -> str:
+    """Return the archive that ``runtime.options.python`` names; empty: it names none. Pure."""
+    return python if python is not None and environment.is_packed(python) else ""
+
+
+def findings(door: Door, archive: str, within_s: float) -> tuple[Finding, ...]:
+    """Return what is wrong with *archive*; nothing where none is named."""
+    if not archive:
+        return ()
+    try:
+        told = door.ask("environment", within_s, python=archive)
+    except TarnError as error:
+        return (checks.from_error(error),)
+    return tuple(Finding(**each) for each in told)
+
+
+def bring(
+    door: Door, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
+) -> str:
+    """Return the archive's URI, where the nodes read it; empty where none is named.
+
+    Args:
+        door: Asks YARN.
+        archive: URI, or path of a file of this machine: that one is copied, unless it is there.
+        patience_s: How long a copy of so many bytes may take.
+        say: Tells a person what is being waited for.
+
+    Raises:
+        LaunchError: It cannot be read.
+        ProviderError: The file system did not answer, or has no space.
+    """
+    if not archive:
+        return ""
+    amount = 0
+    if environment.is_local(archive):
+        local = Path(archive)
+        amount = local.stat().st_size if local.is_file() else 0
+        say(f"bringing the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
+    return str(door.ask("bring_environment", patience_s(amount), python=archive))

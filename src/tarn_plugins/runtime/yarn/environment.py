@@ -1,0 +1,180 @@
+"""A packed Python environment: the archive that `tarn pack` makes, as the nodes use it. Pure.
+
+It is unpacked by the NodeManager and linked into a container's directory as ``.tarn/python``; the
+interpreter is ``bin/python3`` in it, and a Java for the master may be ``jre``. Its first member
+says what it is, so that a look at its first bytes tells whether it fits.
+"""
+
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+
+from tarn.interfaces import Finding
+from tarn_plugins.runtime.yarn import READS
+from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile
+
+__all__ = [
+    "DIRECTORY",
+    "HEAD",
+    "INTERPRETER",
+    "Seen",
+    "about",
+    "examine",
+    "findings",
+    "is_local",
+    "is_packed",
+    "misplaced",
+    "resource",
+]
+
+DIRECTORY: Final = ".tarn/python"
+"""Where it lies in a container's directory."""
+INTERPRETER: Final = f"{DIRECTORY}/bin/python3"
+"""What a launch file names; the run script makes it absolute."""
+HEAD: Final = 65536
+"""Bytes at the beginning of an archive that hold what it says of itself."""
+ABOUT: Final = "tarn-environment.json"
+"""Its first member."""
+_ENDS = (".tar.gz", ".tgz")
+"""A zip keeps neither links nor who may execute what."""
+_PYTHONS = ((3, 11), (3, 14))
+"""The first one that tarn runs on, and the first one that it does not."""
+_GZIP = 16 + zlib.MAX_WBITS
+_PLAIN = re.compile(r"[A-Za-z0-9._,=@%+~:/-]+")
+"""The file's name is part of YARN's launch script."""
+_WHERE = "runtime.options.python"
+_PACK = "`tarn pack` makes one that fits"
+
+
+@attrs.frozen
+class About:
+    """What an archive says of itself."""
+
+    tarn: str
+    """Version of tarn in it."""
+    python: str
+    """Version of its interpreter, such as ``3.11.9``."""
+
+
+@attrs.frozen
+class Seen:
+    """What a look at an archive found."""
+
+    found: str = ""
+    """Why it cannot be used, in words; empty when it was read."""
+    code: str = ""
+    about: About | None = None
+    """None: it does not say what it is."""
+
+
+def is_packed(python: str | None) -> bool:
+    """Say whether the setting names an archive; else it is a path of the nodes, or nothing."""
+    return python is not None and ("://" in python or python.lower().endswith(_ENDS))
+
+
+def is_local(python: str) -> bool:
+    """Say whether the archive *python* is a file of the client's machine."""
+    return "://" not in python
+
+
+def resource(entry: FileEntry) -> LocalFile:
+    """Return the archive as NodeManagers bring it.
+
+    Where everybody may read it, all users of a node share one copy, and no token is needed.
+    """
+    return LocalFile(
+        DIRECTORY, entry.uri, entry.bytes, entry.modified_ms,
+        public=entry.public, archive=True, application=not entry.public,
+    )  # fmt: skip
+
+
+def examine(head: bytes) -> Seen:
+    """Look at the first `HEAD` bytes of an archive."""
+    if not head.startswith(b"\x1f\x8b"):
+        return Seen("is no tar.gz", "TARN-3192")
+    try:
+        plain = zlib.decompressobj(_GZIP).decompress(head)
+        with tarfile.open(fileobj=BytesIO(plain), mode="r:") as archive:
+            first = archive.next()
+            if first is None:
+                return Seen("is an empty archive", "TARN-3192")
+            file = archive.extractfile(first) if first.name == ABOUT else None
+            return Seen(about=None if file is None else about(file.read()))
+    except (tarfile.TarError, zlib.error, EOFError):
+        return Seen("is no tar.gz: what is compressed in it is no archive", "TARN-3192")
+
+
+def about(content: bytes) -> About | None:
+    """Read what an archive says of itself; None: not in words that are known."""
+    try:
+        said = json.loads(content)
+        return About(tarn=str(said["tarn"]), python=str(said["python"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
+    """Yield what is wrong with the archive *python* for a client of tarn *ours*."""
+    where = f"{_WHERE} = '{python}'"
+    if seen.found:
+        yield Finding(seen.code, where, seen.found, f"Name another archive; {_PACK}")
+    elif seen.about is None:
+        yield Finding(
+            "TARN-3194",
+            where,
+            "does not say what is in it; it must hold bin/python3, able to run from any directory, "
+            f"with tarn[yarn] {ours}",
+            f"{_PACK[0]}{_PACK[1:]} and says so",
+            fatal=False,
+        )
+    else:
+        yield from _unfit(where, seen.about, ours)
+
+
+def misplaced(python: str) -> Finding | None:
+    """Return what is wrong with the place that *python* names; None when nothing is. Pure."""
+    where, scheme = f"{_WHERE} = '{python}'", urlsplit(python).scheme
+    if is_local(python):
+        if python.startswith("/"):
+            return None
+        found = "is no absolute path, and is looked up from nowhere in particular"
+        return Finding("TARN-3190", where, found, "Name the archive by its whole path, or its URI")
+    if scheme not in READS:
+        found = f"the nodes' Hadoop does not read '{scheme}' (it reads {', '.join(sorted(READS))})"
+        step = "Put it where they read it, or name a file of this machine: it is copied once"
+        return Finding("TARN-3191", where, found, step)
+    if not _PLAIN.fullmatch(python):
+        found = "has a character that YARN's launch script would misread"
+        step = "Rename it: letters, digits and . _ - + = @ % , only"
+        return Finding("TARN-3191", where, found, step)
+    return None
+
+
+def _unfit(where: str, said: About, ours: str) -> Iterator[Finding]:
+    if said.tarn != ours:
+        yield Finding(
+            "TARN-3193",
+            where,
+            f"holds tarn {said.tarn}, and this is tarn {ours}",
+            f"Pack it anew: {_PACK}; or use tarn {said.tarn} here",
+        )
+    if not _fits(said.python):
+        least, beyond = (".".join(map(str, one)) for one in _PYTHONS)
+        yield Finding(
+            "TARN-3193",
+            where,
+            f"holds Python {said.python}; tarn runs on {least} and newer, before {beyond}",
+            "Pack it anew: `tarn pack --python 3.11`",
+        )
+
+
+def _fits(version: str) -> bool:
+    parts = version.split(".")[:2]
+    return all(map(str.isdecimal, parts)) and _PYTHONS[0] <= tuple(map(int, parts)) < _PYTHONS[1]
