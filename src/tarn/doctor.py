@@ -109,9 +109,9 @@ def once(results: Iterable[Result]) -> tuple[Result, ...]:
         if new == result.findings:
             left.append(result)
             continue
-        seen = result.seen or "nothing beside what other checks tell"
+        seen = result.seen or ("" if new else "nothing beside what other checks tell")
         state = _state(Looked(seen, new, known=result.state is not State.UNKNOWN))
-        left.append(attrs.evolve(result, state=state, seen="" if new else seen, findings=new))
+        left.append(attrs.evolve(result, state=state, seen=seen, findings=new))
     return tuple(left)
 
 

@@ -22,8 +22,8 @@ from tarn_plugins.discovery.zookeeper.plan import Found, Place, own
 
 __all__ = ["checks"]
 
-CONNECT_S: Final = 8.0
-"""For a server that is well it takes milliseconds; one that elects a leader takes seconds."""
+CONNECT_S: Final = 4.0
+"""For a server that is well it takes milliseconds; one that elects a leader takes a second."""
 _NO_VERSION: Final = 2**31 - 1
 """No node has it, so a transaction that expects it is refused as a whole."""
 _DENIED: Final = "TARN-3302"
@@ -84,7 +84,7 @@ class _Look:
             arguments = session_arguments(self._settings, self._context.environ)
         except ConfigError as error:
             # it lies on the master's machine, which may be another one
-            return Looked(f"not tried: {error}", known=False)
+            return Looked(f"not tried, as {error.found}: the master's machine counts", known=False)
         with self._open(self._servers, arguments) as session:
             missing = self._missing(session)
             found = (*self._foreign(session), *self._tried(session, missing))
