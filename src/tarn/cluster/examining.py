@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tarn.cluster.reaching import reach
 from tarn.cluster.staging import examined
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Check, Finding, Looked, Paths, Progress
+from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
 
 __all__ = ["around_spec", "home", "offers"]
 
@@ -35,14 +36,28 @@ def around_spec(
     Raises:
         PluginError: Two plugins offer a check of one name.
     """
-    runtime = spec.runtime
-    link = Link(spec.name, around, lambda: around.deployer(runtime.use, runtime.options))
+    link = Link(spec.name, around, _Client(spec, around))
     try:
         offered = offers(spec, around, link, probe=probe)
         results = doctor.examine(offered, around.clock, hear or (lambda _progress: None))
     finally:
         link.close()
     return Diagnosis(doctor.once(results))
+
+
+class _Client:
+    """Gives the client side of a spec's runtime: several checks ask at once, and one is made."""
+
+    def __init__(self, spec: ClusterSpec, around: Surroundings) -> None:
+        self._runtime, self._around = spec.runtime, around
+        self._turn = threading.Lock()
+        self._made: Deployer | None = None
+
+    def __call__(self) -> Deployer:
+        with self._turn:
+            if self._made is None:
+                self._made = self._around.deployer(self._runtime.use, self._runtime.options)
+            return self._made
 
 
 def offers(
