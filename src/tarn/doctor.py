@@ -14,7 +14,7 @@ import attrs
 from tarn.errors import ConfigErrors, PluginError, TarnError
 from tarn.interfaces import Check, Clock, Finding, Looked, Progress
 
-__all__ = ["Offered", "Result", "State", "examine", "finding", "totals", "worst_last"]
+__all__ = ["Offered", "Result", "State", "examine", "finding", "once", "totals", "worst_last"]
 
 AT_ONCE = 8
 """Checks that look at the same time; one that is given up no longer counts."""
@@ -97,6 +97,22 @@ def finding(error: TarnError) -> Finding:
     """Return the finding that an *error* of a look is."""
     found = f"{error.found.rstrip('.')}. {error.right}" if error.right else error.found
     return Finding(error.code, error.where, found, error.next_step or f"tarn help {error.code}")
+
+
+def once(results: Iterable[Result]) -> tuple[Result, ...]:
+    """Return *results*, each finding told by the first check that has it, and by no other."""
+    told: set[Finding] = set()
+    left: list[Result] = []
+    for result in results:
+        new = tuple(one for one in dict.fromkeys(result.findings) if one not in told)
+        told.update(new)
+        if new == result.findings:
+            left.append(result)
+            continue
+        seen = result.seen or ("" if new else "nothing beside what other checks tell")
+        state = _state(Looked(seen, new, known=result.state is not State.UNKNOWN))
+        left.append(attrs.evolve(result, state=state, seen=seen, findings=new))
+    return tuple(left)
 
 
 def totals(results: Iterable[Result]) -> Mapping[State, int]:

@@ -48,3 +48,5 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
 def _complain(error: TarnError) -> None:
     for one in error.errors if isinstance(error, ConfigErrors) else (error,):
         click.echo(f"tarn: [{one.code}] {one}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        click.echo(note, err=True)

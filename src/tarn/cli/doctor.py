@@ -118,7 +118,7 @@ def _spec(source: Source, around: Surroundings) -> ClusterSpec:
 def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.Offered]:
     """Yield a check for each file that was named; it is read at once."""
     for kind, one in _kinds(ctx).items():
-        for path in named.get(kind.replace("-", "_")) or ():
+        for path in dict.fromkeys(named.get(kind.replace("-", "_")) or ()):
             yield doctor.Offered(kind, _file_check(kind, one, path, _content(path)))
 
 

@@ -3,12 +3,14 @@
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tarn import doctor
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
+from tarn.cluster.reaching import reach
 from tarn.cluster.staging import examined
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
@@ -34,19 +36,34 @@ def around_spec(
     Raises:
         PluginError: Two plugins offer a check of one name.
     """
-    runtime = spec.runtime
-    link = Link(spec.name, around, lambda: around.deployer(runtime.use, runtime.options))
+    link = Link(spec.name, around, _Client(spec, around))
     try:
-        offered = offers(spec, around, lambda: link.deployer, probe=probe)
-        return Diagnosis(doctor.examine(offered, around.clock, hear or (lambda _progress: None)))
+        offered = offers(spec, around, link, probe=probe)
+        results = doctor.examine(offered, around.clock, hear or (lambda _progress: None))
     finally:
         link.close()
+    return Diagnosis(doctor.once(results))
+
+
+class _Client:
+    """Gives the client side of a spec's runtime: several checks ask at once, and one is made."""
+
+    def __init__(self, spec: ClusterSpec, around: Surroundings) -> None:
+        self._runtime, self._around = spec.runtime, around
+        self._turn = threading.Lock()
+        self._made: Deployer | None = None
+
+    def __call__(self) -> Deployer:
+        with self._turn:
+            if self._made is None:
+                self._made = self._around.deployer(self._runtime.use, self._runtime.options)
+            return self._made
 
 
 def offers(
     spec: ClusterSpec,
     around: Surroundings,
-    deployer: Callable[[], Deployer],
+    link: Link,
     *,
     probe: bool,
 ) -> tuple[doctor.Offered, ...]:
@@ -55,7 +72,7 @@ def offers(
     Args:
         spec: With an empty ``models.repository``, what needs one is left out.
         around: The process's surroundings.
-        deployer: Makes the client side of the spec's runtime; called by the check that needs it.
+        link: To the master, if it runs, and to the client side of its runtime.
         probe: Also what starts something for a moment.
     """
     plugins, context = around.plugins(), around.context()
@@ -64,7 +81,7 @@ def offers(
     return (
         *(doctor.Offered(_US, check) for check in _before(around)),
         *(doctor.Offered(plugin, check) for plugin, check in brought),
-        *(doctor.Offered(_US, check) for check in _preflight(spec, around, deployer)),
+        *(doctor.Offered(_US, check) for check in _preflight(spec, around, link)),
         *(doctor.Offered(plugin, check) for plugin, check in probes),
     )
 
@@ -77,28 +94,30 @@ def _before(around: Surroundings) -> Iterator[Check]:
     )
 
 
-def _preflight(
-    spec: ClusterSpec, around: Surroundings, deployer: Callable[[], Deployer]
-) -> Iterator[Check]:
-    """Yield what `tarn up` looks at before it starts anything."""
+def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[Check]:
+    """Yield what `tarn up` looks at before it starts anything; last, as it tells much again."""
 
     def repository() -> Looked:
         found = tuple(examined(spec, around.plugins()))
         return Looked("" if found else spec.models.repository, found)
 
     def start() -> Looked:
-        client = deployer()
-        if client.find(spec.name) is not None:
+        if link.find() is not None:
             return Looked(f"'{spec.name}' runs, and what runs holds what it needs")
-        found = client.check(spec)
+        found = link.deployer.check(spec)
         return Looked("" if found else "nothing is in the way", found)
 
     if spec.models.repository:
         yield Check("model repository", "Instances serve what lies in it.", repository)
     yield Check(
-        f"start in the runtime '{spec.runtime.use}'",
-        "`tarn up` looks at this first, and starts nothing while an error stands.",
+        "what else `tarn up` looks at",
+        "While an error stands there, nothing is started.",
         start,
+    )
+    yield Check(
+        "the master's API",
+        "Every command, every client and every agent of a load balancer asks it.",
+        lambda: reach(link, around),
     )
 
 

@@ -1,7 +1,8 @@
 """What `up` does: find, check, stage, submit."""
 
+import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = ["Outcome", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
+SAYS_MORE = "`tarn doctor` looks at all that a start needs, and says why it matters."
 OTHER_UP_S = 30.0
 """How long another `up` of the same name may take to bring its master up."""
 
@@ -67,9 +69,10 @@ def bring_up(
         if running.url is not None:
             return Outcome(running, started=False)
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
-    findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
-    _writable(surroundings.paths.home / "clusters")
-    _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
+    with _doctor_knows_more():
+        findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
+        _writable(surroundings.paths.home / "clusters")
+        _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = _files(spec, staged, surroundings, given)
@@ -80,6 +83,16 @@ def bring_up(
         winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
         return Outcome(winner, started=False)
+
+
+@contextlib.contextmanager
+def _doctor_knows_more() -> Iterator[None]:
+    """Name who says more of what is amiss before anything was started."""
+    try:
+        yield
+    except TarnError as error:
+        error.add_note(SAYS_MORE)
+        raise
 
 
 def starting(spec: ClusterSpec) -> str:

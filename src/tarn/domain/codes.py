@@ -230,9 +230,12 @@ _TABLE = (
     Code("TARN-3506", _A, "no Kerberos realm", "The sandbox's Kerberos realm could not be made, or gave no ticket.", "Read the message; `tarn sandbox down` and `up` begin anew."),
     # 36xx: what `tarn doctor` finds around a cluster
     Code("TARN-3600", _A, "directory not writable", "What is known of clusters cannot be kept in TARN's directory.", "Set TARN_HOME to a directory that you may write."),
-    Code("TARN-3601", _W, "directory open to others", "Other users may put files where TARN keeps what it trusts.", "chmod 700 the directory that the message names."),
+    Code("TARN-3601", _W, "directory open to others", "Other users may put files where TARN keeps what it trusts.", "Take the right to write away from others: `chmod 700` the directory that the message names."),
     Code("TARN-3602", _W, "little disk space", "The disk on which clusters keep their files is nearly full.", "Free some, or set TARN_HOME to a directory on another disk."),
     Code("TARN-3603", _W, "clocks differ", "The clock of a server and the one of this machine are not the same: times in logs and reports mislead, and from five minutes on Kerberos lets nobody in.", "Set the wrong clock by NTP."),
+    Code("TARN-3604", _W, "master behind a proxy", "The master is not reached straight from this machine, only through its runtime's proxy: it takes no api token along, and holds streams back.", "Have the port opened; `api.port` says which one it is."),
+    Code("TARN-3605", _A, "master out of reach", "The cluster runs, and its master is reached neither straight nor through a proxy.", "Check the name, the port and the firewalls between."),
+    Code("TARN-3606", _W, "some ZooKeeper servers silent", "Some servers of the ensemble do not answer; the others carry on, until they are too few.", "Start the servers that the message names, or take them out of `ensemble`."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -58,6 +58,14 @@ def translated(
             where=where,
             next_step="Write user:password into the place that 'digest' names.",
         )
+    if isinstance(error, theirs.InvalidACLError):
+        return DiscoveryError(
+            "zookeeper",
+            f"could not {doing}: the servers do not take the ACL of the new nodes",
+            code="TARN-3302",
+            where=where,
+            next_step="A line of `acl` that begins with 'auth' needs `digest`; mend the others.",
+        )
     why = f" ({last})" if last else f" ({_name(error)})"
     return DiscoveryError(
         "zookeeper",

@@ -1,4 +1,6 @@
-"""One contract suite for each Protocol: inherit it in a test module of your own.
+"""One contract suite for each Protocol, and one for the checks of `tarn doctor`.
+
+Inherit it in a test module of your own.
 
 ::
 
@@ -24,6 +26,7 @@ pytest.register_assert_rewrite(
             "clock",
             "deployer",
             "discovery",
+            "doctor",
             "runtime",
             "scaling_policy",
             "secret_store",
@@ -39,6 +42,7 @@ from tarn.testing.contracts.ceiling_source import CeilingSourceContract  # noqa:
 from tarn.testing.contracts.clock import ClockContract  # noqa: E402
 from tarn.testing.contracts.deployer import DeployerContract  # noqa: E402
 from tarn.testing.contracts.discovery import DiscoveryContract  # noqa: E402
+from tarn.testing.contracts.doctor import DoctorContract  # noqa: E402
 from tarn.testing.contracts.runtime import RuntimeContract  # noqa: E402
 from tarn.testing.contracts.scaling_policy import ScalingPolicyContract  # noqa: E402
 from tarn.testing.contracts.secret_store import SecretStoreContract  # noqa: E402
@@ -52,6 +56,7 @@ __all__ = [
     "ClockContract",
     "DeployerContract",
     "DiscoveryContract",
+    "DoctorContract",
     "RuntimeContract",
     "ScalingPolicyContract",
     "SecretStoreContract",

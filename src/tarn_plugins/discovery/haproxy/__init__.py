@@ -1,15 +1,16 @@
 """HAProxy: servers pushed through its Runtime API, by an agent beside it or by the master."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import click
 
+from tarn.domain import ClusterSpec
 from tarn.errors import ProviderMissingError
 from tarn.hookspecs import Factory, hookimpl
-from tarn.interfaces import Discovery, MasterContext
+from tarn.interfaces import Check, Discovery, MasterContext
 from tarn_plugins.discovery.haproxy.settings import Settings
 
-__all__ = ["Settings", "tarn_cli", "tarn_discoveries"]
+__all__ = ["Settings", "tarn_cli", "tarn_discoveries", "tarn_doctor_checks"]
 
 
 def _create(settings: Settings, context: MasterContext) -> Discovery:
@@ -42,6 +43,14 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
             extra="haproxy",
         )
     }
+
+
+@hookimpl
+def tarn_doctor_checks(spec: ClusterSpec) -> Iterable[Check]:
+    """Offer to look at each HAProxy whose socket *spec* names."""
+    from tarn_plugins.discovery.haproxy.checks import checks  # noqa: PLC0415 (only when asked)
+
+    return checks(spec)
 
 
 @hookimpl

@@ -1,16 +1,17 @@
 """ZooKeeper: an ephemeral node for each instance, and one that says which master speaks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 from attrs.validators import ge, in_
 
+from tarn.domain import ClusterSpec
 from tarn.hookspecs import Factory, hookimpl
-from tarn.interfaces import Discovery, MasterContext
+from tarn.interfaces import Check, ClientContext, Discovery, MasterContext
 from tarn.zk.acl import Grant
 from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 
-__all__ = ["Settings", "Tls", "tarn_discoveries"]
+__all__ = ["Settings", "Tls", "tarn_discoveries", "tarn_doctor_checks"]
 
 
 _WHOLE = "the master is started elsewhere, so right would be one from the root"
@@ -94,3 +95,13 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
             extra="zookeeper",
         )
     }
+
+
+@hookimpl
+def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer to look at each ensemble that *spec* names."""
+    if not any(one.use == "zookeeper" for one in spec.discovery):
+        return ()
+    from tarn_plugins.discovery.zookeeper.checks import checks  # noqa: PLC0415 (needs kazoo)
+
+    return checks(spec, context)

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -19,7 +19,7 @@ from tarn_plugins.discovery.zookeeper import Settings
 from tarn_plugins.discovery.zookeeper.login import login, owner
 from tarn_plugins.discovery.zookeeper.plan import Found, Place, own, plan
 
-__all__ = ["ZooKeeper"]
+__all__ = ["ZooKeeper", "session_arguments"]
 
 log = logging.getLogger(__name__)
 
@@ -257,20 +257,29 @@ def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
     Raises:
         ConfigError: The digest is not where the settings say.
     """
-    who = login(settings.digest, context.environ)
-    grants = _grants(settings, who)
-    if not grants:
+    asked = session_arguments(settings, context.environ)
+    if not asked["grants"]:
         log.warning(
             "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
             "no digest and no acl is given",
             settings.ensemble,
         )
+    return asked
+
+
+def session_arguments(settings: Settings, environ: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what a session is made with; without *environ* it logs in as nobody.
+
+    Raises:
+        ConfigError: The digest is not where the settings say.
+    """
+    who = None if environ is None else login(settings.digest, environ)
     tls = settings.tls
     return {
         "ensemble": settings.ensemble,
         "timeout_s": settings.session_timeout_s,
         "login": who,
-        "grants": grants,
+        "grants": _grants(settings, who),
         "tls": Tls(tls.ca, tls.cert, tls.key) if tls else None,
     }
 

@@ -4,15 +4,16 @@ A keeper starts the master and starts it again when it ends; the master starts e
 session of its own, so every Triton outlives the master, and the master every client.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tarn.domain import Epoch
+from tarn.domain import ClusterSpec, Epoch
 from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.interfaces import (
+    Check,
     ClientContext,
     Deployer,
     MasterContext,
@@ -21,7 +22,7 @@ from tarn.interfaces import (
     StateStore,
 )
 
-__all__ = ["Settings", "tarn_runtimes"]
+__all__ = ["Settings", "tarn_doctor_checks", "tarn_runtimes"]
 
 
 @attrs.frozen
@@ -72,3 +73,13 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             extra="local",
         )
     }
+
+
+@hookimpl
+def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer to look at this machine, where instances shall run on it."""
+    if spec.runtime.use != "local":
+        return ()
+    from tarn_plugins.runtime.local.examination import offered  # noqa: PLC0415 (only when asked)
+
+    return offered(spec, context)

@@ -6,11 +6,11 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton import binary, settings
 from tarn.triton.gpus import present as gpus_present
-from tarn_plugins.runtime.local import gpus
+from tarn_plugins.runtime.local.gpus import visible
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 
-__all__ = ["API_ADDRESS", "findings", "port"]
+__all__ = ["API_ADDRESS", "findings", "gpu_findings", "memory_findings", "port"]
 
 API_ADDRESS = "127.0.0.1"
 
@@ -26,8 +26,8 @@ def findings(
     yield from settings.findings(spec)
     yield from binary.check(spec.triton.binary, environ)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
-    yield from _gpus(spec, lambda: gpus.visible(present_gpus(), setting))
-    yield from _memory(spec, memory())
+    yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
+    yield from memory_findings(spec, memory())
     yield from port(spec)
 
 
@@ -48,7 +48,8 @@ def _first_size(spec: ClusterSpec) -> int:
     return spec.replicas.min if spec.replicas.initial is None else spec.replicas.initial
 
 
-def _gpus(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:
+def gpu_findings(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:
+    """Yield a finding when this machine has fewer GPUs than *spec* needs at first."""
     each = spec.instance.resources.gpus
     needed = each * _first_size(spec)
     have = len(present()) if each else 0
@@ -61,7 +62,8 @@ def _gpus(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator
         )
 
 
-def _memory(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
+def memory_findings(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
+    """Yield a finding when *have_mib* are less than *spec* asks for at first."""
     needed = spec.instance.resources.memory_mib * _first_size(spec)
     if needed > have_mib:
         yield Finding(

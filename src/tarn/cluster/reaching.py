@@ -1,0 +1,91 @@
+"""Whether the master of a running cluster can be reached from this machine, and how."""
+
+import contextlib
+import http.client
+import socket
+from collections.abc import Iterator
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+
+from tarn.clock import Skew, skew, skewed
+from tarn.cluster.link import Link
+from tarn.cluster.surroundings import Surroundings
+from tarn.doctor import finding
+from tarn.errors import NotAuthorizedError, TarnError
+from tarn.interfaces import Clock, Finding, Looked
+
+__all__ = ["reach"]
+
+WITHIN_S = 5.0
+"""For the connection, and for the answer."""
+
+
+@attrs.frozen
+class _Heard:
+    """What came of one question straight to the master."""
+
+    trouble: str = ""
+    """Why there was no answer; empty where there was one."""
+    off: Skew | None = None
+    """How far the clock of the master's machine is off; None where it did not say."""
+
+
+def reach(link: Link, around: Surroundings) -> Looked:
+    """Look whether the master answers: straight, or through the runtime's proxy alone."""
+    ref = link.find()
+    if ref is None:
+        return Looked(f"no cluster '{link.name}' runs, so there is none to reach")
+    if ref.url is None:
+        return Looked(f"no master of '{link.name}' is at work", known=False)
+    place = urlsplit(ref.url)
+    heard = _ask(place, around.clock)
+    found: list[Finding] = []
+    if heard.off is not None:
+        found += filter(None, [skewed(f"machine of the master {place.hostname}", heard.off)])
+    if heard.trouble:
+        found += _around(link, place, heard.trouble)
+    return Looked("" if found else f"{ref.url} answers", tuple(found))
+
+
+def _ask(place: SplitResult, clock: Clock) -> _Heard:
+    """Ask the master for its health, which it tells everybody."""
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    asked_at = clock.at()
+    with contextlib.closing(kind(place.hostname or "", place.port, timeout=WITHIN_S)) as line:
+        try:
+            line.request("GET", "/health")
+            date = line.getresponse().getheader("Date", "")
+        except TimeoutError:
+            return _Heard(f"no answer within {WITHIN_S:g} s")
+        except socket.gaierror as error:
+            return _Heard(f"the name '{place.hostname}' leads nowhere ({error.strerror})")
+        except (OSError, http.client.HTTPException) as error:
+            return _Heard(getattr(error, "strerror", None) or type(error).__name__)
+    return _Heard(off=skew(date or "", asked_at, clock.at()))
+
+
+def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
+    """Yield what is wrong where the master does not answer straight: the proxy may lead to it."""
+    where, port = f"http://{place.netloc}", place.port or 80
+    checks = (
+        f"Look at three things: `getent hosts {place.hostname}` gives the right address; "
+        f"`tarn logs -c {link.name}` shows the master at work; `nc -vz {place.hostname} {port}` "
+        "gets through: else have the firewall opened, for one port with api.port"
+    )
+    try:
+        link.ask(lambda api: api.status())
+    except NotAuthorizedError as error:
+        yield finding(error)
+    except TarnError as error:
+        yield Finding("TARN-3605", where, f"{trouble}; {error.found}", checks)
+        return
+    yield Finding(
+        "TARN-3604",
+        where,
+        f"{trouble}; only the proxy {link.url} leads to the master"
+        if link.proxied
+        else f"{trouble}; it answers at {link.url}",
+        checks,
+        fatal=False,
+    )

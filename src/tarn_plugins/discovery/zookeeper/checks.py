@@ -1,0 +1,180 @@
+"""What `tarn doctor` looks at of an ensemble: its servers one by one, and what we may do there."""
+
+import concurrent.futures
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from tarn.domain import ClusterSpec
+from tarn.errors import ConfigError, DiscoveryError
+from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.plain import structure
+from tarn.zk.failures import NodesChangedError
+from tarn.zk.nodes import FleetNode
+from tarn.zk.operations import Check as Expect
+from tarn.zk.operations import Create, Operation
+from tarn.zk.session import Session
+from tarn_plugins.discovery.zookeeper import Settings
+from tarn_plugins.discovery.zookeeper.discovery import session_arguments
+from tarn_plugins.discovery.zookeeper.login import owner
+from tarn_plugins.discovery.zookeeper.plan import Found, Place, own
+
+__all__ = ["checks"]
+
+CONNECT_S: Final = 4.0
+"""For a server that is well it takes milliseconds; one that elects a leader takes a second."""
+_NO_VERSION: Final = 2**31 - 1
+"""No node has it, so a transaction that expects it is refused as a whole."""
+_DENIED: Final = "TARN-3302"
+
+MakeSession = Callable[..., Session]
+
+
+def checks(
+    spec: ClusterSpec, context: ClientContext, session: MakeSession = Session
+) -> Iterator[Check]:
+    """Yield the checks of each ZooKeeper that *spec* names."""
+    found = [
+        (number, settings)
+        for number, one in enumerate(spec.discovery)
+        if one.use == "zookeeper" and (settings := structure(Settings, one.options)[0])
+    ]
+    for number, settings in found:
+        of = f" of discovery[{number}]" if len(found) > 1 else ""
+        look = _Look(spec, context, settings, session)
+        yield Check(
+            f"ZooKeeper servers{of}",
+            "Load balancers find instances there; without a majority of servers nothing changes.",
+            look.servers,
+        )
+        yield Check(
+            f"ZooKeeper path{of}",
+            "The master makes a node for each instance there, and one for the cluster.",
+            look.path,
+        )
+
+
+class _Look:
+    """Looks at one ensemble."""
+
+    def __init__(
+        self, spec: ClusterSpec, context: ClientContext, settings: Settings, session: MakeSession
+    ) -> None:
+        self._settings, self._session, self._context = settings, session, context
+        self._servers, slash, root = settings.ensemble.partition("/")
+        self._root = f"{slash}{root}".rstrip("/")
+        who = owner(context.environ)
+        self._place = Place(settings.path, spec.name, settings.payload, owner=who)
+
+    def servers(self) -> Looked:
+        """Ask each server for a session of its own: one without a leader gives none."""
+        names = [name.strip() for name in self._servers.split(",")]
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+            silent = {n: e for n, e in zip(names, pool.map(self._reach, names), strict=True) if e}
+        if not silent:
+            return Looked(f"{', '.join(names)}: each gives sessions")
+        if len(silent) == len(names):
+            return Looked("", (_finding(next(iter(silent.values()))),))
+        return Looked("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
+
+    def path(self) -> Looked:
+        """Try what the master will do, in a transaction that the servers must refuse."""
+        try:
+            arguments = session_arguments(self._settings, self._context.environ)
+        except ConfigError as error:
+            # it lies on the master's machine, which may be another one
+            return Looked(f"not tried, as {error.found}: the master's machine counts", known=False)
+        with self._open(self._servers, arguments) as session:
+            missing = self._missing(session)
+            found = (*self._foreign(session), *self._tried(session, missing))
+        whole = self._root + self._settings.path
+        made = "; it is made at the first start" if missing else ""
+        return Looked("" if found else f"{whole}: this user may publish{made}", found)
+
+    def _reach(self, server: str) -> DiscoveryError | None:
+        try:
+            # without a login: whether that is right is a question of its own
+            with self._open(server, session_arguments(self._settings, None)):
+                return None
+        except DiscoveryError as error:
+            return error
+
+    @contextlib.contextmanager
+    def _open(self, servers: str, arguments: Mapping[str, object]) -> Iterator[Session]:
+        session = self._session(**{**arguments, "ensemble": servers})
+        try:
+            session.connect(CONNECT_S)
+            yield session
+        finally:
+            session.close()
+
+    def _missing(self, session: Session) -> tuple[str, ...]:
+        """Return the nodes that would have to be made, each after the one above it."""
+        path = self._root + self._settings.path
+        missing: dict[str, None] = {}
+        for at in (path, f"{path.rpartition('/')[0]}/fleets"):
+            lacking = []
+            while at and not _exists(session, at):
+                lacking.append(at)
+                at = at.rpartition("/")[0]  # noqa: PLW2901 (upwards)
+            missing |= dict.fromkeys(reversed(lacking))
+        return tuple(missing)
+
+    def _tried(self, session: Session, missing: tuple[str, ...]) -> Iterator[Finding]:
+        name = f"tarn-doctor-{secrets.token_hex(4)}"
+        node = f"{self._root}{self._place.at(name)}"
+        mark = f"{self._root}{self._place.fleet.rpartition('/')[0]}/{name}"
+        operations: list[Operation] = [Create(at) for at in missing]
+        operations += [Create(mark), Create(node, ephemeral=True), Expect(node, _NO_VERSION)]
+        try:
+            session.commit(operations, session.id)
+        except NodesChangedError:
+            return  # all was allowed, and the last one undid it
+        except DiscoveryError as error:
+            yield _finding(error)
+
+    def _foreign(self, session: Session) -> Iterator[Finding]:
+        """Yield who else has a cluster of this name there."""
+        at = _read(session, self._root + self._place.fleet)
+        try:
+            fleet = FleetNode.parse(at) if at else None
+        except ConfigError:
+            return  # it is written anew
+        try:
+            own(self._place, Found(fleet))
+        except DiscoveryError as error:
+            yield _finding(error)
+
+
+def _exists(session: Session, path: str) -> bool:
+    try:
+        return session.get(path) is not None
+    except DiscoveryError as error:
+        if error.code != _DENIED:
+            raise
+        return True  # what may not be read is there
+
+
+def _read(session: Session, path: str) -> bytes | None:
+    try:
+        return session.read(path)
+    except DiscoveryError as error:
+        if error.code != _DENIED:
+            raise
+        return None
+
+
+def _one_silent(server: str, error: DiscoveryError, count: int) -> Finding:
+    return Finding(
+        "TARN-3606",
+        f"ZooKeeper {server}",
+        f"one of {count} servers: {error.found}",
+        error.next_step,
+        fatal=False,
+    )
+
+
+def _finding(error: DiscoveryError) -> Finding:
+    found = f"{error.found}. {error.right}" if error.right else error.found
+    return Finding(error.code, error.where, found, error.next_step)

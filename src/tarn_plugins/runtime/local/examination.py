@@ -1,0 +1,76 @@
+"""What `tarn doctor` looks at of this machine: what a start needs, thing by thing."""
+
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from tarn.domain import ClusterSpec
+from tarn.errors import LaunchError
+from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.triton import binary
+from tarn.triton.gpus import present
+from tarn_plugins.runtime.local import checks, gpus
+from tarn_plugins.runtime.local.deployer import LocalDeployer
+from tarn_plugins.runtime.local.procfs import memory_mib
+
+__all__ = ["offered"]
+
+Findings = Iterator[Finding]
+
+
+def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
+    """Yield the checks of this machine for *spec*."""
+    environ = context.environ
+
+    def gpus_here() -> tuple[str, ...]:
+        return gpus.visible(present(), environ.get("CUDA_VISIBLE_DEVICES"))
+
+    yield Check(
+        "tritonserver",
+        "Each instance is a tritonserver, started on this machine.",
+        _look(lambda: binary.check(spec.triton.binary, environ), lambda: _server(spec, context)),
+    )
+    yield Check(
+        "GPUs of this machine",
+        "An instance that asks for GPUs starts only where so many are free.",
+        _look(lambda: checks.gpu_findings(spec, gpus_here), lambda: _count(len(gpus_here()))),
+    )
+    yield Check(
+        "memory of this machine",
+        "Models that do not fit are killed by the kernel, or make everything slow.",
+        _look(lambda: checks.memory_findings(spec, memory_mib()), lambda: f"{memory_mib()} MiB"),
+    )
+    if spec.api.port:
+        yield Check(
+            f"port {spec.api.port}",
+            "The master listens there, and cannot start while somebody else does.",
+            lambda: _port(spec, context),
+        )
+
+
+def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], Looked]:
+    def look() -> Looked:
+        findings = tuple(found())
+        return Looked("" if findings else seen(), findings)
+
+    return look
+
+
+def _port(spec: ClusterSpec, context: ClientContext) -> Looked:
+    ref = LocalDeployer(context).find(spec.name)
+    if ref is not None and ref.url is not None and urlsplit(ref.url).port == spec.api.port:
+        return Looked(f"is held by the master of '{spec.name}'")
+    return _look(lambda: checks.port(spec), lambda: "is free")()
+
+
+def _server(spec: ClusterSpec, context: ClientContext) -> str:
+    try:
+        found = binary.locate(spec.triton.binary, context.environ)
+    except LaunchError as error:  # removed just now
+        return error.found
+    if isinstance(found, binary.Wheel):
+        return f"of the wheel nvidia-pytriton {found.version}"
+    return found
+
+
+def _count(number: int) -> str:
+    return f"{number} GPU{'' if number == 1 else 's'}" if number else "none, and none is asked for"
