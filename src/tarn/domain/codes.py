@@ -195,7 +195,6 @@ _TABLE = (
     Code("TARN-3166", _A, "quota of HDFS", "A quota leaves no room for the files of a cluster.", "Remove files, have the quota raised, or name another directory in runtime.options.staging."),
     Code("TARN-3167", _A, "HDFS full", "The file system has no room for what is staged.", "Have room made, or name another one in runtime.options.staging."),
     Code("TARN-3168", _W, "staging not passable", "Not everybody may pass through the directories above the files of clusters.", "Open them with chmod o+x, or name a shared directory in runtime.options.staging."),
-    Code("TARN-3169", _W, "clocks differ", "A clock of YARN or HDFS differs from this machine's.", "Set both by NTP."),
     Code("TARN-3170", _W, "node away", "A node is lost, unhealthy or shut down.", "Read what its health check says; start its NodeManager."),
     Code("TARN-3172", _W, "another Hadoop", "YARN runs another major version of Hadoop than this client.", "Name an installation of its version in runtime.options.hadoop_home."),
     Code("TARN-3175", _A, "HDFS in safe mode", "The NameNode takes no changes at this moment.", "Wait, or mend the DataNodes that it misses."),

@@ -51,7 +51,7 @@ class Case:
             NotSeen: It gave no answer.
         """
         if self.survey.hdfs is None:
-            raise NotSeen("the file system gave no answer: see 'Staging directory'")
+            raise NotSeen("the file system gave no answer: see 'staging directory'")
         return self.survey.hdfs
 
     @property

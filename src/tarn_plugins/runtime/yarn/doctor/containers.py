@@ -212,15 +212,15 @@ RULES = (
         "Instances should go on while a NodeManager is restarted.",
         recovery,
     ),
-    Rule("Time to end", "Triton finishes what it has before it ends.", ending),
-    Rule("Memory of containers", "One container must not take the memory of others.", memory),
+    Rule("time to end", "Triton finishes what it has before it ends.", ending),
+    Rule("memory of containers", "One container must not take the memory of others.", memory),
     Rule(
         "Docker on the nodes",
         "A container that a node does not allow fails there, on every node, at every try.",
         docker,
     ),
     Rule(
-        "Cgroups",
+        "cgroups",
         "They keep a container within its memory and its cores, and show it its own limits.",
         cgroups,
     ),

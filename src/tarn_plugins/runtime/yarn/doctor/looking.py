@@ -8,11 +8,11 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import attrs
 
+from tarn.clock import Skew, skew
 from tarn.errors import ProviderError, TarnError
 from tarn.java import describe, jvm
 from tarn_plugins.runtime.yarn.client.checks import from_error
@@ -85,7 +85,7 @@ def look(hadoop: Hadoop, asked: Asked) -> Survey:
             properties=live.result(),
             scheduler=queues.result(),
             nodes=tuple(each.result() for each in nodes),
-            name_node_ahead_s=name_node.result().ahead_s,
+            name_node_clock=name_node.result().clock,
             hdfs=found,
             hdfs_failure=missed,
         )
@@ -100,18 +100,6 @@ class _pool:  # noqa: N801 (a `with` of this module)
 
     def __exit__(self, *_: object) -> None:
         self._made.shutdown(wait=False, cancel_futures=True)
-
-
-def ahead_s(date: str, before: float, after: float) -> float | None:
-    """Return how far a server is ahead that wrote *date* between two moments of ours.
-
-    A ``Date`` has whole seconds: the middle of that second is taken. Pure.
-    """
-    try:
-        told = parsedate_to_datetime(date).timestamp() + 0.5
-    except (TypeError, ValueError):
-        return None
-    return round(told - (before + after) / 2, 1)
 
 
 def _land(hadoop: Hadoop) -> tuple[Land | None, Failure | None]:
@@ -156,7 +144,7 @@ def _manager(site: web.Web, base: str) -> ResourceManager:
         base,
         state=str(info.get("haState", "")),
         version=str(info.get("hadoopVersion", "")),
-        ahead_s=ahead_s(date, before, time.time()),
+        clock=skew(date, before, time.time()),
     )
 
 
@@ -215,7 +203,7 @@ def _version(site: web.Web, base: str) -> str:
 class _NameNode:
     """What the web server of a NameNode told."""
 
-    ahead_s: float | None = None
+    clock: Skew | None = None
     life_s: float | None = None
     """``dfs.namenode.delegation.token.max-lifetime``."""
 
@@ -230,7 +218,7 @@ def _name_node(hadoop: Hadoop) -> _NameNode:
             life_s = int(found["value"]) / 1000
         except (ProviderError, LookupError, TypeError, ValueError):
             continue
-        return _NameNode(ahead_s(date, before, time.time()), life_s)
+        return _NameNode(skew(date, before, time.time()), life_s)
     return _NameNode()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tarn.clock import Skew, skewed
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import IN_RM
@@ -10,8 +11,8 @@ from tarn_plugins.runtime.yarn.doctor.case import CONNECTION, Case, NotSeen, Rul
 __all__ = ["RULES"]
 
 _MANY_NODES = 1000
-_SKEW_S, _KERBEROS_SKEW_S = 30.0, 300.0
-"""Beyond the first, times in `status` and ages of tokens mislead; Kerberos refuses the second."""
+_KERBEROS_SKEW_S = 300.0
+"""From here on Kerberos refuses."""
 
 
 def connection(case: Case) -> Looked:
@@ -95,33 +96,21 @@ def java_here(case: Case) -> Looked:
 
 def clocks(case: Case) -> Looked:
     """Compare clocks by the ``Date`` headers of YARN's and HDFS's web servers."""
-    found = {
-        one.url: one.ahead_s for one in case.survey.resource_managers if one.ahead_s is not None
-    }
-    if case.survey.name_node_ahead_s is not None:
-        found["the NameNode"] = case.survey.name_node_ahead_s
-    if not found:
+    managers = [(f"ResourceManager {one.url}", one.clock) for one in case.survey.resource_managers]
+    told = (*managers, ("NameNode", case.survey.name_node_clock))
+    known = [(whose, clock) for whose, clock in told if clock is not None]
+    if not known:
         raise NotSeen("no web server of YARN or HDFS told its time")
-    kerberos = case.survey.client.kerberos
-    seen = ", ".join(f"{place} {_offset(s)}" for place, s in found.items())
-    return looked(seen, (_skew(p, s, kerberos) for p, s in found.items() if abs(s) > _SKEW_S))
+    fatal_s = _KERBEROS_SKEW_S if case.survey.client.kerberos else None
+    seen = ", ".join(f"{whose} {_offset(clock)}" for whose, clock in known)
+    wrong = (skewed(whose, clock, fatal_s) for whose, clock in known)
+    return looked(seen, (finding for finding in wrong if finding is not None))
 
 
-def _offset(ahead_s: float) -> str:
-    if abs(ahead_s) <= 1.0:
-        return "agrees with this machine to the second"
-    return f"is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine"
-
-
-def _skew(place: str, ahead_s: float, kerberos: bool) -> Finding:  # noqa: FBT001 (one rule's own)
-    return Finding(
-        "TARN-3169",
-        place,
-        f"its clock {_offset(ahead_s)}",
-        "Set both clocks by NTP: `timedatectl set-ntp true`, or `chronyc makestep` on the machine "
-        "that is wrong",
-        fatal=kerberos and abs(ahead_s) > _KERBEROS_SKEW_S,
-    )
+def _offset(clock: Skew) -> str:
+    if not clock.sure_s:
+        return "agrees with this machine"
+    return f"is {abs(clock.sure_s):.0f} s {'ahead' if clock.sure_s > 0 else 'behind'}"
 
 
 def recovery(case: Case) -> Looked:
@@ -240,7 +229,7 @@ RULES = (
     ),
     Rule("Java here", "Clients and masters need Java 11 or newer.", java_here),
     Rule(
-        "Clocks of YARN and HDFS",
+        "clocks of YARN and HDFS",
         "Tokens end, and Kerberos believes, by the clock.",
         clocks,
     ),
@@ -250,19 +239,19 @@ RULES = (
         recovery,
     ),
     Rule(
-        "Attempts of a master",
+        "attempts of a master",
         "A master that is lost is started again only so often.",
         attempts,
     ),
     Rule(
-        "Placement constraints",
+        "placement constraints",
         "With them no node gets a second instance while another one is free.",
         placement,
     ),
     Rule(
-        "Resource calculator",
+        "resource calculator",
         "Two instances may be put on one GPU where YARN counts memory only.",
         calculator,
     ),
-    Rule("Logs", "The log of what failed is read after its end.", logs),
+    Rule("logs of what ended", "The log of what failed is read after its end.", logs),
 )

@@ -15,7 +15,7 @@ from tarn.interfaces import Check, ClientContext, Looked
 from tarn.plain import structure
 from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.deployer import child_door
+from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.client.door import Door
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
 from tarn_plugins.runtime.yarn.doctor.case import CONNECTION, Case, NotSeen, Rule
@@ -101,7 +101,7 @@ def _ask(
     """Take the look; a door of its own is closed after it."""
     if door is not None:
         return _structured(door.ask("survey", _WITHIN_S, **_asked(spec)))
-    own = child_door(settings, context)
+    own = open_door(settings, context)
     try:
         return _structured(own.ask("survey", _WITHIN_S, **_asked(spec)))
     finally:

@@ -218,19 +218,19 @@ def _less(whole: Amounts, part: Amounts) -> Amounts:
 
 
 RULES = (
-    Rule("Queue", "YARN refuses an application that may not be in its queue.", use),
+    Rule("YARN queue", "YARN refuses an application that may not be in its queue.", use),
     Rule(
-        "Room in the queue",
+        "room in the queue",
         "Instances beyond what the queue may have are never started.",
         capacity,
     ),
     Rule(
-        "Room for a master",
+        "room for a master",
         "Without room for its master a cluster does not start.",
         master_room,
     ),
     Rule(
-        "Lifetime of applications",
+        "lifetime of applications",
         "YARN kills an application that lives longer, and its instances with it.",
         lifetime,
     ),

@@ -140,19 +140,19 @@ def _nodes(count: int) -> str:
 
 RULES = (
     Rule(
-        "Resource types",
+        "resource types",
         "An accelerator that YARN does not know, or no node has, is never granted.",
         types,
     ),
-    Rule("Largest container", "YARN refuses what is larger, and the master with it.", largest),
+    Rule("largest container", "YARN refuses what is larger, and the master with it.", largest),
     Rule(
-        "Nodes for an instance",
+        "nodes for an instance",
         "An instance, with all its ranks, lives on one node.",
         nodes,
     ),
-    Rule("Health of the nodes", "Nodes that are away take no instance.", health),
+    Rule("health of the nodes", "Nodes that are away take no instance.", health),
     Rule(
-        "Node labels",
+        "node labels",
         "What asks for a label gets only its nodes, and only from a queue that may use them.",
         labels,
     ),

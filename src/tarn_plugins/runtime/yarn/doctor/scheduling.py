@@ -13,6 +13,7 @@ __all__ = ["scheduler"]
 
 Plain = Mapping[str, Any]
 
+_ROOT = "root"
 _FEW = 1
 """The vcores in every sum that a calculator makes which counts memory only."""
 
@@ -24,25 +25,35 @@ def scheduler(answer: Any) -> Scheduler | None:
     if not kind:
         return None
     if kind == "capacityScheduler":
-        queues = tuple(map(_capacity_queue, _leaves(info, "queues")))
+        queues = tuple(
+            _capacity_queue(path, queue) for path, queue in _leaves(info, "queues", _ROOT)
+        )
         return Scheduler("capacity", _counts_all(queues), queues)
     if kind == "fairScheduler":
-        queues = tuple(map(_fair_queue, _leaves(_part(info, "rootQueue"), "childQueues")))
+        queues = tuple(
+            _fair_queue(path, queue)
+            for path, queue in _leaves(_part(info, "rootQueue"), "childQueues", _ROOT)
+        )
         return Scheduler("fair", None, queues)
     return Scheduler(kind.removesuffix("Scheduler"))
 
 
-def _leaves(queue: Plain, key: str) -> Iterator[Plain]:
-    """Yield the queues below *queue* that have none below them."""
-    below = _list(_part(queue, key).get("queue"))
-    for one in below:
+def _leaves(queue: Plain, key: str, parent: str) -> Iterator[tuple[str, Plain]]:
+    """Yield the queues below *queue* that have none below them, each with its whole path.
+
+    It is put together here: before Hadoop 3.4 a queue tells its own name only, and the one of a
+    fair scheduler is a whole path.
+    """
+    for one in _list(_part(queue, key).get("queue")):
+        name = str(one.get("queueName", ""))
+        path = name if name.startswith(f"{parent}.") else f"{parent}.{name}"
         if _list(_part(one, key).get("queue")):
-            yield from _leaves(one, key)
+            yield from _leaves(one, key, path)
         else:
-            yield one
+            yield path, one
 
 
-def _capacity_queue(queue: Plain) -> QueueFacts:
+def _capacity_queue(path: str, queue: Plain) -> QueueFacts:
     capacities = {
         str(one.get("partitionName", "")): one
         for one in _list(_part(queue, "capacities").get("queueCapacitiesByPartition"))
@@ -52,7 +63,7 @@ def _capacity_queue(queue: Plain) -> QueueFacts:
         for one in _list(_part(queue, "resources").get("resourceUsagesByPartition"))
     }
     return QueueFacts(
-        path=str(queue.get("queuePath") or queue.get("queueName", "")),
+        path=path,
         partitions=tuple(
             _partition(label, capacities.get(label, {}), usages.get(label, {}), queue)
             for label in sorted({*capacities, *usages})
@@ -94,9 +105,9 @@ def _counts_all(queues: tuple[QueueFacts, ...]) -> bool | None:
     return None
 
 
-def _fair_queue(queue: Plain) -> QueueFacts:
+def _fair_queue(path: str, queue: Plain) -> QueueFacts:
     return QueueFacts(
-        path=str(queue.get("queueName", "")),
+        path=path,
         partitions=(
             Partition(
                 "",

@@ -158,13 +158,13 @@ def _bytes(count: float) -> str:
 
 RULES = (
     Rule(
-        "Staging directory",
+        "staging directory",
         "The master's own files go there, and the nodes fetch them.",
         staging,
     ),
-    Rule("Quotas of HDFS", "A file beyond a quota is not written.", quotas),
-    Rule("Free space of HDFS", "What is staged needs room in every replica.", space),
-    Rule("Model repository", "The nodes fetch the models as this user.", models),
+    Rule("quotas of HDFS", "A file beyond a quota is not written.", quotas),
+    Rule("free space of HDFS", "What is staged needs room in every replica.", space),
+    Rule("models on Hadoop", "The nodes fetch the models as this user.", models),
     Rule("Python of the nodes", "The master is a Python program on a node.", python),
-    Rule("Delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
+    Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
 )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.clock import Skew
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn.client.land import Amounts, Land
 
@@ -60,8 +61,8 @@ class ResourceManager:
     state: str = ""
     """``ACTIVE`` or ``STANDBY``; '' where *problem* says why it is not known."""
     version: str = ""
-    ahead_s: float | None = None
-    """Its clock less ours, to the second; None: it told no time."""
+    clock: Skew | None = None
+    """How far its clock is off; None: it told no time."""
     problem: str = ""
 
 
@@ -185,7 +186,7 @@ class Survey:
     scheduler: Scheduler | None = None
     nodes: tuple[NodeSettings, ...] = ()
     """One node of each label, and one for each kind of size, as far as they could be asked."""
-    name_node_ahead_s: float | None = None
-    """The NameNode's clock less ours; None: not told."""
+    name_node_clock: Skew | None = None
+    """How far the NameNode's clock is off; None: it told no time."""
     hdfs: Hdfs | None = None
     hdfs_failure: Failure | None = None
