@@ -111,7 +111,7 @@ class Hadoop:
         maximum = amounts(response.getMaximumResourceCapability())
         cap = self.web.property("yarn.resourcemanager.am.global.max-attempts")
         cap = cap or self.web.property("yarn.resourcemanager.am.max-attempts")
-        staging, problem = self._staging_problem()
+        staging, problem = self.staging_problem()
         placed = web.placement(self.web, federated=self.federated)
         labels = {
             str(label.getName()): bool(label.isExclusive())
@@ -129,7 +129,7 @@ class Hadoop:
             staging_problem=problem,
             placement=placed.mode,
             placement_reason=placed.reason,
-            repository=self._repository(uri, serve) if uri else (),
+            repository=self.repository(uri, serve)[0] if uri else (),
         )
 
     def nodes(self) -> dict[str, str]:
@@ -203,13 +203,16 @@ class Hadoop:
         leaves = _leaves(self.client.getRootQueueInfos() or (), "root")
         return tuple(_queue(path, queue, allowed) for path, queue in leaves)
 
-    def _repository(self, uri: str, serve: Sequence[str]) -> tuple[Finding, ...]:
+    def repository(self, uri: str, serve: Sequence[str]) -> tuple[tuple[Finding, ...], int | None]:
+        """Return what is wrong with a repository on Hadoop, and how many files it has."""
         try:
-            return repository.findings(repository.look(self.files, uri), uri, serve)
+            entries = repository.look(self.files, uri)
         except ProviderError as error:
-            return (from_error(error),)
+            return (from_error(error),), None
+        found = repository.findings(entries, uri, serve)
+        return found, None if entries is None else len(entries)
 
-    def _staging_problem(self) -> tuple[str, str]:
+    def staging_problem(self) -> tuple[str, str]:
         """Return the staging directory, and why nothing can be written there."""
         staging = self._staging or ".tarn"
         try:

@@ -56,6 +56,7 @@ _QUESTIONS = frozenset(
         "remove",
         "report",
         "submit",
+        "survey",
         "upload",
     }
 )
@@ -93,6 +94,12 @@ class Questions:
     def land(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
         return attrs.asdict(self._at().land(repository, serve))
+
+    def survey(self, **asked: Any) -> Any:
+        """Return what `tarn doctor` looks at: `doctor.survey.Survey`; *asked*: `looking.Asked`."""
+        from tarn_plugins.runtime.yarn.doctor import looking  # noqa: PLC0415 (only a doctor needs it)
+
+        return attrs.asdict(looking.look(self._at(), looking.Asked(**asked)))
 
     def report(self, application_id: str) -> Any:
         """Return the application with its attempts; None: YARN does not know it."""

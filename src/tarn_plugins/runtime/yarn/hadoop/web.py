@@ -73,18 +73,22 @@ class Web:
         return None
 
     def get(self, url: str) -> bytes:
-        """Return what is at *url*.
+        """Return what is at *url*; see `look`."""
+        return self.look(url)[0]
+
+    def look(self, url: str, within_s: float = _WITHIN_S) -> tuple[bytes, str]:
+        """Return what is at *url*, and the ``Date`` that its server wrote, or ''.
 
         Raises:
             ProviderError: It does not answer, or not with 200; ``retry_after_s`` is None for 404.
         """
         request = urllib.request.Request(url, headers={"Accept": _ACCEPT})  # noqa: S310 (URLs of YARN's own configuration)
         try:
-            with _NO_PROXY.open(request, timeout=_WITHIN_S) as answer:
-                return bytes(answer.read())
+            with _NO_PROXY.open(request, timeout=within_s) as answer:
+                return bytes(answer.read()), str(answer.headers.get("Date", ""))
         except urllib.error.HTTPError as error:
             if error.code == _UNAUTHORIZED:
-                return _by_kerberos(url)
+                return _by_kerberos(url), str(error.headers.get("Date", ""))
             raise ProviderError("yarn", f"answers {error.code}", where=_place(url)) from None
         except OSError as error:
             raise ProviderError(

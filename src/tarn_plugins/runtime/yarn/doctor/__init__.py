@@ -1,0 +1,1 @@
+"""What `tarn doctor` looks at in a YARN and its HDFS, without a submission."""

@@ -1,0 +1,112 @@
+"""What a rule of `tarn doctor` is asked with, and what it says when it could not see. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from tarn.domain import ClusterSpec
+from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.client.land import Land
+from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, NodeSettings, QueueFacts, Survey
+
+__all__ = ["CONNECTION", "IN_NM", "Case", "NotSeen", "Rule", "looked", "truth"]
+
+CONNECTION = "YARN connection"
+"""Name of the rule that says why nothing else could be seen."""
+IN_NM = "in yarn-site.xml of every node, and its NodeManager restarted"
+
+
+class NotSeen(Exception):  # noqa: N818 (a state of affairs)
+    """What a rule looks at cannot be seen from here; the text says why, without a full stop."""
+
+
+@attrs.frozen
+class Case:
+    """A spec, and the YARN that it would run on."""
+
+    spec: ClusterSpec
+    settings: Settings
+    """``runtime.options``."""
+    python: str
+    """Interpreter on the nodes."""
+    survey: Survey
+
+    @property
+    def land(self) -> Land:
+        """What YARN told.
+
+        Raises:
+            NotSeen: It gave no answer.
+        """
+        if self.survey.land is None:
+            raise NotSeen(f"YARN gave no answer: see '{CONNECTION}'")
+        return self.survey.land
+
+    @property
+    def hdfs(self) -> Hdfs:
+        """What the file system told.
+
+        Raises:
+            NotSeen: It gave no answer.
+        """
+        if self.survey.hdfs is None:
+            raise NotSeen("the file system gave no answer: see 'staging directory'")
+        return self.survey.hdfs
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Live properties of the ResourceManager.
+
+        Raises:
+            NotSeen: It shows none.
+        """
+        if self.survey.properties is None:
+            urls = ", ".join(f"{one.url}/conf" for one in self.survey.resource_managers)
+            raise NotSeen(f"no ResourceManager shows its properties (at {urls})")
+        return self.survey.properties
+
+    def queue(self) -> QueueFacts:
+        """Return what the scheduler tells of the queue of the spec.
+
+        Raises:
+            NotSeen: It shows no such queue.
+        """
+        scheduler, name = self.survey.scheduler, self.settings.queue
+        found = None if scheduler is None else scheduler.queue(name)
+        if found is None:
+            raise NotSeen(f"the ResourceManager's web server shows no queue '{name}'")
+        return found
+
+    def nodes(self, name: str) -> tuple[NodeSettings, ...]:
+        """Return the nodes that showed their properties, for a rule about the property *name*.
+
+        Raises:
+            NotSeen: None did; the text says where a person can look.
+        """
+        found = tuple(node for node in self.survey.nodes if not node.problem)
+        if not found:
+            problem = next((n.problem for n in self.survey.nodes), "no node was asked")
+            raise NotSeen(f"no node shows its properties ({problem}); look for {name} in the "
+                          "yarn-site.xml of a node")  # fmt: skip
+        return found
+
+
+@attrs.frozen
+class Rule:
+    """One check: its words, and what it finds."""
+
+    name: str
+    matters: str
+    look: Callable[[Case], Looked]
+    """May raise `NotSeen`."""
+
+
+def looked(seen: str, findings: Iterable[Finding] = ()) -> Looked:
+    """Return what was *seen*, and what is wrong with it."""
+    return Looked(seen, tuple(findings))
+
+
+def truth(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return a property of Hadoop that is true or false."""
+    return properties.get(name, str(default)).strip().lower() == "true"

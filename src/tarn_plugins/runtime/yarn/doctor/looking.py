@@ -1,0 +1,250 @@
+"""Gathers a `Survey`, in the process that holds the JVM; changes nothing.
+
+ResourceManager, NameNode and nodes are asked beside one another: one that is silent costs its own
+deadline, and no more.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import attrs
+
+from tarn.clock import Skew, skew
+from tarn.errors import ProviderError, TarnError
+from tarn.java import describe, jvm
+from tarn_plugins.runtime.yarn.client.checks import from_error
+from tarn_plugins.runtime.yarn.client.cluster import Hadoop
+from tarn_plugins.runtime.yarn.client.land import Land, Node
+from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
+from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
+from tarn_plugins.runtime.yarn.doctor.survey import (
+    Client,
+    Failure,
+    Hdfs,
+    NodeSettings,
+    ResourceManager,
+    Survey,
+)
+from tarn_plugins.runtime.yarn.hadoop import web
+
+__all__ = ["PROPERTIES", "Asked", "look"]
+
+PROPERTIES = (
+    "yarn.am.",
+    "yarn.log-aggregation",
+    "yarn.node-labels.",
+    "yarn.resource-types",
+    "yarn.resourcemanager.am.",
+    "yarn.resourcemanager.delegation.",
+    "yarn.resourcemanager.placement-constraints.",
+    "yarn.resourcemanager.recovery.",
+    "yarn.resourcemanager.scheduler.class",
+    "yarn.resourcemanager.work-preserving-recovery.",
+    "yarn.scheduler.",
+    "yarn.nodemanager.",
+)
+"""Beginnings of the properties that are looked at; the others stay where they are."""
+_NODE_S = 3.0
+"""For a node: the way to it may be closed, and a firewall says nothing."""
+_HDFS_S = 20.0
+_MOST_NODES = 6
+_TOKEN_LIFE = "dfs.namenode.delegation.token.max-lifetime"  # noqa: S105 (a property's name)
+_SITES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+
+
+@attrs.frozen
+class Asked:
+    """What of a spec decides where to look."""
+
+    repository: str | None = None
+    """A model repository that the nodes fetch by themselves."""
+    serve: tuple[str, ...] = ()
+    copied: str | None = None
+    """A model repository of this machine that would be copied to HDFS."""
+
+
+def look(hadoop: Hadoop, asked: Asked) -> Survey:
+    """Look once at everything; takes about a second, and up to 20 where something is silent."""
+    with _pool() as pool:
+        name_node = pool.submit(_name_node, hadoop)
+        hdfs = pool.submit(look_at_hdfs, hadoop, asked.repository, asked.serve, asked.copied)
+        managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
+        live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
+        queues = pool.submit(_scheduler, hadoop.web)
+        land, failure = _land(hadoop)
+        nodes = [pool.submit(_node, hadoop, node) for node in _chosen(land)]
+        found, missed = _within(hdfs, _HDFS_S)
+        return Survey(
+            client=_client(hadoop, name_node.result().life_s),
+            land=land,
+            failure=failure,
+            resource_managers=tuple(each.result() for each in managers),
+            properties=live.result(),
+            scheduler=queues.result(),
+            nodes=tuple(each.result() for each in nodes),
+            name_node_clock=name_node.result().clock,
+            hdfs=found,
+            hdfs_failure=missed,
+        )
+
+
+class _pool:  # noqa: N801 (a `with` of this module)
+    """Threads that nobody waits for at the end: one may be deep in Hadoop's own patience."""
+
+    def __enter__(self) -> ThreadPoolExecutor:
+        self._made = ThreadPoolExecutor(8, "survey")
+        return self._made
+
+    def __exit__(self, *_: object) -> None:
+        self._made.shutdown(wait=False, cancel_futures=True)
+
+
+def _land(hadoop: Hadoop) -> tuple[Land | None, Failure | None]:
+    try:
+        return hadoop.land(None, ()), None
+    except TarnError as error:
+        return None, _failure(error)
+    except jvm.throwable() as error:
+        return None, _failure(hadoop.failed(error))
+
+
+def _failure(error: TarnError) -> Failure:
+    finding = from_error(error)
+    return Failure(finding.code, finding.found, finding.where, finding.next_step)
+
+
+def _within(asked: "Future[Hdfs]", within_s: float) -> tuple[Hdfs | None, Failure | None]:
+    try:
+        return asked.result(within_s), None
+    except TimeoutError:
+        found = f"HDFS gave no answer within {within_s:g} s"
+        step = "Is the NameNode up, and does HADOOP_CONF_DIR name the right one?"
+        return None, Failure("TARN-3130", found, "hdfs", step)
+    except TarnError as error:
+        return None, _failure(error)
+    except jvm.throwable() as error:
+        step = "Is the NameNode up, and does HADOOP_CONF_DIR name the right one?"
+        return None, Failure("TARN-3130", str(describe(error)), "hdfs", step)
+
+
+def _manager(site: web.Web, base: str) -> ResourceManager:
+    """Ask one RM who it is; a standby answers this question, too."""
+    before = time.time()
+    try:
+        data, date = site.look(f"{base}/ws/v1/cluster/info")
+        info = json.loads(data)["clusterInfo"]
+    except ProviderError as error:
+        return ResourceManager(base, problem=error.found)
+    except (KeyError, TypeError, ValueError):
+        return ResourceManager(base, problem="answers something that is no ResourceManager's")
+    return ResourceManager(
+        base,
+        state=str(info.get("haState", "")),
+        version=str(info.get("hadoopVersion", "")),
+        clock=skew(date, before, time.time()),
+    )
+
+
+def _properties(site: web.Web, bases: Iterable[str]) -> Mapping[str, str] | None:
+    """Return the live properties of the first of *bases* that shows any."""
+    for base in bases:
+        try:
+            return _wanted(json.loads(site.get(f"{base}/conf")))
+        except (ProviderError, KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _wanted(answer: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        str(one["key"]): str(one["value"])
+        for one in answer["properties"]
+        if str(one["key"]).startswith(PROPERTIES)
+    }
+
+
+def _scheduler(site: web.Web) -> Any:
+    return scheduler(site.rest("ws/v1/cluster/scheduler"))
+
+
+def _chosen(land: Land | None) -> Sequence[Node]:
+    """Return one running node of each kind: the same label and size are taken for the same file."""
+    kinds: dict[tuple[str, tuple[tuple[str, int], ...]], Node] = {}
+    for node in land.nodes if land else ():
+        if node.runs and node.web:
+            kinds.setdefault((node.label, tuple(sorted(node.total.items()))), node)
+    return list(kinds.values())[:_MOST_NODES]
+
+
+def _node(hadoop: Hadoop, node: Node) -> NodeSettings:
+    base = f"{web.scheme(hadoop.conf)}://{node.web}"
+    try:
+        data, _ = hadoop.web.look(f"{base}/conf", _NODE_S)
+        properties = _wanted(json.loads(data))
+    except ProviderError as error:
+        return NodeSettings(node.host, problem=f"{base} {error.found}")
+    except (KeyError, TypeError, ValueError):
+        return NodeSettings(node.host, problem=f"{base}/conf answers no properties")
+    return NodeSettings(node.host, _version(hadoop.web, base), properties)
+
+
+def _version(site: web.Web, base: str) -> str:
+    try:
+        data, _ = site.look(f"{base}/ws/v1/node/info", _NODE_S)
+        return str(json.loads(data)["nodeInfo"]["nodeManagerVersion"])
+    except (ProviderError, KeyError, TypeError, ValueError):
+        return ""
+
+
+@attrs.frozen
+class _NameNode:
+    """What the web server of a NameNode told."""
+
+    clock: Skew | None = None
+    life_s: float | None = None
+    """``dfs.namenode.delegation.token.max-lifetime``."""
+
+
+def _name_node(hadoop: Hadoop) -> _NameNode:
+    for base in _name_nodes(hadoop.conf):
+        before = time.time()
+        try:
+            data, date = hadoop.web.look(f"{base}/conf?name={_TOKEN_LIFE}", _NODE_S)
+            answer = json.loads(data)
+            found = answer.get("property") or answer["properties"][0]
+            life_s = int(found["value"]) / 1000
+        except (ProviderError, LookupError, TypeError, ValueError):
+            continue
+        return _NameNode(skew(date, before, time.time()), life_s)
+    return _NameNode()
+
+
+def _name_nodes(conf: Any) -> tuple[str, ...]:
+    """Return the base URLs of the web servers of HDFS's NameNodes, as far as they are named."""
+    secure = str(conf.get("dfs.http.policy")) == "HTTPS_ONLY"
+    key = f"dfs.namenode.http{'s' if secure else ''}-address"
+    names = [key]
+    for service in conf.getStrings("dfs.nameservices") or ():
+        ids = conf.getStrings(f"dfs.ha.namenodes.{service}") or ()
+        names += [f"{key}.{service}.{each}" for each in ids] or [f"{key}.{service}"]
+    found = [conf.get(name) for name in reversed(names)]
+    return tuple(f"{'https' if secure else 'http'}://{each}" for each in found if each is not None)
+
+
+def _client(hadoop: Hadoop, token_life_s: float | None) -> Client:
+    system = jvm.load("java.lang.System")
+    ugi = jvm.load("org.apache.hadoop.security.UserGroupInformation")
+    resources = {name: hadoop.conf.getResource(name) for name in _SITES}
+    return Client(
+        user=hadoop.user,
+        hadoop=str(jvm.load("org.apache.hadoop.util.VersionInfo").getVersion()),
+        java=str(system.getProperty("java.version")),
+        java_home=str(system.getProperty("java.home")),
+        default_fs=str(hadoop.conf.get("fs.defaultFS")),
+        kerberos=bool(ugi.isSecurityEnabled()),
+        sites={name: "" if url is None else str(url.getPath()) for name, url in resources.items()},
+        token_life_s=token_life_s,
+    )

@@ -1,0 +1,123 @@
+"""The checks of `tarn doctor` for the runtime ``yarn``: one shared look, and a rule for each."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from cattrs.preconf.json import make_converter
+
+from tarn.domain import ClusterSpec
+from tarn.errors import TarnError
+from tarn.interfaces import Check, ClientContext, Looked
+from tarn.plain import structure
+from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn.client.checks import from_error
+from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
+from tarn_plugins.runtime.yarn.doctor.case import CONNECTION, Case, NotSeen, Rule
+from tarn_plugins.runtime.yarn.doctor.survey import Survey
+
+__all__ = ["RULES", "checks"]
+
+RULES: tuple[Rule, ...] = (
+    *managers.RULES,
+    *room.RULES,
+    *queues.RULES,
+    *containers.RULES,
+    *storage.RULES,
+)
+"""Every check of YARN, in the order in which `tarn doctor` shows them."""
+_WITHIN_S = 50.0
+"""For one look: a JVM takes 2 s, and a silent ResourceManager 15."""
+_FIRST = {
+    "TARN-3132": "YARN user",
+    "TARN-3120": "Hadoop versions",
+    "TARN-3121": "Hadoop versions",
+    "TARN-3122": "Java here",
+    "TARN-3123": "Java here",
+}
+"""Code of what keeps the look from its beginning -> the check that tells it; all others are told
+by the connection."""
+
+_converter = make_converter()
+
+
+def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) -> Iterator[Check]:
+    """Yield every check of the YARN that *spec* would run on; none where it runs elsewhere.
+
+    Args:
+        spec: What would run.
+        context: The client's.
+        door: Asks YARN; None: a child process, which ends with the look.
+    """
+    if spec.runtime.use != "yarn":
+        return
+    settings, problems = structure(Settings, spec.runtime.options, "runtime.options")
+    if settings is None or problems:
+        return  # `tarn doctor` says so: it reads the options of every provider
+    once = _Once(partial(_ask, spec, settings, context, door))
+    case = partial(Case, spec, settings, settings.python or sys.executable)
+    for rule in RULES:
+        yield Check(rule.name, rule.matters, partial(_look, rule, once, case))
+
+
+class _Once:
+    """One look for all: the first who needs it takes it, the others wait. Any thread."""
+
+    def __init__(self, ask: Callable[[], Survey]) -> None:
+        self._ask, self._lock = ask, threading.Lock()
+        self._found: Survey | TarnError | None = None
+
+    def survey(self) -> Survey | TarnError:
+        with self._lock:
+            if self._found is None:
+                try:
+                    self._found = self._ask()
+                except TarnError as error:
+                    self._found = error
+            return self._found
+
+
+def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> Looked:
+    survey = once.survey()
+    if isinstance(survey, TarnError):
+        teller = _FIRST.get(survey.code, CONNECTION)
+        if rule.name == teller:
+            return Looked("", (from_error(survey),))
+        return Looked(f"not looked at: see '{teller}'", known=False)
+    try:
+        return rule.look(case(survey))
+    except NotSeen as unseen:
+        return Looked(str(unseen), known=False)
+
+
+def _ask(
+    spec: ClusterSpec, settings: Settings, context: ClientContext, door: Door | None
+) -> Survey:
+    """Take the look; a door of its own is closed after it."""
+    if door is not None:
+        return _structured(door.ask("survey", _WITHIN_S, **_asked(spec)))
+    own = open_door(settings, context)
+    try:
+        return _structured(own.ask("survey", _WITHIN_S, **_asked(spec)))
+    finally:
+        own.close()
+
+
+def _structured(told: Any) -> Survey:
+    return _converter.structure(told, Survey)
+
+
+def _asked(spec: ClusterSpec) -> dict[str, Any]:
+    """Return `looking.Asked` of *spec*, as JSON."""
+    location = spec.models.repository
+    parts = urlsplit(location)
+    return {
+        "repository": location if parts.scheme in READS else None,
+        "serve": list(spec.models.serve),
+        "copied": parts.path if parts.scheme == "file" else None,
+    }

@@ -1,0 +1,237 @@
+"""What doctor sees of the queue: whether it is open, and whether there is room in it. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping
+
+from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
+from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
+from tarn_plugins.runtime.yarn.doctor.case import Case, Rule, looked
+from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts
+
+__all__ = ["RULES"]
+
+_REFRESH = (
+    "in capacity-scheduler.xml of the ResourceManager, then run `yarn rmadmin -refreshQueues`"
+)
+_PREFIX = "yarn.scheduler.capacity"
+_STEP = "yarn.scheduler.minimum-allocation-mb"
+_NEVER = 0
+"""What is not above this is no limit of a lifetime."""
+
+
+def use(case: Case) -> Looked:
+    """See whether this user's applications can be submitted to the queue."""
+    land, name = case.land, case.settings.queue
+    queue = land.queue(name)
+    where = name if queue is None else queue.name
+    usable = [q.name for q in land.queues if q.running and q.may_submit]
+    seen = f"{where} is open to {land.user}" if land.queues else "YARN showed no queue"
+    if queue is not None and len(usable) > 1:
+        seen += f", and {len(usable) - 1} more"
+    return Looked(seen, tuple(checks.queue_use(name, land)), known=bool(land.queues))
+
+
+def capacity(case: Case) -> Looked:
+    """See whether the queue may grow to what ``replicas.min`` needs, and has it now."""
+    queue, needs = case.queue(), _needs(case)
+    seen: list[str] = []
+    findings: list[Finding] = []
+    for label, need in needs.items():
+        part = queue.partition(label)
+        if part is None or not part.most or not _has_nodes(case, label):
+            continue  # of nodes and labels other checks speak
+        of = f" of label {label}" if label else ""
+        seen.append(
+            f"{queue.path} may grow to {shown(part.most)}{of}, {shown(part.used)} in use; needed "
+            f"at least: {shown(need)}"
+        )
+        findings += _partition(case, queue, part, need)
+    findings += _applications(queue)
+    known = bool(seen)
+    return Looked(
+        "; ".join(seen) or "the ResourceManager tells no limits of it", tuple(findings), known
+    )
+
+
+def _has_nodes(case: Case, label: str) -> bool:
+    nodes = case.survey.land.nodes if case.survey.land else ()
+    return any(node.runs and node.label == label for node in nodes)
+
+
+def _needs(case: Case) -> dict[str, Amounts]:
+    """Return partition -> what the master and ``replicas.min`` instances ask of it, rounded up."""
+    spec, land, name = case.spec, case.land, case.settings.queue
+    count = max(1, spec.replicas.min)
+    one = _rounded(case, instance_ask(spec))
+    found: dict[str, dict[str, int]] = {}
+    for label, ask in (
+        (spec.placement.node_label, {kind: count * amount for kind, amount in one.items()}),
+        (spec.master.node_label, _rounded(case, master_ask(spec))),
+    ):
+        part = found.setdefault(land.label(label, name), {})
+        for kind, amount in ask.items():
+            part[kind] = part.get(kind, 0) + amount
+    return dict(found)
+
+
+def _rounded(case: Case, ask: Amounts) -> Amounts:
+    """Return what YARN makes of an ask: memory in whole steps."""
+    told = (case.survey.properties or {}).get(_STEP, "")
+    step = int(told) if told.isdigit() and int(told) > 0 else 1
+    return {**ask, MEMORY: math.ceil(ask[MEMORY] / step) * step}
+
+
+def _partition(case: Case, queue: QueueFacts, part: Partition, need: Amounts) -> Iterator[Finding]:
+    """Yield the first of what keeps *need* out of one partition: for ever, for a user, now."""
+    where = f"replicas.min = {case.spec.replicas.min}, runtime.options.queue = '{queue.path}'"
+    asked = f"its instances and the master need {shown(need)}"
+    of = f" of the label {part.label}" if part.label else ""
+    own = f".accessible-node-labels.{part.label}" if part.label else ""
+    if _more(need, part.most):
+        yield Finding(
+            "TARN-3145",
+            where,
+            f"{asked}; the queue may grow to {shown(part.most)}{of}",
+            f"Lower replicas.min, or have {_PREFIX}.{queue.path}{own}.maximum-capacity raised, of "
+            f"the queues above it too ({_PREFIX}.{queue.path}{own}.capacity where it is 0), "
+            f"{_REFRESH}",
+        )
+        return
+    user = _for_user(queue, part)
+    if _more(_less(need, _rounded(case, instance_ask(case.spec))), user):
+        yield Finding(
+            "TARN-3145",
+            where,
+            f"{asked}; one user may have {shown(user)} of the queue",
+            f"Lower replicas.min, or have {_PREFIX}.{queue.path}.user-limit-factor (now "
+            f"{queue.user_factor:g}) raised {_REFRESH}",
+        )
+    elif _more(_sum(need, part.used), part.most):
+        free = {k: max(0, v - part.used.get(k, 0)) for k, v in part.most.items()}
+        yield Finding(
+            "TARN-3146",
+            where,
+            f"{asked}; {shown(free)} of the queue is free now: the others wait",
+            "Wait until applications in it end (`yarn application -list` shows them), or choose "
+            "another queue in runtime.options.queue",
+            fatal=False,
+        )
+
+
+def _for_user(queue: QueueFacts, part: Partition) -> Amounts:
+    """Return what one user may have; everything where no factor limits it."""
+    factor = queue.user_factor
+    if factor is None or factor < 0 or not any(part.guaranteed.values()):
+        return part.most
+    return {k: min(v, int(part.guaranteed.get(k, 0) * factor)) for k, v in part.most.items()}
+
+
+def _applications(queue: QueueFacts) -> Iterator[Finding]:
+    most = queue.most_applications
+    if most is not None and queue.applications >= most:
+        yield Finding(
+            "TARN-3146",
+            f"runtime.options.queue = '{queue.path}'",
+            f"it has {queue.applications} applications, and takes no more than {most}",
+            f"End some, choose another queue, or have {_PREFIX}.{queue.path}.maximum-applications "
+            f"raised {_REFRESH}",
+        )
+
+
+def master_room(case: Case) -> Looked:
+    """See whether one more master fits into what masters may have of the queue."""
+    queue, ask = case.queue(), _rounded(case, master_ask(case.spec))
+    part = queue.partition(case.land.label(case.spec.master.node_label, case.settings.queue))
+    if part is None or not any(part.masters.values()):
+        return Looked("the ResourceManager does not tell", known=False)
+    counted = None if case.survey.scheduler is None else case.survey.scheduler.counts_all
+    limit = part.masters if counted else {MEMORY: part.masters.get(MEMORY, 0)}
+    seen = f"masters may have {shown(limit)} of {queue.path}, and have {shown(part.masters_used)}"
+    if not _more(_sum(ask, part.masters_used), limit):
+        return looked(seen)
+    alone = queue.active == 0  # YARN then lets one in, however little room there is
+    then = "the next one waits until it ends" if alone else "it waits until another one ends"
+    return looked(seen, (_no_room(queue, part, ask, then, fatal=not alone),))
+
+
+def _no_room(
+    queue: QueueFacts, part: Partition, ask: Amounts, then: str, *, fatal: bool
+) -> Finding:
+    share = queue.master_percent or 0.0
+    needed = ask[MEMORY] + part.masters_used.get(MEMORY, 0)
+    raised = math.ceil(100 * share * needed / max(1, part.masters.get(MEMORY, 0))) / 100
+    to = f" = {min(1.0, raised):g} or more (now {share:g})" if share else " raised"
+    return Finding(
+        "TARN-3147",
+        f"master.memory = {ask[MEMORY]}MiB, runtime.options.queue = '{queue.path}'",
+        f"masters of applications have {shown(part.masters_used)} and may have "
+        f"{shown(part.masters)}: {then}",
+        f"Lower master.memory, end an application of this queue, or have {_PREFIX}.{queue.path}."
+        f"maximum-am-resource-percent{to} {_REFRESH}",
+        fatal=fatal,
+    )
+
+
+def lifetime(case: Case) -> Looked:
+    """See after how long YARN kills an application of the queue."""
+    queue = case.queue()
+    most, default = queue.max_lifetime_s, queue.default_lifetime_s
+    if most is None and default is None:
+        return Looked(f"the scheduler tells no limit for {queue.path}", known=False)
+    limits = {
+        "maximum-application-lifetime": most or -1,
+        "default-application-lifetime": default or -1,
+    }
+    given = {name: seconds for name, seconds in limits.items() if seconds > _NEVER}
+    if not given:
+        return looked(f"applications of {queue.path} may live for ever")
+    after_s = min(given.values())
+    names = " and ".join(f"{_PREFIX}.{queue.path}.{name}" for name in given)
+    finding = Finding(
+        "TARN-3148",
+        "; ".join(f"{_PREFIX}.{queue.path}.{name} = {s}" for name, s in given.items()),
+        f"YARN kills the cluster {_long(after_s)} after its submission, with every instance",
+        f"Choose another queue, or have {names} = -1 {_REFRESH}",
+        fatal=False,
+    )
+    return looked(f"{_long(after_s)} after its submission", (finding,))
+
+
+def _long(seconds: int) -> str:
+    hours = seconds / 3600
+    return f"{seconds} s" if hours < 2 else f"{seconds} s ({hours:.0f} h)"  # noqa: PLR2004
+
+
+def _more(need: Amounts, have: Mapping[str, int]) -> bool:
+    """Say whether *need* is more than *have* of any type; one that is not told has no limit."""
+    return any(amount > have.get(kind, amount) for kind, amount in need.items())
+
+
+def _sum(one: Amounts, other: Amounts) -> Amounts:
+    return {kind: amount + other.get(kind, 0) for kind, amount in one.items()}
+
+
+def _less(whole: Amounts, part: Amounts) -> Amounts:
+    return {kind: amount - part.get(kind, 0) for kind, amount in whole.items()}
+
+
+RULES = (
+    Rule("YARN queue", "YARN refuses an application that may not be in its queue.", use),
+    Rule(
+        "room in the queue",
+        "Instances beyond what the queue may have are never started.",
+        capacity,
+    ),
+    Rule(
+        "room for a master",
+        "Without room for its master a cluster does not start.",
+        master_room,
+    ),
+    Rule(
+        "lifetime of applications",
+        "YARN kills an application that lives longer, and its instances with it.",
+        lifetime,
+    ),
+)

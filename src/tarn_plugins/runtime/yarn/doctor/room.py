@@ -1,0 +1,159 @@
+"""What doctor sees of the room for a cluster: types, sizes and nodes. Pure."""
+
+from collections.abc import Iterator
+
+from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.checks import instance_ask
+from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Land, Node, listed, shown
+from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
+
+__all__ = ["RULES", "fitting"]
+
+_AWAY = ("LOST", "UNHEALTHY", "SHUTDOWN")
+
+
+def types(case: Case) -> Looked:
+    """See which accelerators YARN knows, and where they are."""
+    land = case.land
+    kinds = sorted(set(land.maximum) - {MEMORY, VCORES})
+    seen = "; ".join(_where(kind, land) for kind in kinds) or "memory and vcores only"
+    return looked(seen, checks.accelerators(case.spec, land))
+
+
+def _where(kind: str, land: Land) -> str:
+    """Return how many of *kind* there are, and on how many nodes of which label."""
+    by_label: dict[str, list[int]] = {}
+    for node in land.nodes:
+        if node.runs and node.total.get(kind):
+            by_label.setdefault(node.label, []).append(node.total[kind])
+    if not by_label:
+        return f"{kind}: on no node"
+    parts = [
+        f"{sum(each)} on {_nodes(len(each))}" + (f" of label {label}" if label else "")
+        for label, each in sorted(by_label.items())
+    ]
+    return f"{kind}: {', '.join(parts)}"
+
+
+def largest(case: Case) -> Looked:
+    """See the largest container that YARN grants."""
+    land = case.land
+    return looked(f"{shown(land.maximum)} for one container", checks.sizes(case.spec, land))
+
+
+def nodes(case: Case) -> Looked:
+    """See how many nodes can hold an instance."""
+    land, spec = case.land, case.spec
+    fit = fitting(case)
+    where = f" of label {spec.placement.node_label}" if spec.placement.node_label else ""
+    free = [node for node in fit if _holds_now(node, case)]
+    seen = (
+        f"{_nodes(len(fit))}{where} can hold an instance, {len(free)} of them now"
+        if land.nodes
+        else "YARN told of no node"
+    )
+    findings = [*checks.nodes(spec, case.settings.queue, land)]
+    return Looked(seen, (*findings, *(_too_few(case, fit) if not findings else ())))
+
+
+def _too_few(case: Case, fit: tuple[Node, ...]) -> Iterator[Finding]:
+    """Yield that instances which want a node each find fewer nodes."""
+    wanted = case.spec.replicas.min
+    if case.spec.placement.spread == "node" and 0 < len(fit) < wanted:
+        yield Finding(
+            "TARN-3144",
+            f"replicas.min = {wanted}",
+            f"only {_nodes(len(fit))} can hold an instance, and each gets one: "
+            f"{listed([node.host for node in fit])}",
+            "Lower replicas.min, have more nodes, or let instances share one: placement.spread = "
+            "none",
+            fatal=False,
+        )
+
+
+def fitting(case: Case) -> tuple[Node, ...]:
+    """Return the nodes that can hold an instance when they are free."""
+    ask, land = instance_ask(case.spec), case.land
+    label = land.label(case.spec.placement.node_label, case.settings.queue)
+    there = land.running(label)
+    return tuple(n for n in there if all(n.total.get(k, 0) >= v for k, v in ask.items()))
+
+
+def _holds_now(node: Node, case: Case) -> bool:
+    return all(
+        node.total.get(kind, 0) - node.used.get(kind, 0) >= amount
+        for kind, amount in instance_ask(case.spec).items()
+    )
+
+
+def health(case: Case) -> Looked:
+    """See which nodes are away or unhealthy."""
+    land = case.land
+    if not land.nodes:
+        raise NotSeen("YARN told of no node")
+    away = [node for node in land.nodes if node.state in _AWAY]
+    running = sum(node.runs for node in land.nodes)
+    seen = f"{running} of {_nodes(len(land.nodes))} run{'s' if running == 1 else ''}"
+    return looked(seen, map(_away, away[:8]))
+
+
+def _away(node: Node) -> Finding:
+    said = f": {node.health.strip()}" if node.health.strip() else ""
+    step = {
+        "UNHEALTHY": "Mend what its health check names; a full disk of yarn.nodemanager.local-dirs "
+        "is the usual one",
+        "LOST": "Start its NodeManager, or put the node out of service",
+    }.get(node.state, "Start its NodeManager, unless it was put out of service")
+    return Finding("TARN-3170", node.host, f"is {node.state}{said}", step, fatal=False)
+
+
+def labels(case: Case) -> Looked:
+    """See which node labels there are, and whether the queue may use the wanted ones."""
+    land, spec = case.land, case.spec
+    have = [f"{name} ({_nodes(len(land.running(name)))})" for name in land.labels]
+    findings = [*checks.label_access(spec, case.settings.queue, land)]
+    said = {finding.where for finding in findings}
+    for key, label in (
+        ("placement.node_label", spec.placement.node_label),
+        ("master.node_label", spec.master.node_label),
+    ):
+        where = f"{key} = '{label}'"
+        if label and where not in said and land.nodes and not land.running(label):
+            findings.append(_no_nodes(where, label))
+    return looked(", ".join(have) or "none; every node is in the default partition", findings)
+
+
+def _no_nodes(where: str, label: str) -> Finding:
+    return Finding(
+        "TARN-3165",
+        where,
+        "no node that runs has this label: whatever asks for it waits for ever",
+        f'Put nodes into it: `yarn rmadmin -replaceLabelsOnNode "HOST={label}"`, or start those '
+        "that have it",
+    )
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+RULES = (
+    Rule(
+        "resource types",
+        "An accelerator that YARN does not know, or no node has, is never granted.",
+        types,
+    ),
+    Rule("largest container", "YARN refuses what is larger, and the master with it.", largest),
+    Rule(
+        "nodes for an instance",
+        "An instance, with all its ranks, lives on one node.",
+        nodes,
+    ),
+    Rule("health of the nodes", "Nodes that are away take no instance.", health),
+    Rule(
+        "node labels",
+        "What asks for a label gets only its nodes, and only from a queue that may use them.",
+        labels,
+    ),
+)

@@ -1,0 +1,170 @@
+"""What doctor sees of the file system on which the files of clusters lie. Pure."""
+
+from collections.abc import Iterator
+
+from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
+from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
+
+__all__ = ["RULES"]
+
+_NAMES = 16
+"""Files and directories of one cluster beside its models, their hidden names while they are
+written, and the launch file of each instance at its start."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_NEXT = 1024
+_DAY_S = 86400
+
+
+def staging(case: Case) -> Looked:
+    """See whether the files of clusters can be written, and passed by the nodes."""
+    failure = case.survey.hdfs_failure
+    if failure is not None:
+        step = failure.next_step
+        if not case.survey.client.sites.get("core-site.xml"):
+            step = (
+                "Set HADOOP_CONF_DIR to the directory that holds the core-site.xml of this "
+                "cluster: none was found, so fs.defaultFS is " + case.survey.client.default_fs
+            )
+        return looked("", (Finding(failure.code, failure.where, failure.found, step),))
+    hdfs = case.hdfs
+    findings = [*checks.staging_written(hdfs.staging, hdfs.problem), *_safe_mode(hdfs)]
+    return looked(f"{hdfs.staging} can be written", (*findings, *_closed(case, hdfs)))
+
+
+def _safe_mode(hdfs: Hdfs) -> Iterator[Finding]:
+    if hdfs.safe_mode:
+        yield Finding(
+            "TARN-3175",
+            hdfs.staging,
+            "the NameNode is in safe mode: nothing can be written",
+            "Wait until it left it (`hdfs dfsadmin -safemode get`), or mend the DataNodes that it "
+            "misses; `hdfs dfsadmin -safemode leave` where nothing is missing",
+        )
+
+
+def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
+    """Yield that NodeManagers reach the files with the user's token only, and what that costs."""
+    if not hdfs.closed:
+        return
+    until = "the delegation tokens end" if case.survey.client.kerberos else "a secure YARN's end"
+    yield Finding(
+        "TARN-3168",
+        hdfs.staging,
+        f"not everybody may pass through {listed(list(hdfs.closed))}: a lost master cannot be "
+        f"started again once {until}",
+        f"`hdfs dfs -chmod o+x {' '.join(hdfs.closed)}`, or name a shared directory (mode 1777) "
+        "whose parents everybody may pass in runtime.options.staging",
+        fatal=False,
+    )
+
+
+def quotas(case: Case) -> Looked:
+    """See whether quotas of the staging directory leave room."""
+    hdfs = case.hdfs
+    seen = "; ".join(map(_left, hdfs.quotas)) or f"none on the way to {hdfs.staging}"
+    return looked(seen, (f for quota in hdfs.quotas for f in _over(quota, hdfs)))
+
+
+def _left(quota: Quota) -> str:
+    parts = [] if quota.names is None else [f"{max(0, quota.names)} names"]
+    parts += [] if quota.space is None else [_bytes(max(0, quota.space))]
+    return f"{quota.path} has {' and '.join(parts)} left"
+
+
+def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
+    names = _NAMES + (hdfs.to_copy is not None)
+    if quota.names is not None and quota.names < names:
+        yield Finding(
+            "TARN-3166",
+            quota.path,
+            f"its quota of names has {max(0, quota.names)} left; a cluster takes about {names} "
+            "files and directories",
+            "Remove files there, name another directory in runtime.options.staging, or have an "
+            f"administrator run `hdfs dfsadmin -setQuota NUMBER {quota.path}`",
+        )
+    # HDFS books a whole block in every replica before it knows how little is in it
+    space = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
+    if quota.space is not None and quota.space < space:
+        yield Finding(
+            "TARN-3166",
+            quota.path,
+            f"its quota of space has {_bytes(max(0, quota.space))} left; HDFS books "
+            f"{_bytes(space)} before it writes",
+            "Remove files there, name another directory in runtime.options.staging, or have an "
+            f"administrator run `hdfs dfsadmin -setSpaceQuota BYTES {quota.path}`",
+        )
+
+
+def space(case: Case) -> Looked:
+    """See whether the disks of the file system have room."""
+    hdfs = case.hdfs
+    if hdfs.free is None:
+        raise NotSeen("the file system does not tell how much is free")
+    needed = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
+    models = "" if hdfs.to_copy is None else f"; the models take {_bytes(hdfs.to_copy)}"
+    seen = f"{_bytes(hdfs.free)} free, in {hdfs.replication} replicas{models}"
+    if hdfs.free >= needed:
+        return looked(seen)
+    finding = Finding(
+        "TARN-3167",
+        hdfs.staging,
+        f"{_bytes(hdfs.free)} are free; {_bytes(needed)} are needed, every replica counted",
+        "Have files removed or DataNodes added, or name another file system in "
+        "runtime.options.staging",
+    )
+    return looked(seen, (finding,))
+
+
+def models(case: Case) -> Looked:
+    """See whether a repository that the nodes fetch is there, and can be read."""
+    uri = case.spec.models.repository
+    if case.hdfs.models is None and not case.hdfs.repository:
+        return looked(f"{uri} is not on Hadoop")
+    count = case.hdfs.models
+    seen = uri if count is None else f"{uri}: {count} file{'' if count == 1 else 's'}"
+    return looked(seen, case.hdfs.repository)
+
+
+def python(case: Case) -> Looked:
+    """See which Python the nodes are told to use."""
+    seen = f"{case.python}; `tarn doctor --probe` sees whether the nodes have it"
+    return looked(seen, checks.python_path(case.python))
+
+
+def tokens(case: Case) -> Looked:
+    """See how long the delegation tokens of a submission last."""
+    client = case.survey.client
+    if not client.kerberos:
+        return looked("none: no Kerberos")
+    if client.token_life_s is None:
+        raise NotSeen("the NameNode does not tell how long its tokens can be renewed")
+    days = client.token_life_s / _DAY_S
+    return looked(
+        f"can be renewed for {days:g} days after each submission; then instances go on, and no new "
+        "one starts until the cluster is submitted again (`tarn down`, then `tarn up`)"
+    )
+
+
+def _bytes(count: float) -> str:
+    for unit in _UNITS:
+        if count < _NEXT or unit == _UNITS[-1]:
+            break
+        count /= _NEXT
+    return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
+
+
+RULES = (
+    Rule(
+        "staging directory",
+        "The master's own files go there, and the nodes fetch them.",
+        staging,
+    ),
+    Rule("quotas of HDFS", "A file beyond a quota is not written.", quotas),
+    Rule("free space of HDFS", "What is staged needs room in every replica.", space),
+    Rule("models on Hadoop", "The nodes fetch the models as this user.", models),
+    Rule("Python of the nodes", "The master is a Python program on a node.", python),
+    Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
+)
