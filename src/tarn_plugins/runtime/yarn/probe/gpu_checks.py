@@ -1,0 +1,115 @@
+"""GPUs that a container sees, against those it was given; and what an image has. Pure."""
+
+from collections.abc import Iterator
+
+from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.probe.driver import Outcome
+from tarn_plugins.runtime.yarn.probe.facts import Facts
+from tarn_plugins.runtime.yarn.probe.subjects import Subject
+
+__all__ = ["gpus", "image"]
+
+
+def gpus(subject: Subject, outcome: Outcome) -> Looked:
+    """Compare what is visible with the allocation."""
+    facts = outcome.facts
+    if outcome.gpus_wait:
+        return Looked(
+            f"none was free: {outcome.gpus_wait}; so nothing is known of those that an instance "
+            "would get",
+            known=False,
+        )
+    visible = _visible(facts)
+    seen = f"{outcome.gpus} allocated, {'an unknown number' if visible is None else visible} seen"
+    if names := facts.get("gpu_names"):
+        seen += f" ({names})"
+    if (cuda := facts.get("cuda_visible")) not in ("", "unset"):
+        seen += f", CUDA_VISIBLE_DEVICES={cuda}"
+    return Looked(f"{seen} on {outcome.node}", tuple(_gpus(subject, outcome, visible)))
+
+
+def _visible(facts: Facts) -> int | None:
+    """Return how many GPUs a CUDA program would see."""
+    count = facts.number("gpus")
+    if count is None and facts.get("gpus") == "none":
+        count = facts.number("gpu_devices")
+    if count is None:
+        return None
+    named = facts.get("cuda_visible")
+    if named in ("", "unset"):
+        return count
+    return min(count, len([each for each in named.split(",") if each.strip()]))
+
+
+def _gpus(subject: Subject, outcome: Outcome, visible: int | None) -> Iterator[Finding]:
+    facts, where = outcome.facts, outcome.node
+    if not outcome.gpus:
+        return
+    kind = subject.order.gpu_resource
+    if facts.get("gpus") == "failed":
+        yield Finding(
+            "TARN-3186",
+            where,
+            f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a word'}",
+            "Run nvidia-smi on that node: the driver may need a reload, or its module is missing",
+        )
+    elif visible is not None and visible < outcome.gpus:
+        docker = (
+            "Check runtime.options.docker.gpu_runtime, and yarn.nodemanager.resource-plugins.gpu."
+            "docker-plugin on the node"
+            if subject.image
+            else "Have nvidia-smi and the driver installed there, and yarn.nodemanager."
+            "resource-plugins set to yarn.io/gpu"
+        )
+        found = f"a container that was given {outcome.gpus} of {kind} sees {visible}"
+        yield Finding("TARN-3186", where, found, docker)
+    elif visible is not None and visible > outcome.gpus:
+        yield Finding(
+            "TARN-3186",
+            where,
+            f"a container that was given {outcome.gpus} of {kind} sees {visible}: GPUs of others "
+            "are not hidden from it",
+            "Have yarn.nodemanager.resource.gpu's isolation switched on: LinuxContainerExecutor, "
+            "module.enabled=true for gpu in container-executor.cfg, and cgroups",
+            fatal=False,
+        )
+
+
+def image(subject: Subject, outcome: Outcome) -> Looked:
+    """Say whether YARN starts the image at all, and whether it can serve."""
+    if outcome.late:
+        return Looked(
+            f"{outcome.node} did not start it in time: it may still fetch {subject.image}; "
+            "pull it there first, then try again",
+            known=False,
+        )
+    if outcome.failure is not None:
+        found = outcome.failure
+        return Looked("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
+    facts = outcome.facts
+    seen = (
+        f"{subject.image} on {outcome.node}: {facts.get('glibc')}, uid {facts.get('uid')}, "
+        f"{facts.get('tritonserver') or 'no tritonserver'}"
+    )
+    return Looked(seen, tuple(_image(subject, outcome)))
+
+
+def _image(subject: Subject, outcome: Outcome) -> Iterator[Finding]:
+    facts, where = outcome.facts, outcome.node
+    if facts.yes("first") is False:
+        yield Finding(
+            "TARN-3188",
+            where,
+            "the container was started without Docker, as a plain process: the node does not "
+            "know, or does not heed, YARN's Docker runtime",
+            "Have yarn.nodemanager.container-executor.class set to the LinuxContainerExecutor and "
+            "yarn.nodemanager.runtime.linux.allowed-runtimes to default,docker; or run without "
+            "Docker: runtime.options.docker: null",
+        )
+    elif not facts.get("tritonserver"):
+        yield Finding(
+            "TARN-3188",
+            f"triton.image = '{subject.image}'",
+            "has no tritonserver on its PATH",
+            "Name an image of Triton, such as nvcr.io/nvidia/tritonserver:24.09-py3",
+        )
