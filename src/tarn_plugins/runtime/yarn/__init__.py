@@ -4,15 +4,16 @@ The client submits through a child process with a JVM; the master is YARN's Appl
 a JVM of its own; each instance is a container that outlives every master.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import attrs
 from attrs.validators import ge, gt
 
-from tarn.domain import Epoch, ProxyRule
+from tarn.domain import ClusterSpec, Epoch, ProxyRule
 from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.interfaces import (
+    Check,
     ClientContext,
     Deployer,
     MasterContext,
@@ -21,7 +22,7 @@ from tarn.interfaces import (
     StateStore,
 )
 
-__all__ = ["READS", "Docker", "Settings", "tarn_runtimes"]
+__all__ = ["READS", "Docker", "Settings", "tarn_doctor_probes", "tarn_runtimes"]
 
 
 READS = frozenset({"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"})
@@ -134,3 +135,13 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             extra="yarn",
         )
     }
+
+
+@hookimpl
+def tarn_doctor_probes(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer to look at the nodes from within containers, where instances shall run on YARN."""
+    if spec.runtime.use != "yarn":
+        return ()
+    from tarn_plugins.runtime.yarn.probe.offer import probes  # noqa: PLC0415 (only when asked)
+
+    return probes(spec, context)

@@ -33,7 +33,7 @@ from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
 
-__all__ = ["YarnDeployer"]
+__all__ = ["YarnDeployer", "open_door"]
 
 LOOK_S = 45.0
 """For one question; the child's own patience with the RM is about 15 s, and a JVM takes 2 s."""
@@ -73,7 +73,7 @@ class YarnDeployer:
         self._settings, self._context = settings, context
         self._python = settings.python or sys.executable
         self._master = list(master) or plan.master_command(self._python)
-        self._door = door or _door(settings, context)
+        self._door = door or open_door(settings, context)
         self._pause = threading.Event()
         self._absent: set[tuple[str, str]] = set()
         """(application id, file) that a cluster has not, such as a token: asked for once."""
@@ -316,8 +316,8 @@ def _repository(spec: ClusterSpec) -> dict[str, Any]:
     return {"repository": location if fetched else None, "serve": list(spec.models.serve)}
 
 
-def _door(settings: Settings, context: ClientContext) -> ChildDoor:
-    """Return the child's door: the same interpreter, and the same tarn as this process."""
+def open_door(settings: Settings, context: ClientContext) -> ChildDoor:
+    """Return a child's door: the same interpreter, and the same tarn as this process."""
     root = str(Path(errors.__file__).parents[1])
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root

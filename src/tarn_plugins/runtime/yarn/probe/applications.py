@@ -1,7 +1,7 @@
 """The probes that the child process holds: what it answers to the question ``probe``."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -10,8 +10,7 @@ from cattrs.preconf.json import make_converter
 from tarn.errors import NotFoundError
 from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.hadoop import answers
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Node, Order
+from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order
 from tarn_plugins.runtime.yarn.probe.script import Question, environment
 from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
 
@@ -31,7 +30,12 @@ class Applications:
 
     def answer(self, do: str, **parts: Any) -> Any:
         """Do one of ``begin``, ``step``, ``crowd``, ``end``."""
-        doing = {"begin": self.begin, "step": self.step, "crowd": self.crowd, "end": self.end}
+        doing: Mapping[str, Callable[..., Any]] = {
+            "begin": self.begin,
+            "step": self.step,
+            "crowd": self.crowd,
+            "end": self.end,
+        }
         return doing[do](**parts)
 
     def begin(self, order: Mapping[str, Any]) -> Any:
@@ -59,7 +63,7 @@ class Applications:
         report = self._hadoop.report(application_id)
         return attrs.asdict(
             Crowd(
-                nodes=tuple(_nodes(self._hadoop.client)),
+                land=self._hadoop.land(None, ()),
                 queue_free_mib=self._of(application_id).free_mib,
                 diagnostics="" if report is None else report.diagnostics,
             )
@@ -128,16 +132,3 @@ def _address(address: Any, host: Any, port: int) -> str:
 
 def _words(text: Any) -> list[str]:
     return [] if text is None else [each.strip() for each in str(text).split(",") if each.strip()]
-
-
-def _nodes(client: Any) -> Iterator[Node]:
-    running = load("org.apache.hadoop.yarn.api.records.NodeState").RUNNING
-    for report in client.getNodeReports([running]):
-        used = {} if report.getUsed() is None else answers.maximum(report.getUsed())
-        whole = answers.maximum(report.getCapability())
-        labels = sorted(str(label) for label in report.getNodeLabels() or ())
-        yield Node(
-            host=str(report.getNodeId().getHost()),
-            label=labels[0] if labels else "",
-            free={name: count - used.get(name, 0) for name, count in whole.items()},
-        )

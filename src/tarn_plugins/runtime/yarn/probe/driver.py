@@ -110,7 +110,7 @@ class Round:
         open_door: Callable[[], ClosingDoor],
         orders: Mapping[str, Order],
         clock: Clock,
-        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        patience: Patience = Patience(),
         call: Callable[[str, int, str], str] = call,
     ) -> None:
         self._open_door, self._orders, self._clock = open_door, dict(orders), clock
@@ -234,9 +234,7 @@ class _Trial:
         began = self._ask("begin", order=attrs.asdict(self._order))
         self._began = _converter.structure(began, Began)
         self._since_s, self._asked_whether = self._clock.now_s(), False
-        self._seen = attrs.evolve(
-            self._seen, targets=self._began.targets, gpus=self._order.gpus
-        )
+        self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
 
     def _waiting(self, id_of: Mapping[str, str]) -> Outcome | None:
         waited_s = self._clock.now_s() - self._since_s
@@ -319,9 +317,7 @@ def _never_granted(order: Order, words: str, waited_s: float) -> Finding:
 
 def _ended_by_yarn(step: Step) -> Finding:
     said = step.diagnostics.partition("\n")[0] or "it gave no reason"
-    return Finding(
-        "TARN-3180", "yarn", f"YARN ended the probe's application: {said}", "Try again"
-    )
+    return Finding("TARN-3180", "yarn", f"YARN ended the probe's application: {said}", "Try again")
 
 
 def _no_facts(step: Step) -> Finding:
@@ -346,5 +342,3 @@ def _still_at_work(step: Step, run_s: float) -> Finding:
 
 def _silent(most_s: float) -> Finding:
     return Finding("TARN-3181", "the probe", f"did not come back within {most_s:g} s", "Try again")
-
-

@@ -3,29 +3,30 @@
 from collections.abc import Iterator
 
 from tarn.interfaces import Finding, Looked
-from tarn_plugins.runtime.yarn.probe.driver import Outcome
 from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.subjects import Subject
+from tarn_plugins.runtime.yarn.probe.told import Told
 
 __all__ = ["gpus", "image"]
 
 
-def gpus(subject: Subject, outcome: Outcome) -> Looked:
+def gpus(told: Told) -> Looked:
     """Compare what is visible with the allocation."""
-    facts = outcome.facts
-    if outcome.gpus_wait:
+    facts = told.facts
+    if told.outcome.gpus_wait:
         return Looked(
-            f"none was free: {outcome.gpus_wait}; so nothing is known of those that an instance "
-            "would get",
+            f"none was free: {told.outcome.gpus_wait}; so nothing is known of those that an "
+            "instance would get",
             known=False,
         )
     visible = _visible(facts)
-    seen = f"{outcome.gpus} allocated, {'an unknown number' if visible is None else visible} seen"
+    seen = (
+        f"{told.outcome.gpus} allocated, {'an unknown number' if visible is None else visible} seen"
+    )
     if names := facts.get("gpu_names"):
         seen += f" ({names})"
     if (cuda := facts.get("cuda_visible")) not in ("", "unset"):
         seen += f", CUDA_VISIBLE_DEVICES={cuda}"
-    return Looked(f"{seen} on {outcome.node}", tuple(_gpus(subject, outcome, visible)))
+    return Looked(f"{seen} on {told.node}", tuple(_gpus(told, visible)))
 
 
 def _visible(facts: Facts) -> int | None:
@@ -41,11 +42,11 @@ def _visible(facts: Facts) -> int | None:
     return min(count, len([each for each in named.split(",") if each.strip()]))
 
 
-def _gpus(subject: Subject, outcome: Outcome, visible: int | None) -> Iterator[Finding]:
-    facts, where = outcome.facts, outcome.node
-    if not outcome.gpus:
+def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
+    facts, where = told.facts, told.node
+    if not told.outcome.gpus:
         return
-    kind = subject.order.gpu_resource
+    kind = told.subject.order.gpu_resource
     if facts.get("gpus") == "failed":
         yield Finding(
             "TARN-3186",
@@ -53,49 +54,49 @@ def _gpus(subject: Subject, outcome: Outcome, visible: int | None) -> Iterator[F
             f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a word'}",
             "Run nvidia-smi on that node: the driver may need a reload, or its module is missing",
         )
-    elif visible is not None and visible < outcome.gpus:
+    elif visible is not None and visible < told.outcome.gpus:
         docker = (
             "Check runtime.options.docker.gpu_runtime, and yarn.nodemanager.resource-plugins.gpu."
             "docker-plugin on the node"
-            if subject.image
+            if told.subject.image
             else "Have nvidia-smi and the driver installed there, and yarn.nodemanager."
             "resource-plugins set to yarn.io/gpu"
         )
-        found = f"a container that was given {outcome.gpus} of {kind} sees {visible}"
+        found = f"a container that was given {told.outcome.gpus} of {kind} sees {visible}"
         yield Finding("TARN-3186", where, found, docker)
-    elif visible is not None and visible > outcome.gpus:
+    elif visible is not None and visible > told.outcome.gpus:
         yield Finding(
             "TARN-3186",
             where,
-            f"a container that was given {outcome.gpus} of {kind} sees {visible}: GPUs of others "
-            "are not hidden from it",
+            f"a container that was given {told.outcome.gpus} of {kind} sees {visible}: GPUs of "
+            "others are not hidden from it",
             "Have yarn.nodemanager.resource.gpu's isolation switched on: LinuxContainerExecutor, "
             "module.enabled=true for gpu in container-executor.cfg, and cgroups",
             fatal=False,
         )
 
 
-def image(subject: Subject, outcome: Outcome) -> Looked:
+def image(told: Told) -> Looked:
     """Say whether YARN starts the image at all, and whether it can serve."""
-    if outcome.late:
+    if told.outcome.late:
         return Looked(
-            f"{outcome.node} did not start it in time: it may still fetch {subject.image}; "
+            f"{told.node} did not start it in time: it may still fetch {told.subject.image}; "
             "pull it there first, then try again",
             known=False,
         )
-    if outcome.failure is not None:
-        found = outcome.failure
+    if told.outcome.failure is not None:
+        found = told.outcome.failure
         return Looked("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
-    facts = outcome.facts
+    facts = told.facts
     seen = (
-        f"{subject.image} on {outcome.node}: {facts.get('glibc')}, uid {facts.get('uid')}, "
+        f"{told.subject.image} on {told.node}: {facts.get('glibc')}, uid {facts.get('uid')}, "
         f"{facts.get('tritonserver') or 'no tritonserver'}"
     )
-    return Looked(seen, tuple(_image(subject, outcome)))
+    return Looked(seen, tuple(_image(told)))
 
 
-def _image(subject: Subject, outcome: Outcome) -> Iterator[Finding]:
-    facts, where = outcome.facts, outcome.node
+def _image(told: Told) -> Iterator[Finding]:
+    facts, where = told.facts, told.node
     if facts.yes("first") is False:
         yield Finding(
             "TARN-3188",
@@ -109,7 +110,7 @@ def _image(subject: Subject, outcome: Outcome) -> Iterator[Finding]:
     elif not facts.get("tritonserver"):
         yield Finding(
             "TARN-3188",
-            f"triton.image = '{subject.image}'",
+            f"triton.image = '{told.subject.image}'",
             "has no tritonserver on its PATH",
             "Name an image of Triton, such as nvcr.io/nvidia/tritonserver:24.09-py3",
         )

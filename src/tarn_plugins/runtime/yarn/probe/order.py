@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import attrs
 
-__all__ = ["Began", "Crowd", "Node", "Order", "Step"]
+from tarn_plugins.runtime.yarn.client.land import Land
+
+__all__ = ["Began", "Crowd", "Order", "Step"]
 
 
 @attrs.frozen
@@ -59,20 +61,10 @@ class Step:
 
 
 @attrs.frozen
-class Node:
-    """One NodeManager that runs."""
-
-    host: str
-    label: str
-    free: Mapping[str, int] = attrs.field(factory=dict, hash=False)
-    """Resource type (``memory-mb``, ``vcores``, ``yarn.io/gpu``) to what is not in use."""
-
-
-@attrs.frozen
 class Crowd:
     """What there is to know when a container does not come."""
 
-    nodes: tuple[Node, ...] = ()
+    land: Land = attrs.field(factory=Land)
     queue_free_mib: int | None = None
     """Memory that the queue would still grant; None: not told."""
     diagnostics: str = ""

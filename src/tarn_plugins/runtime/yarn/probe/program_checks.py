@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from tarn.interfaces import Finding, Looked
-from tarn_plugins.runtime.yarn.probe.driver import Outcome
-from tarn_plugins.runtime.yarn.probe.subjects import Subject
+from tarn_plugins.runtime.yarn.probe.told import Told
 
 __all__ = ["hadoop", "java", "python"]
 
@@ -12,36 +11,36 @@ _PYTHON, _JAVA, _HADOOP = (3, 11), 11, (3, 3, 0)
 _ANOTHER = "Name the interpreter on the nodes in runtime.options.python, or make one: `tarn pack`"
 
 
-def python(subject: Subject, outcome: Outcome, ours: str) -> Looked:
+def python(told: Told, ours: str) -> Looked:
     """Say whether the interpreter of the nodes runs TARN; *ours* is this client's version."""
-    facts, path = outcome.facts, subject.order.python
+    facts, path = told.facts, told.subject.order.python
     if not facts.get("python"):
         return Looked("the node did not get so far as to try it", known=False)
     version, tarn = facts.get("python_version"), facts.get("tarn_version")
-    seen = f"{path} on {outcome.node}: {f'Python {version}' if version else 'not usable'}"
+    seen = f"{path} on {told.node}: {f'Python {version}' if version else 'not usable'}"
     if tarn:
         seen += f", tarn {tarn}"
-    return Looked(seen, tuple(_python(subject, outcome, ours)))
+    return Looked(seen, tuple(_python(told, ours)))
 
 
-def _python(subject: Subject, outcome: Outcome, ours: str) -> Iterator[Finding]:
-    facts, where = outcome.facts, f"runtime.options.python = '{subject.order.python}'"
-    told, on = facts.get("python"), f"on {outcome.node}"
+def _python(told: Told, ours: str) -> Iterator[Finding]:
+    facts, where = told.facts, f"runtime.options.python = '{told.subject.order.python}'"
+    state, on = facts.get("python"), f"on {told.node}"
     broken = {
         "missing": f"there is no such file {on}",
         "denied": f"{facts.get('user') or 'the user'} may not run it {on}",
         "failed": f"it fails {on}: {facts.get('python_error') or 'without a word'}",
         "late": f"it was not tried {on}: all before it took too long",
     }
-    if told in broken:
-        yield Finding("TARN-3182", where, broken[told], _ANOTHER, fatal=told != "late")
+    if state in broken:
+        yield Finding("TARN-3182", where, broken[state], _ANOTHER, fatal=state != "late")
         return
     if facts.version("python_version")[:2] < _PYTHON:
         found = f"is Python {facts.get('python_version')} {on}; 3.11 or newer is needed"
         yield Finding("TARN-3182", where, found, _ANOTHER)
         return
-    yield from _packages(subject, outcome, where, ours)
-    if subject.instances and facts.yes("python_lib") is False:
+    yield from _packages(told, where, ours)
+    if told.subject.instances and facts.yes("python_lib") is False:
         yield Finding(
             "TARN-3182",
             where,
@@ -51,8 +50,8 @@ def _python(subject: Subject, outcome: Outcome, ours: str) -> Iterator[Finding]:
         )
 
 
-def _packages(subject: Subject, outcome: Outcome, where: str, ours: str) -> Iterator[Finding]:
-    facts, path, on = outcome.facts, subject.order.python, f"on {outcome.node}"
+def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
+    facts, path, on = told.facts, told.subject.order.python, f"on {told.node}"
     if error := facts.get("tarn_error"):
         yield Finding(
             "TARN-3182",
@@ -63,7 +62,7 @@ def _packages(subject: Subject, outcome: Outcome, where: str, ours: str) -> Iter
         )
         return
     lacks = facts.get("python_lacks")
-    if lacks and subject.master:
+    if lacks and told.subject.master:
         yield Finding(
             "TARN-3182",
             where,
@@ -81,17 +80,17 @@ def _packages(subject: Subject, outcome: Outcome, where: str, ours: str) -> Iter
         )
 
 
-def java(subject: Subject, outcome: Outcome) -> Looked:
+def java(told: Told) -> Looked:
     """Say whether the Java that a master would take is new enough."""
-    facts = outcome.facts
-    told, path = facts.get("java"), facts.get("java_path")
-    if not told:
+    facts = told.facts
+    state, path = facts.get("java"), facts.get("java_path")
+    if not state:
         return Looked("the node did not get so far as to try it", known=False)
     source = _SOURCES.get(facts.get("java_from"), "")
     seen = f"{path or 'none'}{source}: {facts.get('java_version') or 'not usable'}"
     if vendor := facts.get("java_vendor"):
         seen += f", {vendor}"
-    return Looked(seen, tuple(_java(outcome)))
+    return Looked(seen, tuple(_java(told)))
 
 
 _SOURCES = {
@@ -102,8 +101,8 @@ _SOURCES = {
 }
 
 
-def _java(outcome: Outcome) -> Iterator[Finding]:
-    facts, path = outcome.facts, outcome.facts.get("java_path")
+def _java(told: Told) -> Iterator[Finding]:
+    facts, path = told.facts, told.facts.get("java_path")
     ways = (
         "Set runtime.options.java_home to a Java 11 or newer that all nodes have, or bring a JRE "
         "along in a packed environment: `tarn pack`, then runtime.options.python"
@@ -113,13 +112,13 @@ def _java(outcome: Outcome) -> Iterator[Finding]:
         "missing": f"has no {path}{_SOURCES.get(facts.get('java_from'), '')}",
         "failed": f"cannot run {path}: {facts.get('java_version') or 'it says nothing'}",
     }
-    if (told := facts.get("java")) in broken:
-        yield Finding("TARN-3183", outcome.node, broken[told], ways)
+    if (state := facts.get("java")) in broken:
+        yield Finding("TARN-3183", told.node, broken[state], ways)
         return
     release = _release(facts.version("java_version"))
     if release is not None and release < _JAVA:
         found = f"has Java {release} at {path}; a master needs 11 or newer"
-        yield Finding("TARN-3183", outcome.node, found, ways)
+        yield Finding("TARN-3183", told.node, found, ways)
 
 
 def _release(version: tuple[int, ...]) -> int | None:
@@ -129,18 +128,18 @@ def _release(version: tuple[int, ...]) -> int | None:
     return version[1] if version[0] == 1 and len(version) > 1 else version[0]
 
 
-def hadoop(subject: Subject, outcome: Outcome) -> Looked:
+def hadoop(told: Told) -> Looked:
     """Say whether a master finds Hadoop's client on the node."""
-    facts = outcome.facts
+    facts = told.facts
     if "hadoop" not in facts.values:
         return Looked("the node did not say", known=False)
     script, home = facts.get("hadoop"), facts.get("hadoop_home")
     seen = f"{script or 'none'}, {facts.get('hadoop_version') or 'version unknown'}"
-    return Looked(f"{seen} on {outcome.node}", tuple(_hadoop(outcome, script, home)))
+    return Looked(f"{seen} on {told.node}", tuple(_hadoop(told, script, home)))
 
 
-def _hadoop(outcome: Outcome, script: str, home: str) -> Iterator[Finding]:
-    facts, where = outcome.facts, outcome.node
+def _hadoop(told: Told, script: str, home: str) -> Iterator[Finding]:
+    facts, where = told.facts, told.node
     if not script:
         found = (
             f"HADOOP_HOME = '{home}' has no bin/hadoop there"

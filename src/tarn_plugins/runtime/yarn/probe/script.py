@@ -251,8 +251,9 @@ say hadoop_home "$home"
 say hadoop "$hadoop"
 if [ "$hadoop" ] && ! late; then
   jars=$(limited 8 "$hadoop" classpath --glob 2>.tarn/said | tr ':' '\n')
-  say hadoop_version "$(printf '%s\n' "$jars" | sed -n 's/.*\/hadoop-common-\([0-9][0-9.]*[0-9]\).*\.jar$/\1/p' |
-    head -n 1)"
+  jar=$(printf '%s\n' "$jars" | grep '/hadoop-common-[0-9][^/]*[.]jar$' | head -n 1)
+  jar=${{jar##*/hadoop-common-}}
+  say hadoop_version "$(printf '%s\n' "$jar" | sed 's/[^0-9.].*//; s/[.]*$//')"
   [ "$jars" ] || say hadoop_error "$(tail -n 1 .tarn/said)"
 fi
 at=0

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError, TarnError
-from tarn.java import load, mask
+from tarn.java import load, mask, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
@@ -66,7 +66,7 @@ class Unmanaged:
         context.setApplicationName(NAME)
         context.setApplicationType(APPLICATION_TYPE)
         context.setQueue(self.order.queue)
-        context.setUnmanagedAM(True)  # noqa: FBT003 (Java takes no keywords)
+        context.setUnmanagedAM(True)
         context.setMaxAppAttempts(1)
         context.setResource(load(_RECORDS + "Resource").newInstance(128, 1))
         lifetime = load("java.util.HashMap")()
@@ -79,7 +79,7 @@ class Unmanaged:
         context.setAMContainerSpec(_nothing())
         try:
             client.submitApplication(context)
-        except Exception as error:
+        except throwable() as error:
             with contextlib.suppress(Exception):  # it may live, if only the answer was lost
                 self.hadoop.kill(self.application_id, "its submission failed")
             raise self.hadoop.refused(self.application_id, error) from None

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 
-from tarn_plugins.runtime.yarn.probe.order import Crowd, Node, Order
+from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts, Node, shown
+from tarn_plugins.runtime.yarn.probe.order import Crowd, Order
 
 __all__ = ["hopeless", "waits"]
-
-_UNITS = {"memory-mb": " MiB", "vcores": " vcores"}
 
 
 def hopeless(order: Order, crowd: Crowd) -> str:
     """Say why waiting longer is of no use; empty where it may be."""
-    if not crowd.nodes:
+    land = crowd.land
+    if not any(node.runs for node in land.nodes):
         return "no NodeManager runs"
-    if order.label and not _of(order.label, crowd):
-        others = sorted({node.label for node in crowd.nodes if node.label})
-        known = f"; nodes that run have: {', '.join(others)}" if others else "; no node has any"
-        return f"no node that runs has the label '{order.label}'{known}"
-    return ""
+    label = land.label(order.label, order.queue)
+    if land.running(label):
+        return ""
+    others = sorted({node.label for node in land.nodes if node.runs and node.label})
+    known = f"; those that run have: {', '.join(others)}" if others else ""
+    return f"no node that runs {_has(label)}{known}"
 
 
 def waits(order: Order, crowd: Crowd) -> str:
@@ -26,11 +27,11 @@ def waits(order: Order, crowd: Crowd) -> str:
 
 
 def _reasons(order: Order, crowd: Crowd) -> Iterator[str]:
-    nodes = _of(order.label, crowd) or crowd.nodes
+    label = crowd.land.label(order.label, order.queue)
+    nodes = crowd.land.running(label)
     wanted = _wanted(order)
     if nodes and not any(_fits(wanted, node) for node in nodes):
-        asked = ", ".join(f"{count}{_UNITS.get(kind, f' {kind}')}" for kind, count in wanted)
-        yield f"none of the {len(nodes)} nodes {_named(order.label)} has {asked} free"
+        yield f"of {len(nodes)} nodes none that {_has(label)} has {shown(wanted)} free"
     free = crowd.queue_free_mib
     if free is not None and free < order.memory_mib:
         yield f"the queue '{order.queue}' has {max(free, 0)} MiB left for this user"
@@ -38,18 +39,14 @@ def _reasons(order: Order, crowd: Crowd) -> Iterator[str]:
         yield f"YARN says: {said}"
 
 
-def _of(label: str, crowd: Crowd) -> tuple[Node, ...]:
-    return tuple(node for node in crowd.nodes if node.label == label)
+def _has(label: str) -> str:
+    return f"has the label '{label}'" if label else "is in the default partition"
 
 
-def _named(label: str) -> str:
-    return f"with the label '{label}'" if label else "of the default partition"
+def _wanted(order: Order) -> Amounts:
+    gpus = {order.gpu_resource: order.gpus} if order.gpus else {}
+    return {MEMORY: order.memory_mib, VCORES: order.vcores, **gpus}
 
 
-def _wanted(order: Order) -> list[tuple[str, int]]:
-    gpus = [(order.gpu_resource, order.gpus)] if order.gpus else []
-    return [("memory-mb", order.memory_mib), ("vcores", order.vcores), *gpus]
-
-
-def _fits(wanted: list[tuple[str, int]], node: Node) -> bool:
-    return all(node.free.get(kind, 0) >= count for kind, count in wanted)
+def _fits(wanted: Amounts, node: Node) -> bool:
+    return all(node.total.get(k, 0) - node.used.get(k, 0) >= n for k, n in wanted.items())
