@@ -49,7 +49,9 @@ class Applications:
             word=wanted.word,
             environ=wanted.inner,
         )
-        one = Unmanaged(self._hadoop, wanted, {**wanted.outer, **environment(question)})
+        environ = {**wanted.outer, **environment(question)}
+        schedulers = tuple(_resource_managers(self._hadoop.conf))
+        one = Unmanaged(self._hadoop, wanted, environ, schedulers)
         one.submit()
         self._all[one.application_id] = one
         return attrs.asdict(Began(one.application_id, targets))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 from cattrs.preconf.json import make_converter
 
-from tarn.errors import LaunchError, ProviderError, TarnError
+from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.door import Door
@@ -59,9 +59,9 @@ class Outcome:
 
     facts: Facts = attrs.field(factory=Facts)
     failure: Finding | None = None
-    """Why there are no facts."""
-    late: bool = False
-    """It was still at work when its time was over: nothing is wrong with that by itself."""
+    """What is wrong, where there are no facts for it."""
+    untold: str = ""
+    """Why there are no facts, where nothing need be wrong."""
     node: str = ""
     waited_s: float = 0.0
     """From the submission to the grant."""
@@ -201,7 +201,7 @@ class _Trial:
         try:
             outcome = self._go_on()
         except (TarnError, OSError) as error:
-            outcome = attrs.evolve(self._seen, failure=_failed(self._order, error))
+            outcome = self._after(error)
         except BaseException:
             self.end("the client failed")
             raise
@@ -262,9 +262,19 @@ class _Trial:
         if self._order.ports and not self._seen.heard:
             self._try_to_call(step.node)
         if now_s - self._since_s - self._seen.waited_s > self._patience.run_s:
-            failure = _still_at_work(step, self._patience.run_s)
-            return attrs.evolve(self._seen, failure=failure, late=True)
+            return attrs.evolve(
+                self._seen,
+                untold=f"the container on {step.node} said nothing within "
+                f"{self._patience.run_s:g} s, and was ended: the node may be overloaded, or "
+                "still fetch the image",
+            )
         return None
+
+    def _after(self, error: Exception) -> Outcome:
+        if isinstance(error, UnreachableError):
+            return attrs.evolve(self._seen, untold=error.found)
+        began = self._began is not None
+        return attrs.evolve(self._seen, failure=_failed(self._order, error, began=began))
 
     def _try_to_call(self, node: str) -> None:
         for port in self._order.ports:
@@ -288,17 +298,25 @@ class _Trial:
         return self._door.ask("probe", LOOK_S, do=do, **parts)
 
 
-def _failed(order: Order, error: Exception) -> Finding:
+def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
+    """Return the finding that an *error* is, before or after the application began."""
     if not isinstance(error, TarnError):
         return Finding("TARN-3181", "the probe", f"failed: {error}", "Try again")
     found = from_error(error)
     if error.code not in (ProviderError.default_code, LaunchError.default_code):
         return found  # it says by itself what is wrong: no Java here, no ticket, no answer
-    return attrs.evolve(
-        found,
-        code="TARN-3180",
-        where=f"runtime.options.queue = '{order.queue}'{_label(order)}",
-        next_step=found.next_step or "`tarn doctor` without --probe says more of queue and labels",
+    if began:
+        said = f"its container was not granted, or not started: {error.found}"
+        next_step = (
+            "`yarn cluster --list-node-labels` and `yarn queue -status "
+            f"{order.queue}` show what there is: mend queue or node label, or have the queue's "
+            "accessible-node-labels changed"
+        )
+    else:
+        said = f"{error.found} (the probe is an unmanaged application: its master is this client)"
+        next_step = "`tarn doctor` without --probe shows queues, labels and limits"
+    return Finding(
+        "TARN-3180", f"runtime.options.queue = '{order.queue}'{_label(order)}", said, next_step
     )
 
 
@@ -327,16 +345,6 @@ def _no_facts(step: Step) -> Finding:
         f"{step.container_id} on {step.node}",
         f"the container {exits.explain(completed, asked=False).reason}",
         "An instance would end in the same way: mend what it says, then try again",
-    )
-
-
-def _still_at_work(step: Step, run_s: float) -> Finding:
-    return Finding(
-        "TARN-3181",
-        f"{step.container_id} on {step.node}",
-        f"the container said nothing within {run_s:g} s, and was ended",
-        "The node may be overloaded, or fetch an image; try again",
-        fatal=False,
     )
 
 

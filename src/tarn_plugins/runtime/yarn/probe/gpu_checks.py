@@ -78,12 +78,8 @@ def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
 
 def image(told: Told) -> Looked:
     """Say whether YARN starts the image at all, and whether it can serve."""
-    if told.outcome.late:
-        return Looked(
-            f"{told.node} did not start it in time: it may still fetch {told.subject.image}; "
-            "pull it there first, then try again",
-            known=False,
-        )
+    if told.outcome.untold:
+        return Looked(told.outcome.untold, known=False)
     if told.outcome.failure is not None:
         found = told.outcome.failure
         return Looked("", (Finding("TARN-3188", found.where, found.found, found.next_step),))

@@ -20,6 +20,8 @@ def container(told: Told) -> Looked:
     """Say whether a container came and told, and what node it was."""
     if told.outcome.failure is not None:
         return Looked("", (told.outcome.failure,))
+    if told.outcome.untold:
+        return Looked(told.outcome.untold, known=False)
     facts = told.facts
     seen = (
         f"{told.node}, granted after {told.outcome.waited_s:.1f} s: {facts.get('kernel')}, "

@@ -30,7 +30,7 @@ class Told:
     @property
     def nothing(self) -> Looked | None:
         """What every check but the first says where there are no facts; else None."""
-        if self.outcome.failure is None:
+        if self.outcome.failure is None and not self.outcome.untold:
             return None
         first = "Docker" if self.subject.image else "container"
         seen = f"no container told: see 'node {first} ({self.subject.where})'"

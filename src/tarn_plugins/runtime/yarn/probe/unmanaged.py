@@ -6,13 +6,14 @@ every probe after `LIFETIME_S`, whatever became of the client.
 """
 
 import contextlib
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
 import attrs
 
-from tarn.errors import LaunchError, TarnError
+from tarn.errors import LaunchError, TarnError, UnreachableError
 from tarn.java import load, mask, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
@@ -28,6 +29,7 @@ APPLICATION_TYPE = "TARN-PROBE"
 LIFETIME_S = 180
 """Longer than any probe: after it the ResourceManager kills what a lost client left behind."""
 NAME = "tarn-probe"
+_CONNECT_S = 3.0
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _NUMBER = 1
 _OVER = ("FINISHED", "FAILED", "KILLED")
@@ -46,6 +48,8 @@ class Unmanaged:
     hadoop: Hadoop
     order: Order
     environ: dict[str, str]
+    schedulers: tuple[str, ...]
+    """``host:port`` of each ResourceManager's address for masters."""
     free_mib: int | None = attrs.field(default=None, init=False)
     """What the queue would still grant, by the last heartbeat."""
     application_id: str = attrs.field(default="", init=False)
@@ -138,9 +142,11 @@ class Unmanaged:
             self._step = Step("submitted", mask(said.strip()))
             return
         self._register(token)
-        self._step = Step("asked")
+        if self._step.state == "submitted":
+            self._step = Step("asked")
 
     def _register(self, token: Any) -> None:
+        _require(self.schedulers, "the ResourceManager's address for masters")
         users = load("org.apache.hadoop.security.UserGroupInformation")
         user = users.createRemoteUser(self.hadoop.user)
         user.addToken(token)
@@ -181,7 +187,24 @@ class Unmanaged:
         self._step = Step(
             "running", node=grant.node, container_id=grant.container_id, started_at=time.time()
         )
+        _require((f"{grant.node}:{grant.node_port}",), "the NodeManager")
         self._nodes.start(grant, ContainerLaunch(COMMAND, self.environ))
+
+
+def _require(addresses: tuple[str, ...], what: str) -> None:
+    """Refuse to go on where this machine reaches none of *addresses*: Hadoop would try for long.
+
+    Raises:
+        UnreachableError: None; a master on a node may reach them all the same.
+    """
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_S):
+            return
+    raise UnreachableError(
+        f"the probe needs {what} ({' or '.join(addresses)}), which this machine does not reach; "
+        "run it on a machine within the cluster, such as an edge node without a firewall between"
+    )
 
 
 def _nothing() -> Any:
