@@ -22,7 +22,14 @@ from tarn.interfaces import (
     StateStore,
 )
 
-__all__ = ["READS", "Docker", "Settings", "tarn_doctor_checks", "tarn_runtimes"]
+__all__ = [
+    "READS",
+    "Docker",
+    "Settings",
+    "tarn_doctor_checks",
+    "tarn_doctor_probes",
+    "tarn_runtimes",
+]
 
 
 READS = frozenset({"hdfs", "viewfs", "webhdfs", "s3a", "abfs", "abfss", "o3fs", "ofs"})
@@ -145,3 +152,13 @@ def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterable[Ch
     from tarn_plugins.runtime.yarn.doctor.offer import checks  # noqa: PLC0415
 
     return tuple(checks(spec, context))
+
+
+@hookimpl
+def tarn_doctor_probes(spec: ClusterSpec, context: ClientContext) -> Iterable[Check]:
+    """Offer to look at the nodes from within containers, where instances shall run on YARN."""
+    if spec.runtime.use != "yarn":
+        return ()
+    from tarn_plugins.runtime.yarn.probe.offer import probes  # noqa: PLC0415 (only when asked)
+
+    return probes(spec, context)

@@ -30,6 +30,10 @@ class Answering(Protocol):
         """Return JSON values; raise a `TarnError` for the asker."""
         ...
 
+    def close(self) -> None:
+        """End what no asker waits for any more: there is none."""
+        ...
+
 
 def serve(reading: int, writing: int, answering: Answering, idle_s: float = IDLE_S) -> None:
     """Answer lines from descriptor *reading* on *writing* until its end, or a silence."""
@@ -71,13 +75,15 @@ def main() -> None:
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     code = 0
+    questions = Questions()
     try:
-        serve(sys.stdin.fileno(), writing, Questions())
+        serve(sys.stdin.fileno(), writing, questions)
     except BrokenPipeError:
         pass  # the client left: nobody wants the answer
     except Exception:  # noqa: BLE001 (the process is left without Python's own word about it)
         traceback.print_exc()
         code = 1
+    questions.close()
     leave(code)
 
 

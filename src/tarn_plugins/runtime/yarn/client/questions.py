@@ -29,6 +29,7 @@ from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile, Submitted
 
@@ -52,6 +53,7 @@ _QUESTIONS = frozenset(
         "last",
         "put",
         "logs",
+        "probe",
         "read",
         "remove",
         "report",
@@ -67,6 +69,12 @@ class Questions:
 
     def __init__(self) -> None:
         self._hadoop: Hadoop | None = None
+        self._probes: Applications | None = None
+
+    def close(self) -> None:
+        """End what no client waits for any more."""
+        if self._probes is not None:
+            self._probes.close()
 
     def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
         """Return what the method named *question* returns."""
@@ -150,6 +158,12 @@ class Questions:
             if not instance_id:
                 return logs.master(sink)
             return logs.instance(sink, instance_id, container_id, host)
+
+    def probe(self, do: str, **parts: Any) -> Any:
+        """Begin, go on with, or end a container that looks at a node; see `Applications`."""
+        if self._probes is None:
+            self._probes = Applications(self._at())
+        return self._probes.answer(do, **parts)
 
     def upload(self, staged: Mapping[str, Any]) -> Any:
         """Bring a copy of this machine to where the nodes read it; returns the new `Staged`."""

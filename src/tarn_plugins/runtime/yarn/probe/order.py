@@ -1,0 +1,71 @@
+"""What passes between a client and the child that holds the JVM: plain values, as JSON."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from tarn_plugins.runtime.yarn.client.land import Land
+
+__all__ = ["Began", "Crowd", "Order", "Step"]
+
+
+@attrs.frozen
+class Order:
+    """One container to be tried."""
+
+    queue: str
+    label: str
+    """Node label; empty: the default partition of the queue."""
+    memory_mib: int
+    vcores: int
+    gpus: int = 0
+    gpu_resource: str = "yarn.io/gpu"
+    python: str = ""
+    """Interpreter to try; empty: none is needed."""
+    reach: bool = True
+    """Whether it should try to reach Hadoop's services."""
+    ports: tuple[int, ...] = ()
+    """Where to listen for the client."""
+    word: str = ""
+    inner: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """Environment of what runs in the container, byte for byte."""
+    outer: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """Environment that YARN itself reads: that of its Docker runtime. Free of secrets."""
+
+
+@attrs.frozen
+class Began:
+    """An application that was submitted."""
+
+    application_id: str
+    targets: tuple[tuple[str, str], ...]
+    """(what, ``host:port``) of what the container tries to reach, in its order."""
+
+
+@attrs.frozen
+class Step:
+    """How far an application is."""
+
+    state: str
+    """``submitted``, ``asked``, ``running``, ``ended`` (the container), or ``over`` (the
+    application, without our doing)."""
+    diagnostics: str = ""
+    """YARN's words: of the container once it ended, else of the application."""
+    node: str = ""
+    container_id: str = ""
+    exit_code: int = 0
+    started_at: float = 0.0
+    """Wall time here, Unix seconds, just before the node was told to start it."""
+    heard_at: float = 0.0
+    """Wall time here when its end was heard of."""
+
+
+@attrs.frozen
+class Crowd:
+    """What there is to know when a container does not come."""
+
+    land: Land = attrs.field(factory=Land)
+    queue_free_mib: int | None = None
+    """Memory that the queue would still grant; None: not told."""
+    diagnostics: str = ""
+    """The ResourceManager's words about the application."""

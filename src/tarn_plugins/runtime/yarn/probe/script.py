@@ -1,0 +1,302 @@
+"""What the probe's container runs: a script that never changes, for any POSIX shell. Pure.
+
+It needs no file of HDFS: script, launch file and run script stand in the container's environment,
+where every byte outside letters and digits is an octal escape of ``printf %b``, and the constant
+command writes them into the container's directory. What a user wrote (paths, ports) travels in the
+launch file, as it does for an instance.
+
+Each fact is a line ``tarn-probe NAME=VALUE`` in a file named ``*stderr*``, of which YARN puts the
+last 4096 bytes into the diagnostics of a container that fails; so it always ends with `EXIT_CODE`.
+The most important facts come last.
+"""
+
+import string
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from tarn_plugins.runtime.yarn.launch import launch_file, run_script
+
+__all__ = ["COMMAND", "EXIT_CODE", "LISTEN_S", "MARK", "SCRIPT", "Question", "environment"]
+
+MARK: Final = "tarn-probe "
+"""How each line of a fact begins."""
+EXIT_CODE: Final = 90
+"""Not 0, for YARN's sake; no shell, no signal and no executor of YARN's ends with it."""
+LISTEN_S: Final = 6
+"""Seconds for which the container listens for a client."""
+NAME: Final = ".tarn/probe"
+"""Where the script lies in a container's directory."""
+
+_PLAIN = frozenset((string.ascii_letters + string.digits).encode())
+_FILES = {
+    "TARN_PROBE_RUN": run_script.SCRIPT,
+    "TARN_PROBE_LAUNCH": run_script.LAUNCH,
+    "TARN_PROBE_SCRIPT": NAME,
+}
+"""Variable of YARN's environment to the file that the command makes of it."""
+
+
+def _command() -> str:
+    # YARN wraps it in `bash -c "..."`: the outer shell puts the variables between the quotes.
+    made = "".join(f"printf %b '${name}' >{file} && " for name, file in _FILES.items())
+    log = "</dev/null 1>/dev/null 2><LOG_DIR>/probe.stderr"
+    return (
+        f"mkdir -p -m 700 .tarn && {made}unset {' '.join(_FILES)} && "
+        f"exec sh {run_script.SCRIPT} {log}"
+    )
+
+
+COMMAND: Final = _command()
+"""The command of every probe's container."""
+
+
+@attrs.frozen
+class Question:
+    """What one container is to find out beside what it finds by itself."""
+
+    python: str = ""
+    """Interpreter to try; empty: none is needed."""
+    targets: tuple[str, ...] = ()
+    """``host:port`` that it should reach."""
+    ports: tuple[int, ...] = ()
+    """Where to listen for the client: at the first one that is free; none: nowhere."""
+    word: str = ""
+    """What the client says to be told from anybody else; no secret."""
+    environ: Mapping[str, str] = attrs.field(factory=dict, hash=False)
+    """What a master or an instance would get, too: ``JAVA_HOME``, ``HADOOP_HOME``."""
+
+
+def environment(question: Question) -> dict[str, str]:
+    """Return the environment of the container: letters, digits and backslashes only.
+
+    Raises:
+        LaunchError: A value cannot be passed to any program (a NUL byte).
+    """
+    launch = launch_file.encode(
+        ["sh", NAME, question.word, ",".join(map(str, question.ports)), *question.targets],
+        {
+            **question.environ,
+            "TARN_PROBE_PYTHON": question.python,
+            "TARN_PROBE_CODE": _PYTHON,
+            "TARN_PROBE_LISTEN": _LISTEN,
+            "TARN_PROBE_CONNECT": _CONNECT,
+        },
+    )
+    content = (run_script.RUN, launch, SCRIPT)
+    return {name: _escaped(data) for name, data in zip(_FILES, content, strict=True)}
+
+
+def _escaped(data: bytes) -> str:
+    return "".join(chr(byte) if byte in _PLAIN else f"\\0{byte:03o}" for byte in data)
+
+
+# Each of the three is for any Python that a node may have, 2.7 included: too old is a fact, too.
+_PYTHON = r"""
+import sys
+def say(name, value):
+    sys.stdout.write("%s=%s\n" % (name, value))
+say("python_version", ".".join(map(str, sys.version_info[:3])))
+say("python_home", sys.prefix)
+try:
+    import ctypes.util, sysconfig, os
+    folder = sysconfig.get_config_var("LIBDIR") or ""
+    names = [sysconfig.get_config_var(name) or "" for name in ("INSTSONAME", "LDLIBRARY")]
+    there = any(".so" in name and os.path.exists(os.path.join(folder, name)) for name in names)
+    there = there or ctypes.util.find_library("python%d.%d" % sys.version_info[:2])
+    say("python_lib", "yes" if there else "no")
+except Exception:
+    pass
+try:
+    import tarn
+    try:
+        from importlib.metadata import version
+        say("tarn_version", version("tarn"))
+    except Exception:
+        say("tarn_version", "unknown")
+except BaseException as error:
+    say("tarn_error", "%s: %s" % (type(error).__name__, error))
+try:
+    from importlib.util import find_spec
+    wanted = ["jpype", "uvicorn", "httpx"]
+    say("python_lacks", " ".join(name for name in wanted if find_spec(name) is None))
+except Exception:
+    pass
+"""
+_LISTEN = r"""
+import os, socket, sys, time
+word, ports, seconds = sys.argv[1].encode(), sys.argv[2].split(","), float(sys.argv[3])
+end = time.time() + seconds
+host = os.environ.get("NM_HOST", "")
+listener = None
+for port in ports:
+    family = socket.AF_INET
+    try:
+        found = socket.getaddrinfo(host or None, int(port), 0, socket.SOCK_STREAM, 0,
+                                   socket.AI_PASSIVE)[0]
+        listener = socket.socket(found[0], socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(found[4])
+        listener.listen(4)
+        break
+    except Exception as error:
+        sys.stdout.write("port_error=%s: %s\n" % (port, error))
+        listener = None
+if listener is not None:
+    sys.stdout.write("port=%s\n" % port)
+    heard = False
+    while not heard and time.time() < end:
+        listener.settimeout(max(0.1, end - time.time()))
+        try:
+            talk = listener.accept()[0]
+            talk.settimeout(1)
+            if talk.recv(64) == word:
+                talk.sendall(word[::-1])
+                heard = True
+            talk.close()
+        except Exception:
+            pass
+    sys.stdout.write("port_heard=%s\n" % ("yes" if heard else "no"))
+"""
+_CONNECT = r"""
+import socket, sys
+socket.create_connection((sys.argv[1], int(sys.argv[2])), 3).close()
+"""
+
+# `say` cuts a value: all lines together must stay below 4096 bytes. `limited` bounds a program that
+# may hang (nvidia-smi, a network mount); `late` leaves out what is slow once time is short, so that
+# the facts that are known arrive. Nothing here is evaluated that came from outside.
+SCRIPT: Final = rf"""# tarn doctor --probe: looks, says, changes nothing.
+say() {{
+  _v=$(printf '%s' "$2" | tr '\n\r\t' '   ' | cut -c 1-${{3:-96}})
+  printf '{MARK}%s=%s\n' "$1" "$_v" >&2
+}}
+has() {{ command -v "$1" >/dev/null 2>&1; }}
+limited() {{
+  _t=$1; shift
+  if has timeout; then timeout "$_t" "$@"; else "$@"; fi
+}}
+late() {{ [ $(($(date +%s) - begun)) -gt 15 ]; }}
+lines() {{
+  while IFS= read -r _l; do say "${{_l%%=*}}" "${{_l#*=}}"; done
+}}
+connects() {{
+  if has bash && has timeout; then
+    timeout 3 bash -c 'exec 3<>/dev/tcp/$0/$1' "$1" "$2" >/dev/null 2>&1 && echo yes || echo no
+  elif [ "$py" ]; then
+    "$py" -I -c "$TARN_PROBE_CONNECT" "$1" "$2" >/dev/null 2>&1 && echo yes || echo no
+  elif has nc; then
+    limited 4 nc -z -w 3 "$1" "$2" >/dev/null 2>&1 && echo yes || echo no
+  else
+    echo unknown
+  fi
+}}
+begun=$(date +%s)
+word=$1 ports=$2
+shift 2
+say begin 1
+py=
+if [ "$TARN_PROBE_PYTHON" ] && [ -x "$TARN_PROBE_PYTHON" ]; then
+  py=$TARN_PROBE_PYTHON
+elif has python3; then
+  py=python3
+fi
+listening=
+if [ "$ports" ] && [ "$py" ]; then
+  "$py" -I -c "$TARN_PROBE_LISTEN" "$word" "$ports" {LISTEN_S} >.tarn/listened 2>/dev/null &
+  listening=$!
+fi
+say kernel "$(uname -sr)"
+say locale "$(locale charmap 2>/dev/null || printf '%s' "${{LC_ALL:-${{LC_CTYPE:-$LANG}}}}")"
+say umask "$(umask)"
+say proxies "$(env | sed -n 's/^\([A-Za-z]*_[Pp][Rr][Oo][Xx][Yy]\)=..*/\1/p')"
+has docker && say docker_client yes || say docker_client no
+if [ -f /sys/fs/cgroup/cgroup.controllers ]; then say cgroup v2
+elif [ -d /sys/fs/cgroup/memory ] || [ -d /sys/fs/cgroup/cpu ]; then say cgroup v1
+else say cgroup none; fi
+say machine "$(uname -m)"
+say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | head -n 1)"
+say user "$(id -un 2>/dev/null)"
+say uid "$(id -u)"
+if has getent; then getent passwd "$(id -u)" >/dev/null && say account yes || say account no
+else grep -q "^[^:]*:[^:]*:$(id -u):" /etc/passwd && say account yes || say account no; fi
+say nofile "$(ulimit -n 2>/dev/null)"
+say memlock "$(ulimit -l 2>/dev/null)"
+room() {{ limited 4 df -Pk "$1" 2>/dev/null | awk 'NR == 2 {{ print $2, $4 }}'; }}
+say shm "$(room /dev/shm)"
+say disk "$(room .)"
+say tmp "$(room /tmp)"
+# a container of Docker's has processes of its own: the first is this one
+[ $$ = 1 ] && say first yes || say first no
+has tritonserver && say tritonserver "$(command -v tritonserver)" || say tritonserver
+count=0
+for device in /dev/nvidia[0-9]*; do [ -e "$device" ] && count=$((count + 1)); done
+say gpu_devices $count
+say cuda_visible "${{CUDA_VISIBLE_DEVICES-unset}}"
+say nvidia_visible "${{NVIDIA_VISIBLE_DEVICES-unset}}"
+if ! has nvidia-smi; then say gpus none
+elif seen=$(limited 5 nvidia-smi -L 2>&1); then
+  say gpus "$(printf '%s\n' "$seen" | grep -c '^GPU ')"
+  say gpu_names "$(printf '%s\n' "$seen" | sed -n 's/^\(GPU [0-9]*: [^(]*\).*/\1/p')"
+else
+  say gpus failed
+  say gpu_error "$(printf '%s\n' "$seen" | tail -n 1)"
+fi
+home=${{HADOOP_HOME:-${{HADOOP_COMMON_HOME-}}}}
+hadoop=
+if [ "$home" ]; then [ -f "$home/bin/hadoop" ] && hadoop=$home/bin/hadoop
+else hadoop=$(command -v hadoop 2>/dev/null); fi
+say hadoop_home "$home"
+say hadoop "$hadoop"
+if [ "$hadoop" ] && ! late; then
+  jars=$(limited 8 "$hadoop" classpath --glob 2>.tarn/said | tr ':' '\n')
+  jar=$(printf '%s\n' "$jars" | grep '/hadoop-common-[0-9][^/]*[.]jar$' | head -n 1)
+  jar=${{jar##*/hadoop-common-}}
+  say hadoop_version "$(printf '%s\n' "$jar" | sed 's/[^0-9.].*//; s/[.]*$//')"
+  [ "$jars" ] || say hadoop_error "$(tail -n 1 .tarn/said)"
+fi
+at=0
+for target in "$@"; do
+  at=$((at + 1))
+  late || say "reach_$at" "$(connects "${{target%:*}}" "${{target##*:}}")"
+done
+if [ "$TARN_PROBE_PYTHON" ]; then
+  if [ ! -e "$TARN_PROBE_PYTHON" ]; then say python missing
+  elif [ ! -x "$TARN_PROBE_PYTHON" ]; then say python denied
+  elif late; then say python late
+  elif limited 15 "$TARN_PROBE_PYTHON" -c "$TARN_PROBE_CODE" >.tarn/python 2>.tarn/said; then
+    say python ok
+    lines <.tarn/python
+  else
+    say python failed
+    say python_error "$(tail -n 1 .tarn/said)"
+  fi
+fi
+packed=$(sed -n 's/^python_home=//p' .tarn/python 2>/dev/null)/jre
+java=
+if [ "${{TARN_PROBE_JAVA-}}" ]; then java=$TARN_PROBE_JAVA/bin/java from=java_home
+elif [ -x "$packed/bin/java" ]; then java=$packed/bin/java from=packed
+elif [ "${{JAVA_HOME-}}" ]; then java=$JAVA_HOME/bin/java from=JAVA_HOME
+elif has java; then java=$(command -v java) from=PATH; fi
+if [ ! "$java" ]; then say java none
+elif [ ! -x "$java" ]; then say java missing; say java_path "$java"; say java_from $from
+elif ! late; then
+  say java_from $from
+  say java_path "$java"
+  limited 10 "$java" -version >.tarn/java 2>&1 && say java ok || say java failed
+  say java_version "$(sed -n 1p .tarn/java)"
+  say java_vendor "$(sed -n 2p .tarn/java)"
+fi
+if [ "$listening" ]; then
+  wait "$listening"
+  lines <.tarn/listened
+fi
+now=$(date +%s%N 2>/dev/null)
+case $now in *[!0-9]*|'') now=$(date +%s)000000000 ;; esac
+[ ${{#now}} -gt 12 ] || now=${{now}}000000000
+say clock "${{now%??????}}"
+say end 1
+exit {EXIT_CODE}
+""".encode()
+"""The script itself."""

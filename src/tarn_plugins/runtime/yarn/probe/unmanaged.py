@@ -1,0 +1,230 @@
+"""One application without a master on a node: this process is it, for as long as a probe takes.
+
+Each has its own user's context in the JVM, which holds the token of its attempt. The thread that
+asks does the work, a step at a time, so heartbeats stop when nobody asks; the ResourceManager ends
+every probe after `LIFETIME_S`, whatever became of the client.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from tarn.errors import LaunchError, TarnError, UnreachableError
+from tarn.java import load, mask, throwable
+from tarn_plugins.runtime.yarn.client.cluster import Hadoop
+from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
+from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.probe.order import Order, Step
+from tarn_plugins.runtime.yarn.probe.script import COMMAND
+from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant, Shape
+
+__all__ = ["APPLICATION_TYPE", "LIFETIME_S", "Unmanaged"]
+
+APPLICATION_TYPE = "TARN-PROBE"
+LIFETIME_S = 180
+"""Longer than any probe: after it the ResourceManager kills what a lost client left behind."""
+NAME = "tarn-probe"
+_CONNECT_S = 3.0
+_RECORDS = "org.apache.hadoop.yarn.api.records."
+_NUMBER = 1
+_OVER = ("FINISHED", "FAILED", "KILLED")
+
+
+@attrs.define
+class Unmanaged:
+    """One container of one application. One thread; needs the JVM.
+
+    Args:
+        hadoop: YARN as the client sees it.
+        order: What to ask for.
+        environ: The container's whole environment, as YARN gets it.
+    """
+
+    hadoop: Hadoop
+    order: Order
+    environ: dict[str, str]
+    schedulers: tuple[str, ...]
+    """``host:port`` of each ResourceManager's address for masters."""
+    free_mib: int | None = attrs.field(default=None, init=False)
+    """What the queue would still grant, by the last heartbeat."""
+    application_id: str = attrs.field(default="", init=False)
+    _rm: HadoopResourceManager | None = attrs.field(default=None, init=False)
+    _nodes: HadoopNodeManagers | None = attrs.field(default=None, init=False)
+    _grant: Grant | None = attrs.field(default=None, init=False)
+    _step: Step = attrs.field(default=Step("submitted"), init=False)
+
+    def submit(self) -> None:
+        """Hand the application to YARN; returns once it is accepted.
+
+        Raises:
+            LaunchError: YARN refused it.
+        """
+        client = self.hadoop.client
+        context = client.createApplication().getApplicationSubmissionContext()
+        self.application_id = str(context.getApplicationId())
+        context.setApplicationName(NAME)
+        context.setApplicationType(APPLICATION_TYPE)
+        context.setQueue(self.order.queue)
+        context.setUnmanagedAM(True)
+        context.setMaxAppAttempts(1)
+        context.setResource(load(_RECORDS + "Resource").newInstance(128, 1))
+        lifetime = load("java.util.HashMap")()
+        kind = load(_RECORDS + "ApplicationTimeoutType").LIFETIME
+        lifetime.put(kind, load("java.lang.Long")(LIFETIME_S))
+        context.setApplicationTimeouts(lifetime)
+        # (include, exclude, ...): its facts are in the diagnostics, so no log is kept of it
+        logs = load(_RECORDS + "LogAggregationContext").newInstance("", ".*", "", ".*")
+        context.setLogAggregationContext(logs)
+        context.setAMContainerSpec(_nothing())
+        try:
+            client.submitApplication(context)
+        except throwable() as error:
+            with contextlib.suppress(Exception):  # it may live, if only the answer was lost
+                self.hadoop.kill(self.application_id, "its submission failed")
+            raise self.hadoop.refused(self.application_id, error) from None
+
+    def step(self) -> Step:
+        """Go on as far as is possible at once, and say how far that is.
+
+        Raises:
+            TarnError: YARN refused the ask, or the node the container.
+        """
+        if self._step.state == "submitted":
+            self._try_to_register()
+        elif self._step.state in ("asked", "running"):
+            self._hear(self._door().exchange(Exchange()))
+        return self._step
+
+    def end(self, why: str) -> None:
+        """End the application, and with it its container. Idempotent; *why* is for YARN's record.
+
+        Raises:
+            TarnError: YARN does not answer; `LIFETIME_S` ends it then.
+        """
+        try:
+            if not self._unregistered(why):
+                self.hadoop.kill(self.application_id, why)
+        finally:
+            for door in (self._nodes, self._rm):
+                if door is not None:
+                    with contextlib.suppress(TarnError):
+                        door.close()
+            self._rm = self._nodes = None
+
+    def _door(self) -> HadoopResourceManager:
+        assert self._rm is not None
+        return self._rm
+
+    def _unregistered(self, why: str) -> bool:
+        if self._rm is None:
+            return False
+        try:
+            self._rm.unregister(why)
+        except TarnError:
+            return False
+        return True
+
+    def _try_to_register(self) -> None:
+        java_id = load(_RECORDS + "ApplicationId").fromString(self.application_id)
+        report = self.hadoop.client.getApplicationReport(java_id)
+        state, said = str(report.getYarnApplicationState()), str(report.getDiagnostics() or "")
+        if state in _OVER:
+            self._step = Step("over", mask(said.strip()))
+            return
+        # it has one as soon as the scheduler took its attempt
+        token = self.hadoop.client.getAMRMToken(java_id) if state == "ACCEPTED" else None
+        if token is None:
+            self._step = Step("submitted", mask(said.strip()))
+            return
+        self._register(token)
+        if self._step.state == "submitted":
+            self._step = Step("asked")
+
+    def _register(self, token: Any) -> None:
+        _require(self.schedulers, "the ResourceManager's address for masters")
+        users = load("org.apache.hadoop.security.UserGroupInformation")
+        user = users.createRemoteUser(self.hadoop.user)
+        user.addToken(token)
+
+        def connect() -> None:
+            handles = Handles()
+            self._rm = HadoopResourceManager(handles, self.hadoop.conf, "plain", NAME)
+            self._nodes = HadoopNodeManagers(handles, self.hadoop.conf)
+            self._rm.register("", -1, "")
+
+        _do_as(user, connect)
+        self._hear(self._door().exchange(Exchange(asks=(self._ask(),))))
+
+    def _ask(self) -> Ask:
+        order = self.order
+        gpus = ((order.gpu_resource, order.gpus),) if order.gpus else ()
+        return Ask(_NUMBER, Shape(order.memory_mib, order.vcores, gpus, order.label))
+
+    def _hear(self, answer: Answer) -> None:
+        self.free_mib = answer.free_mib
+        for rejected in answer.rejected:
+            raise LaunchError("yarn", f"YARN does not take the ask: {rejected.reason}")
+        if self._grant is None and answer.granted:
+            self._start(answer.granted[0])
+        for done in answer.completed:
+            if self._grant is not None and done.container_id == self._grant.container_id:
+                self._step = attrs.evolve(
+                    self._step,
+                    state="ended",
+                    diagnostics=done.diagnostics,
+                    exit_code=done.exit_code,
+                    heard_at=time.time(),
+                )
+
+    def _start(self, grant: Grant) -> None:
+        assert self._nodes is not None
+        self._grant = grant
+        self._step = Step(
+            "running", node=grant.node, container_id=grant.container_id, started_at=time.time()
+        )
+        _require((f"{grant.node}:{grant.node_port}",), "the NodeManager")
+        self._nodes.start(grant, ContainerLaunch(COMMAND, self.environ))
+
+
+def _require(addresses: tuple[str, ...], what: str) -> None:
+    """Refuse to go on where this machine reaches none of *addresses*: Hadoop would try for long.
+
+    Raises:
+        UnreachableError: None; a master on a node may reach them all the same.
+    """
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_S):
+            return
+    raise UnreachableError(
+        f"the probe needs {what} ({' or '.join(addresses)}), which this machine does not reach; "
+        "run it on a machine within the cluster, such as an edge node without a firewall between"
+    )
+
+
+def _nothing() -> Any:
+    """Return the launch context of a master that nobody launches."""
+    empty = load("java.util.HashMap")()
+    return load(_RECORDS + "ContainerLaunchContext").newInstance(
+        empty, empty, load("java.util.ArrayList")(), None, None, None
+    )
+
+
+def _do_as(user: Any, act: Callable[[], None]) -> None:
+    """Do *act* as another user of this JVM; its connections remember who made them."""
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001 (raised again on this side of Java)
+            failures.append(error)
+
+    user.doAs(load("java.security.PrivilegedAction") @ run)
+    if failures:
+        raise failures[0]
