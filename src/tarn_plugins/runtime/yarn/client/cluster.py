@@ -6,6 +6,7 @@ from typing import Any
 from tarn.errors import LaunchError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
+from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import Land, Queue, from_error
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 from tarn_plugins.runtime.yarn.hadoop import web
@@ -105,7 +106,12 @@ class Hadoop:
         )
 
     def land(self, uri: str | None, serve: Sequence[str]) -> Land:
-        """Return what a check needs to know; *uri* is a repository that the nodes fetch."""
+        """Return what a check needs to know; *uri* is a repository that the nodes fetch.
+
+        Raises:
+            LaunchError: The ResourceManager is too old (TARN-3121).
+        """
+        self.refuse_old()
         response = self.client.createApplication().getNewApplicationResponse()
         maximum = {
             str(info.getName()): int(info.getValue())
@@ -127,6 +133,16 @@ class Hadoop:
             placement_reason=placed.reason,
             repository=self._repository(uri, serve) if uri else (),
         )
+
+    def refuse_old(self) -> None:
+        """Refuse a ResourceManager that is too old, before anything else is asked of it.
+
+        Raises:
+            LaunchError: TARN-3121, with its version and this client's.
+        """
+        own = jvm.load("org.apache.hadoop.util.VersionInfo").getVersion()
+        manager = versions.of_manager(self.web.rest(versions.INFO))
+        versions.refuse_old(manager, str(own), ", ".join(self.web.bases))
 
     def nodes(self) -> dict[str, str]:
         """Return host name to ``host:port`` of the web server of each NodeManager that runs."""

@@ -40,10 +40,14 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
     """Start the JVM, and write what travelled in the submitted credentials into *directory*.
 
     Raises:
-        LaunchError: No Java, no Hadoop, or nothing was submitted.
+        LaunchError: No Java or no Hadoop on this node, one that is too old, or nothing was
+            submitted.
     """
     heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
-    start(hadoop_classpath(environ), heap, java_home(environ), kerberos_options(environ))
+    try:
+        start(hadoop_classpath(environ), heap, java_home(environ), kerberos_options(environ))
+    except LaunchError as error:
+        raise _of_the_node(error, environ.get("NM_HOST", "")) from error
     files = credentials.secret_files()
     if _SUBMITTED not in files:
         raise LaunchError(
@@ -56,6 +60,24 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+
+
+def _of_the_node(error: LaunchError, host: str) -> LaunchError:
+    """Return *error* for who reads it elsewhere: what is wrong is on the node, not with them."""
+    step = error.next_step
+    if error.code == "TARN-3121":
+        step = (
+            "Have Hadoop on the nodes updated, or name a newer client that each of them has in "
+            "runtime.options.hadoop_home."
+        )
+    return LaunchError(
+        "yarn",
+        error.found,
+        code=error.code,
+        where=f"node {host}" if host else error.where,
+        right=error.right,
+        next_step=step,
+    )
 
 
 def runtime(settings: Settings, context: MasterContext) -> Runtime:
