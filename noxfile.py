@@ -8,6 +8,7 @@ is present. What is missing is named, never silently left out. ``tests/budget.to
 many minutes a session may take: beyond is said loudly, beyond twice is a failure.
 """
 
+import argparse
 import functools
 import os
 import platform
@@ -17,6 +18,7 @@ import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import nox
 
@@ -29,6 +31,8 @@ WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
+OLDER_HADOOP = "3.3.6"
+"""The last of the line before the one that `tarn sandbox` fetches by itself."""
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
 
 nox.options.sessions = ["lint", "types", "layers", "unit", "contract", "local"]
@@ -81,10 +85,42 @@ def _group(name: str) -> list[str]:
 
 def _pytest(session: nox.Session, *arguments: str) -> None:
     """Run pytest; each session keeps a cache of its own, and no user's settings reach it."""
+    _pytest_with(session, {}, *arguments, *session.posargs)
+
+
+def _pytest_with(session: nox.Session, environ: dict[str, str], *arguments: str) -> None:
     if not any(argument.startswith("tests") for argument in arguments):
         session.skip("no such tests yet")
     cache = f"cache_dir={Path(session.create_tmp()) / 'pytest'}"
-    session.run("pytest", "-o", cache, *arguments, *session.posargs, env={"HTTP_PROXY": ""})
+    session.run("pytest", "-o", cache, *arguments, env={"HTTP_PROXY": "", **environ})
+
+
+class _Strict(argparse.ArgumentParser):
+    """Says what is wrong, and leaves the end to its caller."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}\n{self.format_usage().strip()}")
+
+
+def _hadoop(session: nox.Session, version: str = "") -> tuple[dict[str, str], list[str]]:
+    """Return the environment that names the Hadoop of `session.posargs`, and pytest's options.
+
+    Args:
+        session: Its arguments are ours up to a second ``--``, and pytest's after it.
+        version: Where none is named; empty: the one that `tarn sandbox` fetches.
+    """
+    words = [*session.posargs, "--"]
+    end = words.index("--")
+    usage = f"nox -s {session.name.partition('-')[0]} -- [--hadoop VERSION] [--repository URL]"
+    parser = _Strict(usage=f"{usage} [-- OPTIONS OF PYTEST]", add_help=False, allow_abbrev=False)
+    parser.add_argument("--hadoop", default=version)
+    parser.add_argument("--repository", default="")
+    try:
+        given = parser.parse_args(words[:end])
+    except ValueError as error:
+        session.error(str(error))
+    named = {"TARN_TEST_HADOOP": given.hadoop, "TARN_TEST_REPOSITORY": given.repository}
+    return {name: value for name, value in named.items() if value}, words[end + 1 : -1]
 
 
 def _folders(*names: str) -> list[str]:
@@ -181,14 +217,29 @@ def scaling(session: nox.Session) -> None:
 @nox.session(python=ONE)
 @budgeted
 def yarn(session: nox.Session) -> None:
-    """Real HDFS and YARN on this machine; needs Java and, the first time, Maven."""
+    """Real HDFS and YARN on this machine; needs Java and, the first time, Maven.
+
+    With ``-- --hadoop VERSION [--repository URL]`` on another Hadoop; what is pytest's comes after
+    a second ``--``.
+    """
+    hadoop, own = _hadoop(session)
     session.install("-e", WITH_YARN, *_group("tests"))
     # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
     # whole files, in the order of tests/yarn/conftest.py; a sandbox that runs already is one.
     workers = "0" if "TARN_TEST_SANDBOX" in os.environ else "2"  # noqa: TID251
     by_file = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest(session, *by_file, *chosen, *_folders("yarn"))
+    _pytest_with(session, hadoop, *by_file, *chosen, *_folders("yarn"), *own)
+
+
+@nox.session(python=ONE)
+@budgeted
+def yarn_older(session: nox.Session) -> None:
+    """The smoke suite on the older Hadoop that is promised, or on ``-- --hadoop VERSION``."""
+    hadoop, own = _hadoop(session, OLDER_HADOOP)
+    session.install("-e", WITH_YARN, *_group("tests"))
+    chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
+    _pytest_with(session, hadoop, *chosen, "tests/yarn/test_yarn_smoke.py", *own)
 
 
 @nox.session(python=ONE)

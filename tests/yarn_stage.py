@@ -108,7 +108,7 @@ def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     with free_network() as number:
         shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
         with one_maven():
-            jars.fetched(shape.hadoop, context())
+            jars.fetched(shape.hadoop, context(), shape.repository)
         one = Hadoop(directory, context(), shape)
         try:
             one.up()

@@ -5,14 +5,24 @@ never forks, and never enables faulthandler: the JVM uses the same signals. Pyth
 call Java are attached to it as daemons, so none of them keeps the process alive.
 """
 
-from tarn.java.classpath import hadoop_classpath, java_home, kerberos_options
+from tarn.java.classpath import (
+    OLDEST_HADOOP,
+    dotted,
+    hadoop_classpath,
+    hadoop_numbers,
+    java_home,
+    kerberos_options,
+)
 from tarn.java.faults import Fault, describe, mask
 from tarn.java.jvm import leave, load, start, throwable
 
 __all__ = [
+    "OLDEST_HADOOP",
     "Fault",
     "describe",
+    "dotted",
     "hadoop_classpath",
+    "hadoop_numbers",
     "java_home",
     "kerberos_options",
     "leave",

@@ -4,18 +4,30 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tarn.errors import LaunchError
 
-__all__ = ["hadoop_classpath", "hadoop_version", "java_home", "kerberos_options"]
+__all__ = [
+    "OLDEST_HADOOP",
+    "dotted",
+    "hadoop_classpath",
+    "hadoop_numbers",
+    "hadoop_version",
+    "java_home",
+    "kerberos_options",
+]
 
 _DEADLINE_S = 30.0
 """``hadoop classpath`` is a shell script over a few directories; a cold NFS takes seconds."""
-_FLOOR = (3, 3, 0)
-"""The first Hadoop whose client API has everything that is used here."""
-_COMMON = re.compile(r"hadoop-common-(\d+)\.(\d+)\.(\d+)(?!.*-tests\.jar$).*\.jar")
+OLDEST_HADOOP = (3, 3, 0)
+"""The first Hadoop that has everything that is used here."""
+_COMMON = re.compile(r"hadoop-common(?!.*-tests\.jar$)(?:-(?P<version>\d.*))?\.jar")
+_NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)(?!\d)")
+_TOLD = "common-version-info.properties"
+"""In the jar itself (``org.apache.hadoop.util.VersionInfo``)."""
 
 
 def hadoop_classpath(environ: Mapping[str, str], hadoop_home: str | None = None) -> tuple[str, ...]:
@@ -46,13 +58,28 @@ def hadoop_classpath(environ: Mapping[str, str], hadoop_home: str | None = None)
     return whole
 
 
-def hadoop_version(entries: Iterable[str]) -> tuple[int, int, int] | None:
-    """Return the version in the name of ``hadoop-common-X.Y.Z*.jar``; None: no name tells. Pure."""
+def hadoop_version(entries: Iterable[str]) -> str:
+    """Return the version of the ``hadoop-common`` jar among *entries*; '' where nothing tells it.
+
+    The jar's own word counts: a vendor may link ``hadoop-common.jar`` to it. What cannot be read
+    tells by its name.
+    """
     for entry in entries:
         found = _COMMON.fullmatch(entry.rpartition("/")[2])
         if found is not None:
-            return int(found[1]), int(found[2]), int(found[3])
-    return None
+            return _inside(entry) or found["version"] or ""
+    return ""
+
+
+def hadoop_numbers(version: str) -> tuple[int, int, int] | None:
+    """Return the three numbers of Apache's that a version begins with; None: it has none. Pure."""
+    found = _NUMBERS.match(version)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
+
+
+def dotted(numbers: tuple[int, int, int]) -> str:
+    """Return ``3.3.0``. Pure."""
+    return ".".join(map(str, numbers))
 
 
 def java_home(
@@ -152,18 +179,25 @@ def _check(entries: tuple[str, ...]) -> None:
     if not any(entry.rpartition("/")[2].startswith("hadoop-common") for entry in entries):
         raise _no_hadoop(f"no hadoop-common*.jar is among its {len(entries)} entries")
     version = hadoop_version(entries)
-    if version is not None and version < _FLOOR:
+    numbers = hadoop_numbers(version)
+    if numbers is not None and numbers < OLDEST_HADOOP:
         raise LaunchError(
             "java",
-            f"Hadoop {_dotted(version)} is too old",
+            f"Hadoop {version} is too old",
             code="TARN-3121",
-            right=f"{_dotted(_FLOOR)} or newer",
+            right=f"{dotted(OLDEST_HADOOP)} or newer is needed",
             next_step="Name a newer Hadoop client in runtime.options.hadoop_home.",
         )
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
+def _inside(jar: str) -> str:
+    """Return the version that a jar says of itself; '' where it cannot be read."""
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            lines = opened.read(_TOLD).decode("latin-1").splitlines()
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return ""
+    return next((x.partition("=")[2].strip() for x in lines if x.startswith("version=")), "")
 
 
 def _no_hadoop(found: str) -> LaunchError:

@@ -1,5 +1,6 @@
 """Hadoop's jars and Java's home, from fake installations."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import LaunchError
-from tarn.java import hadoop_classpath, java_home
+from tarn.java import dotted, hadoop_classpath, hadoop_numbers, java_home
 from tarn.java.classpath import hadoop_version
 
 NEW = "hadoop-common-3.4.2.jar"
@@ -119,15 +120,42 @@ def test_a_home_without_the_script_is_refused_by_name(tmp_path: Path) -> None:
 def test_an_old_hadoop_is_refused(tmp_path: Path) -> None:
     """3.3.0 is the floor, whatever a vendor appends."""
     home = install(tmp_path / "h", "echo /x/hadoop-common-3.1.1.7.1.7.0-551.jar")
-    with pytest.raises(LaunchError, match=r"Hadoop 3\.1\.1 is too old. 3\.3\.0 or newer") as caught:
+    match = r"Hadoop 3\.1\.1\.7\.1\.7\.0-551 is too old. 3\.3\.0 or newer"
+    with pytest.raises(LaunchError, match=match) as caught:
         hadoop_classpath({"PATH": "/bin"}, home)
     assert caught.value.code == "TARN-3121"
 
 
-def test_a_jar_without_a_version_is_accepted(tmp_path: Path) -> None:
-    """Vendors link `hadoop-common.jar`; only a name that tells can be refused."""
-    home = install(tmp_path / "h", "echo /x/hadoop-common.jar")
-    assert hadoop_classpath({"PATH": "/bin"}, home) == ("/x/hadoop-common.jar",)
+def test_the_floor_itself_is_accepted(tmp_path: Path) -> None:
+    """3.3.0 has all that is used."""
+    home = install(tmp_path / "h", "echo /x/hadoop-common-3.3.0.jar")
+    assert hadoop_classpath({"PATH": "/bin"}, home) == ("/x/hadoop-common-3.3.0.jar",)
+
+
+def jar(path: Path, text: str) -> str:
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("common-version-info.properties", text)
+    return str(path)
+
+
+def test_a_jar_says_itself_what_it_is(tmp_path: Path) -> None:
+    """Vendors link `hadoop-common.jar`; what is in it counts, whatever it is called."""
+    old = jar(tmp_path / "hadoop-common.jar", "# words\n\nversion=3.2.4\nrevision=7\n")
+    with pytest.raises(LaunchError, match=r"Hadoop 3\.2\.4 is too old"):
+        hadoop_classpath({"PATH": "/bin"}, install(tmp_path / "old", f"echo {old}"))
+    new = jar(tmp_path / "hadoop-common-3.1.1.jar", "version=3.3.6.1.2.4.0-32\n")
+    assert hadoop_version([new]) == "3.3.6.1.2.4.0-32"
+    assert hadoop_classpath({"PATH": "/bin"}, install(tmp_path / "new", f"echo {new}")) == (new,)
+
+
+@pytest.mark.parametrize("text", ["", "revision=7\n"])
+def test_a_jar_without_a_version_is_accepted(tmp_path: Path, text: str) -> None:
+    """Only what tells can be refused: not a file that is none, nor a jar that is silent."""
+    told = jar(tmp_path / "hadoop-common.jar", text)
+    for entry in ("/x/hadoop-common.jar", told):
+        home = install(tmp_path / entry.replace("/", "_"), f"echo {entry}")
+        assert hadoop_version([entry]) == ""
+        assert hadoop_classpath({"PATH": "/bin"}, home) == (entry,)
 
 
 @given(st.tuples(*[st.integers(0, 99)] * 3), st.sampled_from(["", "-vendor7", ".7.1.9-12"]))
@@ -135,8 +163,16 @@ def test_the_version_is_read_from_any_vendors_name(
     version: tuple[int, int, int], vendor: str
 ) -> None:
     """The tests' jar beside it tells nothing."""
-    name = "/x/hadoop-common-{}.{}.{}{}".format(*version, vendor)
-    assert hadoop_version([f"{name}-tests.jar", f"{name}.jar"]) == version
+    whole = f"{dotted(version)}{vendor}"
+    name = f"/x/hadoop-common-{whole}"
+    assert hadoop_version([f"{name}-tests.jar", f"{name}.jar"]) == whole
+    assert hadoop_numbers(whole) == version
+
+
+@pytest.mark.parametrize("text", ["", "3.3", "trunk", "vendor-3.3.6"])
+def test_what_is_no_version_has_no_numbers(text: str) -> None:
+    """Nothing is guessed of it."""
+    assert hadoop_numbers(text) is None
 
 
 def test_java_home_in_its_order(tmp_path: Path) -> None:

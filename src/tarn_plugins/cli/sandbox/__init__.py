@@ -3,6 +3,7 @@
 ::
 
     options        what a sandbox is made with                          pure
+    maven          what Maven is asked for, and what its errors mean    pure
     network        its host names, loopback addresses and ports         pure
     configuration  options -> Hadoop's *.xml                            pure
     security       what Kerberos changes in them                        pure

@@ -11,6 +11,7 @@ import click
 
 from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
+from tarn_plugins.cli.sandbox.maven import repository_fault
 from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, Options
 
 __all__ = ["sandbox"]
@@ -59,6 +60,13 @@ def _version(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     return value
 
 
+def _repository(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the URL; the error does not repeat it, for it may hold a secret."""
+    if value and (fault := repository_fault(value)):
+        raise click.BadParameter(f"it {fault}")
+    return value
+
+
 def _properties(
     _ctx: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str] | None:
@@ -75,6 +83,12 @@ _shape = (
         metavar="VERSION",
         callback=_version,
         help=f"Which one is fetched. [{_PLAIN.hadoop}]",
+    ),
+    click.option(
+        "--repository",
+        metavar="URL",
+        callback=_repository,
+        help="A Maven repository that is asked, too: a distribution's own jars are nowhere else.",
     ),
     click.option(
         "--hadoop-home",

@@ -6,45 +6,18 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
+
+import attrs
 
 from tarn.errors import ProviderError
 from tarn.interfaces import ClientContext, Progress
+from tarn.java import mask
+from tarn_plugins.cli.sandbox import maven
 
-__all__ = ["fetched", "installed", "pom"]
+__all__ = ["fetched", "installed"]
 
-_ARTIFACTS = (
-    "hadoop-common",
-    "hadoop-hdfs",
-    "hadoop-hdfs-client",
-    "hadoop-yarn-client",
-    "hadoop-yarn-server-nodemanager",
-    "hadoop-yarn-server-resourcemanager",
-    "hadoop-yarn-server-timelineservice",  # the ResourceManager does not start without it
-    "hadoop-yarn-server-web-proxy",
-)
 _MAIN = "hadoop-yarn-server-resourcemanager-{version}.jar"
 _KEPT_LINES = 15
-
-
-def pom(version: str) -> str:
-    """Return a Maven project that depends on everything the daemons need. Pure."""
-    wanted = "".join(
-        "    <dependency><groupId>org.apache.hadoop</groupId>"
-        f"<artifactId>{name}</artifactId><version>{escape(version)}</version></dependency>\n"
-        for name in _ARTIFACTS
-    )
-    return f"""\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>tarn</groupId>
-  <artifactId>sandbox</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-{wanted}  </dependencies>
-</project>
-"""
 
 
 def installed(home: Path) -> tuple[Path, ...]:
@@ -69,21 +42,26 @@ def installed(home: Path) -> tuple[Path, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def fetched(version: str, context: ClientContext) -> tuple[Path, ...]:
+def fetched(version: str, context: ClientContext, repository: str = "") -> tuple[Path, ...]:
     """Return the jars of this version from the cache; they are fetched once, by Maven.
+
+    Args:
+        version: Hadoop's; the cache has a folder for each.
+        context: The client's.
+        repository: URL of a Maven repository that is asked beside those of Maven's settings.
 
     Raises:
         ProviderError: Maven is missing, or could not bring them.
     """
     target = context.paths.cache / f"hadoop-{version}"
     if not (target / _MAIN.format(version=version)).is_file():
-        _fetch(version, target, context)
+        _fetch(version, repository, target, context)
     return tuple(sorted(target.glob("*.jar")))
 
 
-def _fetch(version: str, target: Path, context: ClientContext) -> None:
-    maven = shutil.which("mvn", path=context.environ.get("PATH"))
-    if maven is None:
+def _fetch(version: str, repository: str, target: Path, context: ClientContext) -> None:
+    program = shutil.which("mvn", path=context.environ.get("PATH"))
+    if program is None:
         raise ProviderError(
             "sandbox",
             "no mvn on PATH, and the jars of Hadoop are not in the cache yet",
@@ -95,13 +73,17 @@ def _fetch(version: str, target: Path, context: ClientContext) -> None:
     # Beside the target, so that it arrives by a rename: whole, or not at all.
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as made:
         work = Path(made)
-        (work / "pom.xml").write_text(pom(version), "utf-8")
+        (work / "pom.xml").write_text(maven.pom(version, repository), "utf-8")
         command = (
-            *(maven, "--batch-mode", "-Dstyle.color=never", "-f", str(work / "pom.xml")),
+            # Without the word about updates Maven does not ask again for what was not found once.
+            *(program, "--batch-mode", "--update-snapshots", "-Dstyle.color=never"),
+            *("-f", str(work / "pom.xml")),
             *("dependency:copy-dependencies", "-DincludeScope=runtime"),
             f"-DoutputDirectory={work / 'jars'}",
         )
-        _run(command, context.environ, work, _teller(version, context.progress))
+        failed = _run(command, context.environ, work, _teller(version, context.progress))
+        if failed is not None:
+            raise _explained(failed, version, repository)
         _put(work / "jars", target, version)
 
 
@@ -118,9 +100,19 @@ def _put(jars: Path, target: Path, version: str) -> None:
             raise
 
 
+@attrs.frozen
+class _Failed:
+    """What Maven left."""
+
+    code: int
+    last: tuple[str, ...]
+    """Its last lines."""
+
+
 def _run(
     command: tuple[str, ...], environ: Mapping[str, str], work: Path, tell: Callable[[str], None]
-) -> None:
+) -> _Failed | None:
+    """Run Maven; return how it failed, or None."""
     last: deque[str] = deque(maxlen=_KEPT_LINES)
     with subprocess.Popen(
         command,
@@ -135,14 +127,18 @@ def _run(
         for line in _lines(process):
             tell(line)
             last.append(line)
-    if process.returncode:
-        said = "\n".join(line for line in last if "ERROR" in line) or "\n".join(last)
-        raise ProviderError(
-            "sandbox",
-            f"Maven could not bring Hadoop's jars (exit code {process.returncode}):\n{said}",
-            code="TARN-3502",
-            next_step="Check the version, and the repositories in Maven's settings.xml.",
-        )
+    return _Failed(process.returncode, tuple(last)) if process.returncode else None
+
+
+def _explained(failed: _Failed, version: str, repository: str) -> ProviderError:
+    """Return the error in words, or with Maven's own where they say nothing that is known."""
+    found, next_step = maven.explained(failed.last, version, repository)
+    if not found:
+        wrong = [line for line in failed.last if "ERROR" in line] or failed.last
+        said = mask("\n".join(wrong))
+        found = f"Maven could not bring Hadoop's jars (exit code {failed.code}):\n{said}"
+        next_step = "Check the version, and the repositories in Maven's settings.xml."
+    return ProviderError("sandbox", found, code="TARN-3502", next_step=next_step)
 
 
 def _lines(process: "subprocess.Popen[str]") -> Iterator[str]:

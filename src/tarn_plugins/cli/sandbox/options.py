@@ -7,13 +7,21 @@ from typing import Any
 import attrs
 from attrs.validators import and_, ge, in_, le, matches_re
 
+from tarn_plugins.cli.sandbox.maven import repository_fault
+
 __all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "Options"]
 
 PLACEMENTS = ("scheduler", "placement-processor", "disabled")
 """What ``yarn.resourcemanager.placement-constraints.handler`` may be."""
-VERSION = re.compile(r"[0-9][0-9A-Za-z.-]*")
+VERSION = re.compile(r"[0-9][0-9A-Za-z._-]*")
+"""A distribution appends its own to Apache's: ``3.3.6.1.2.4.0-32``."""
 MOST_NODES = 200
 """Their addresses share one octet with the other daemons."""
+
+
+def _is_repository(_of: object, _field: object, url: str) -> None:
+    if url and (fault := repository_fault(url)):
+        raise ValueError(f"the repository {fault}")
 
 
 @attrs.frozen
@@ -24,6 +32,9 @@ class Options:
     """Version of Hadoop that is fetched; without meaning where *hadoop_home* is given."""
     hadoop_home: str = ""
     """An installation whose jars are used; empty: they are fetched."""
+    repository: str = attrs.field(default="", validator=_is_repository)
+    """URL of a Maven repository that is asked for *hadoop* beside those of Maven's settings; of a
+    distribution, whose jars are nowhere else."""
     nodes: int = attrs.field(default=3, validator=and_(ge(1), le(MOST_NODES)))
     """NodeManagers."""
     memory_mib: int = attrs.field(default=8192, validator=ge(256))

@@ -260,7 +260,7 @@ class Sandbox:
         found = (
             jars.installed(Path(options.hadoop_home))
             if options.hadoop_home
-            else jars.fetched(options.hadoop, self._context)
+            else jars.fetched(options.hadoop, self._context, options.repository)
         )
         directory = str(self.directory)
         lay_out(

@@ -6,6 +6,7 @@ from typing import Any
 from tarn.errors import LaunchError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
+from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
@@ -106,7 +107,12 @@ class Hadoop:
         )
 
     def land(self, uri: str | None, serve: Sequence[str]) -> Land:
-        """Return what a check needs to know; *uri* is a repository that the nodes fetch."""
+        """Return what a check needs to know; *uri* is a repository that the nodes fetch.
+
+        Raises:
+            LaunchError: The ResourceManager is too old (TARN-3121).
+        """
+        self.refuse_old()
         response = self.client.createApplication().getNewApplicationResponse()
         maximum = amounts(response.getMaximumResourceCapability())
         cap = self.web.property("yarn.resourcemanager.am.global.max-attempts")
@@ -131,6 +137,16 @@ class Hadoop:
             placement_reason=placed.reason,
             repository=self.repository(uri, serve)[0] if uri else (),
         )
+
+    def refuse_old(self) -> None:
+        """Refuse a ResourceManager that is too old, before anything else is asked of it.
+
+        Raises:
+            LaunchError: TARN-3121, with its version and this client's.
+        """
+        own = jvm.load("org.apache.hadoop.util.VersionInfo").getVersion()
+        manager = versions.of_manager(self.web.rest(versions.INFO))
+        versions.refuse_old(manager, str(own), ", ".join(self.web.bases))
 
     def nodes(self) -> dict[str, str]:
         """Return host name to ``host:port`` of the web server of each NodeManager that runs."""

@@ -45,13 +45,17 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
     """Start the JVM, and write what travelled in the submitted credentials into *directory*.
 
     Raises:
-        LaunchError: No Java, no Hadoop, or nothing was submitted.
+        LaunchError: No Java or no Hadoop on this node, one that is too old, or nothing was
+            submitted.
     """
     heap = int(environ.get(HEAP_VARIABLE) or heap_mib(0))
     java = java_home(environ, environ.get(JAVA_VARIABLE))
     # The script that lists Hadoop's jars starts a Java, too: the one that is known to be right.
     seen = {**environ, "JAVA_HOME": java} if java else environ
-    start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
+    try:
+        start(hadoop_classpath(seen), heap, java, kerberos_options(environ))
+    except LaunchError as error:
+        raise _of_the_node(error, environ.get("NM_HOST", "")) from error
     files = credentials.secret_files()
     if _SUBMITTED not in files:
         raise LaunchError(
@@ -64,6 +68,24 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+
+
+def _of_the_node(error: LaunchError, host: str) -> LaunchError:
+    """Return *error* for who reads it elsewhere: what is wrong is on the node, not with them."""
+    step = error.next_step
+    if error.code == "TARN-3121":
+        step = (
+            "Have Hadoop on the nodes updated, or name a newer client that each of them has in "
+            "runtime.options.hadoop_home."
+        )
+    return LaunchError(
+        "yarn",
+        error.found,
+        code=error.code,
+        where=f"node {host}" if host else error.where,
+        right=error.right,
+        next_step=step,
+    )
 
 
 def runtime(settings: Settings, context: MasterContext) -> Runtime:

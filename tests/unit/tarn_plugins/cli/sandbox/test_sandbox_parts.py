@@ -223,13 +223,6 @@ def test_an_installation_s_jars_are_used_as_they_are(tmp_path: Path) -> None:
         jars.installed(yarn / "lib")
 
 
-def test_the_project_names_the_version_and_no_registry() -> None:
-    """Where the jars come from is Maven's settings' business."""
-    text = jars.pom("3.4.1")
-    assert "<version>3.4.1</version>" in text
-    assert "<repositor" not in text
-
-
 # -- java
 
 
