@@ -155,10 +155,10 @@ class Dockerd:
     ) -> "subprocess.CompletedProcess[str]":
         """Run ``docker`` on this dockerd."""
         argv = ["docker", f"--host={self.host}", *words]
-        done = subprocess.run(argv, check=False, capture_output=True, text=True, **more)  # type: ignore[call-overload]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, **more)
         if check and done.returncode:
             raise AssertionError(f"docker {' '.join(words)}: {done.stderr.strip()}")
-        return done  # type: ignore[no-any-return]
+        return done
 
     def containers(self, *, running: bool = False) -> dict[str, str]:
         """Return name -> state of every container, ended ones too unless *running*."""

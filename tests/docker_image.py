@@ -65,7 +65,9 @@ def load(dockerd: Dockerd) -> None:
     with one_maker():
         if not archive.is_file():
             _make(archive)
-    changes = (f"--change=ENV PATH={PATH}", '--change=CMD ["/bin/bash"]')
+    # Not in /: a Python inside another program looks for its library from where it stands, finds
+    # /lib, which is a link, and takes / for the prefix of everything.
+    changes = ("--change=WORKDIR /tmp", f"--change=ENV PATH={PATH}", '--change=CMD ["/bin/bash"]')
     with subprocess.Popen(["zstd", "-dc", str(archive)], stdout=subprocess.PIPE) as unpacked:
         dockerd.docker("import", *changes, "-", NAME, stdin=unpacked.stdout)
     assert unpacked.returncode == 0, f"{archive} is no whole image; remove it"

@@ -66,6 +66,8 @@ class DockerStage:
         self._properties = dict(properties or {})
         self.mounted = directory / "mounted"
         """What containers may mount read-only."""
+        self.models = self.mounted / "models"
+        """The models of the tests, as a path of the node."""
         self.python = directory / "python" / "bin" / "python3"
         """An interpreter with tarn, which the users of containers can run."""
         self.hadoop: Hadoop
@@ -89,6 +91,7 @@ class DockerStage:
         for folder in (self.directory, self.mounted, self.directory / "bin"):
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)
+        shutil.copytree(MODELS, self.models, ignore=shutil.ignore_patterns("__pycache__"))
         docker_python.make(self.directory / "python", RUNS_AS)
         self._jars()
         self.dockerd = self._dockerd(number)
@@ -97,7 +100,7 @@ class DockerStage:
         self._executor()
         self.hadoop = Hadoop(self._sandbox, context(), self._options(number))
         self.hadoop.up()
-        self.hadoop.run("hdfs", "dfs", "-put", str(MODELS), REPOSITORY)
+        self.hadoop.run("hdfs", "dfs", "-put", str(self.models), REPOSITORY)
 
     def down(self) -> None:
         """End everything, and remove it. Idempotent."""

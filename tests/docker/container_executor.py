@@ -10,11 +10,10 @@ NodeManagers start it with an empty environment, so the path of its configuratio
 that a wrapper puts in front. That file is a ``container-executor.cfg`` as administrators write it;
 ``docker.host`` in it is an addition, for a dockerd with a socket of its own.
 
-Only the standard library is used, and no other module of these tests: it starts for every word of
-a NodeManager.
+Only the standard library is used, and the two modules beside: it starts for every word of a
+NodeManager.
 """
 
-import configparser
 import contextlib
 import os
 import pwd
@@ -24,114 +23,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-INVALID_USER, UNABLE, NO_PROCESS, BAD_CONFIGURATION, NO_DOCKER_COMMAND = 2, 7, 9, 24, 29
+from executor_docker import Docker, command_in, run_arguments, told
+from executor_rights import Configuration, Refused, say, split
+
+INVALID_USER, UNABLE, NO_PROCESS, UNKNOWN_OPERATION = 2, 7, 9, 32
 """What the native program exits with."""
-UNKNOWN_OPERATION = 32
 ENDED_BY_A_SIGNAL = 128
 QUIET = (0, ENDED_BY_A_SIGNAL + signal.SIGKILL, ENDED_BY_A_SIGNAL + signal.SIGTERM)
 """Ends of a container that are no news."""
-COMMAND = "docker-command-execution"
-"""The one section of the files in which a NodeManager writes what Docker is to do."""
-FAULTS = {
-    49: "Invalid mount",
-    50: "Invalid read-only mount",
-    51: "Invalid read-write mount",
-    52: "Mount access error",
-    60: "Invalid docker network",
-    62: "Invalid docker capability",
-    63: "Privileged docker containers are disabled",
-    64: "Invalid docker device",
-    74: "Invalid docker runtime",
-}
 LOOKS, LOOK_S = 100, 0.1
-
-
-class Refused(Exception):  # noqa: N818 (it is no fault of this program)
-    """No: the exit code, and what is said about it."""
-
-    def __init__(self, code: int, *lines: str) -> None:
-        super().__init__(code, lines)
-        self.code, self.lines = code, lines
-
-
-def invalid(fault: int, *lines: str) -> Refused:
-    """Return the refusal of a Docker command, in the native words."""
-    words = f"docker error code={fault}, error message='{FAULTS[fault]}'"
-    return Refused(NO_DOCKER_COMMAND, *lines, f"Error constructing docker command, {words}")
-
-
-def say(line: str, stream: int = 1) -> None:
-    """Write a line to stdout or stderr.
-
-    The NodeManager that listened may be dead. Its container goes on, and so must this program: the
-    next NodeManager reads the end from a file that is written here.
-    """
-    try:
-        os.write(stream, line.encode(errors="replace") + b"\n")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-
-
-# -- what the administrator allows
-
-
-class Configuration:
-    """A ``container-executor.cfg``: lines ``name=value``, those before any section are main's."""
-
-    def __init__(self, path: str) -> None:
-        self._read = parser()
-        try:
-            self._read.read_string("[main]\n" + Path(path).read_text())
-        except OSError as error:
-            raise Refused(BAD_CONFIGURATION, f"Could not open {path}: {error.strerror}") from None
-
-    def get(self, name: str, otherwise: str = "", section: str = "docker") -> str:
-        return self._read.get(section, name, fallback=otherwise).strip()
-
-    def many(self, name: str, section: str = "docker") -> list[str]:
-        return split(self.get(name, "", section), ",")
-
-    def allows(self, name: str) -> bool:
-        return self.get(name).lower() in ("1", "true")
-
-    def trusts(self, image: str) -> bool:
-        """Say whether *image* comes from a trusted registry; nothing is mounted into others."""
-        registries = self.many("docker.trusted.registries")
-        trusted = any(image.startswith(each.rstrip("/") + "/") for each in registries)
-        if not trusted:
-            say(f"image: {image} is not trusted.", 2)
-        return trusted
-
-
-def parser() -> configparser.ConfigParser:
-    made = configparser.ConfigParser(strict=False, interpolation=None, delimiters=("=",))
-    made.optionxform = str  # type: ignore[assignment, method-assign]
-    return made
-
-
-def split(text: str, by: str) -> list[str]:
-    return [part.strip() for part in text.split(by) if part.strip()]
-
-
-class Docker:
-    """The command line of docker."""
-
-    def __init__(self, configuration: Configuration) -> None:
-        host = configuration.get("docker.host")
-        self.argv = [configuration.get("docker.binary", "/usr/bin/docker")]
-        self.argv += [f"--host={host}"] if host else []
-
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*self.argv, *arguments], check=False, capture_output=True, text=True, errors="replace"
-        )
-
-    def become(self, *arguments: str) -> None:
-        os.execv(self.argv[0], [*self.argv, *arguments])
 
 
 # -- users, directories, files
@@ -333,156 +237,6 @@ class Executor:
         return 0
 
 
-# -- from a NodeManager's file to docker's arguments
-
-
-def command_in(path: str) -> dict[str, str]:
-    read = parser()
-    read.read_string(Path(path).read_text())
-    return dict(read[COMMAND])
-
-
-def told(path: str) -> list[str]:
-    """Return docker's arguments for anything but a start."""
-    given = command_in(path)
-    word = given["docker-command"]
-    named = {
-        "inspect": lambda: [f"--format={given['format']}", given["name"]],
-        "kill": lambda: [*flag(given, "signal"), given["name"]],
-        "stop": lambda: [*flag(given, "time"), given["name"]],
-        "rm": lambda: ["--force", given["name"]],
-        "start": lambda: [given["name"]],
-        "pull": lambda: [given["image"]],
-        "load": lambda: [f"--input={given['image']}"],
-        "images": lambda: ["--format={{json .}}", "--filter=dangling=false"],
-    }
-    return [word, *named[word]()]
-
-
-def flag(given: dict[str, str], name: str) -> list[str]:
-    return [f"--{name}={given[name]}"] if given.get(name) else []
-
-
-def run_arguments(given: dict[str, str], configuration: Configuration) -> list[str]:
-    """Return what is behind ``docker run``; raises `Refused` for what is not allowed."""
-    image = given["image"]
-    return [
-        f"--name={given['name']}",
-        *privileges(given, configuration),
-        *(["--detach"] if given.get("detach") == "true" else []),
-        *flag(given, "workdir"),
-        *network(given, configuration),
-        *mounts(given, configuration),
-        *(f"--tmpfs={path}" for path in split(given.get("tmpfs", ""), ",")),
-        *flag(given, "cgroup-parent"),
-        *capabilities(given, configuration),
-        *runtime(given, configuration),
-        *flag(given, "hostname"),
-        *(f"--group-add={group}" for group in split(given.get("group-add", ""), ",")),
-        *devices(given, configuration),
-        *([f"--env-file={given['environ']}"] if given.get("environ") else []),
-        image,
-        *split(given.get("launch-command", ""), ","),
-    ]
-
-
-def privileges(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    if given.get("privileged") == "true":
-        if not configuration.allows("docker.privileged-containers.enabled"):
-            raise invalid(63, "Privileged containers are disabled")
-        yield "--privileged"
-        return
-    yield f"--user={given['user']}"
-    if configuration.allows("docker.no-new-privileges.enabled"):
-        yield "--security-opt=no-new-privileges"
-
-
-def network(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    wanted = given.get("net")
-    if wanted is None:
-        return
-    if wanted not in configuration.many("docker.allowed.networks"):
-        said = "Could not find requested network in allowed networks"
-        raise invalid(60, f"Invalid param '{wanted}' requested", said)
-    yield f"--net={wanted}"
-    if wanted in ("host", "none"):
-        return
-    ports = split(given.get("ports-mapping", ""), ",")
-    yield from (f"--publish={each}" for each in ports) if ports else ("--publish-all",)
-
-
-def mounts(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    wanted = split(given.get("mounts", ""), ",")
-    if wanted and not configuration.trusts(given["image"]):  # as natively: dropped, not refused
-        say("Disable mount volume for untrusted image", 2)
-        return
-    readable = [resolved(each) for each in configuration.many("docker.allowed.ro-mounts")]
-    writable = [resolved(each) for each in configuration.many("docker.allowed.rw-mounts")]
-    if None in (*readable, *writable):
-        raise invalid(52, "Unable to find permitted docker mounts on disk")
-    for each in wanted:
-        source, _, mode = each.split(":")
-        found = resolved(source)
-        if found is None:
-            lines = f"Could not determine real path of mount '{source}'", f"'{each}'"
-            raise invalid(49, lines[0], f"Invalid docker mount {lines[1]}, realpath={source}")
-        said = f"Configuration does not allow docker mount '{each}', realpath={source}"
-        if mode.startswith("rw") and not within(found, writable):
-            raise invalid(51, said)
-        if not within(found, [*writable, *readable]):
-            raise invalid(50, said)
-        yield f"--volume={each}"
-
-
-def resolved(path: str) -> str | None:
-    """Return where *path* leads, a directory with a slash at its end; None: nothing is there."""
-    real = os.path.realpath(path)
-    if not Path(real).exists():
-        return None
-    return real.rstrip("/") + "/" if Path(real).is_dir() else real
-
-
-def within(path: str, allowed: Sequence[str | None]) -> bool:
-    """Say whether *path* is one of *allowed*, or lies below a directory among them."""
-    known = [each for each in allowed if each]
-    return any(path == each or (each[-1] == "/" and path.startswith(each)) for each in known)
-
-
-def capabilities(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    yield "--cap-drop=ALL"
-    wanted = split(given.get("cap-add", ""), ",")
-    if wanted and not configuration.trusts(given["image"]):
-        say("Disable cap-add for untrusted image", 2)
-        return
-    allowed = configuration.many("docker.allowed.capabilities")
-    for each in wanted:
-        if each not in allowed:
-            lines = f"Invalid param '{each}' requested", "Invalid docker capability requested"
-            raise invalid(62, *lines)
-        yield f"--cap-add={each}"
-
-
-def runtime(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    wanted = given.get("runtime")
-    if not wanted:
-        return
-    said = "Could not find requested runtime in allowed runtimes"
-    if not configuration.trusts(given["image"]):
-        raise invalid(74, "Disable runtime for untrusted image", said)
-    if wanted not in configuration.many("docker.allowed.runtimes"):
-        raise invalid(74, f"Invalid param '{wanted}' requested", said)
-    yield f"--runtime={wanted}"
-
-
-def devices(given: dict[str, str], configuration: Configuration) -> Iterator[str]:
-    allowed = configuration.many("docker.allowed.devices")
-    for each in split(given.get("devices", ""), ","):
-        if not any(each.startswith(one) for one in allowed):
-            lines = f"Invalid param '{each}' requested", "Invalid docker device requested"
-            raise invalid(64, *lines)
-        yield f"--device={each}"
-
-
 # -- everything without Docker
 
 
@@ -493,16 +247,14 @@ def localize(owner: pwd.struct_passwd, user: str, arguments: Sequence[str]) -> i
     place.make(owner)
     folder = f"{place.local[0]}/usercache/{user}/appcache/{application}"
     handed(tokens, f"{folder}/{Path(tokens).name}", owner, 0o600)
-    return subprocess.Popen(java, **as_user(owner, folder)).wait()  # type: ignore[call-overload]
+    return subprocess.Popen(java, **as_user(owner, folder)).wait()
 
 
 def launch(owner: pwd.struct_passwd, order: Launch) -> int:
     """Run a plain process as the owner, and wait for its end."""
     order.prepare(owner)
     argv = ["/bin/bash", f"{order.work}/launch_container.sh"]
-    process = subprocess.Popen(  # type: ignore[call-overload]
-        argv, **as_user(owner, order.work), start_new_session=True
-    )
+    process = subprocess.Popen(argv, **as_user(owner, order.work), start_new_session=True)
     put(order.pid_file, str(process.pid))
     code = process.wait()
     return order.ended(ENDED_BY_A_SIGNAL - code if code < 0 else code)

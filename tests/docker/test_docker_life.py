@@ -153,22 +153,40 @@ def test_without_docker_on_the_same_yarn(docker_house: DockerHouse, stage: Docke
 
 
 def test_a_network_of_its_own(docker_house: DockerHouse, stage: DockerStage) -> None:
-    """Bridge with port mapping: the instance says the port of the node, and answers there."""
+    """Bridge: Triton's ports are mapped to the node's, and one more that is asked for."""
     if stage.dockerd.no_bridge:
         pytest.skip(f"no bridge network here: {stage.dockerd.no_bridge}")
-    http, grpc, metrics = free_ports()
-    ports = [f"{http}:8000", f"{grpc}:8001", f"{metrics}:8002"]
+    (http, grpc, metrics), (more, *_) = free_ports(), free_ports()
     fleet, one = started(
-        docker_house, "bridge", options={"docker": {"network": "bridge", "ports": ports}}
+        docker_house,
+        "bridge",
+        options={"docker": {"network": "bridge", "ports": [f"{more}:9999"]}},
+        triton={"http_port": http, "grpc_port": grpc, "metrics_port": metrics},
     )
-    assert stage.dockerd.inspect(one["container_id"], "{{.HostConfig.NetworkMode}}") == "bridge"
+    container = one["container_id"]
+    assert stage.dockerd.inspect(container, "{{.HostConfig.NetworkMode}}") == "bridge"
+    mapped = stage.dockerd.docker("port", container).stdout.splitlines()
+    at = stage.dockerd.address
+    wanted = {f"{port}/tcp -> {at}:{port}" for port in (http, grpc, metrics)}
+    assert set(mapped) == wanted | {f"9999/tcp -> {at}:{more}"}
     assert one["http"].endswith(f":{http}")
     asks(docker_house, "bridge")
     fleet.down()
 
 
+def test_models_of_the_node_are_mounted(docker_house: DockerHouse, stage: DockerStage) -> None:
+    """A bare path is a path of the nodes, and /models in the container."""
+    fleet, one = started(docker_house, "bare", models={"repository": str(stage.models)})
+    mounts = stage.dockerd.inspect(
+        one["container_id"], "{{range .Mounts}}{{.Source}}:{{.Destination}}:{{.RW}} {{end}}"
+    )
+    assert f"{stage.models}:/models:false" in mounts.split()
+    fleet.infer(one)
+    fleet.down()
+
+
 def test_privileged_is_refused_in_words(docker_house: DockerHouse) -> None:
-    """The NodeManager allows none: `up` fails, and says so."""
+    """The NodeManager allows none: `up` gives up on it, and says so."""
     spec = docker_house.spec(
         "mighty", options={"docker": {"network": "host", "privileged": True}}, replicas=ONE
     )
