@@ -20,6 +20,8 @@ from tarn_plugins.runtime.yarn.master.docker_words import Blame, Row
 __all__ = ["Failure", "docker_failure"]
 
 _LONGEST = 200
+_ENOUGH = 1000
+"""Characters that are looked through for passwords: no address of a registry is as long."""
 _LAUNCH = "Exception from container-launch"
 _REFUSED = re.compile(r"docker error code=\d+, error message='(?P<what>[^'\n]+)'")
 _DAEMON = re.compile(r"^(?:Shell error output: )?docker: (?P<what>[^\n]+)", re.MULTILINE)
@@ -96,10 +98,10 @@ def _daemon(diagnostics: str) -> str:
 
 def _end(value: str) -> str:
     """Return the end of what Docker says: the cause comes last."""
-    text = masked(value.strip().rstrip(".")).removeprefix("Error response from daemon: ")
+    text = masked(value.strip().rstrip(".")[-_ENOUGH:]).removeprefix("Error response from daemon: ")
     return text if len(text) <= _LONGEST else f"… {text[-_LONGEST:]}"
 
 
 def _short(value: str | None) -> str:
-    text = masked((value or "").strip().rstrip("."))
+    text = masked((value or "").strip().rstrip(".")[:_ENOUGH])
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
