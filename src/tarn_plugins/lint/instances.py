@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tarn.domain.lint import Config, LintFinding, Node, Place, Repository
-from tarn.triton.lint import backend_of
+from tarn.triton.lint import stubs
 
 __all__ = ["check"]
 
@@ -48,17 +48,16 @@ def _gpus(config: Config, group: Node, repository: Repository) -> Iterator[LintF
 
 def _shared_memory(repository: Repository) -> Iterator[LintFinding]:
     """Yield one note when the stubs of Python models want more /dev/shm than containers have."""
-    python = [model for model in repository.models if backend_of(model) == "python"]
-    copies = sum(
-        max(1, group.number("count", default=1))
-        for model in python
-        for group in model.root.all("instance_group") or (Node("", 1, 1, 0, 0),)
-    )
+    found = tuple(stubs(repository.models))
+    copies = sum(each.on(gpus=1) for each in found)
     if copies <= MOST_STUBS:
         return
-    found = (
-        f"{len(python)} Python models have {copies} copies: at least {copies * STUB_MB} MB of "
+    said = (
+        f"{len(found)} Python models have {copies} copies: at least {copies * STUB_MB} MB of "
         f"shared memory, {copies * 64} MB before Triton 23.09; a container has 64 MB"
     )
-    step = "Set instance.resources.shm, or serve fewer models with models.serve."
-    yield LintFinding("TARN-2353", Place(""), found, next_step=step)
+    step = (
+        "On YARN a container of Docker's gets more by itself: instance.resources.memory must hold "
+        "it. Elsewhere give it more (docker run --shm-size), or serve fewer models."
+    )
+    yield LintFinding("TARN-2353", Place(""), said, next_step=step)

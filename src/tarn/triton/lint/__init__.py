@@ -16,6 +16,7 @@ from tarn.triton.lint.repair import Repairs, carry_out, gather
 from tarn.triton.lint.run import findings
 from tarn.triton.lint.scan import scan
 from tarn.triton.lint.schema import Schema, load
+from tarn.triton.lint.stubs import Stubs, stubs
 
 __all__ = [
     "BACKENDS",
@@ -23,6 +24,7 @@ __all__ = [
     "Backend",
     "Repairs",
     "Schema",
+    "Stubs",
     "backend_of",
     "carry_out",
     "file_of",
@@ -32,4 +34,5 @@ __all__ = [
     "nearest",
     "scan",
     "served_versions",
+    "stubs",
 ]

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tarn.errors import LaunchError, ProviderError, TarnError
+from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
+from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
@@ -14,7 +15,7 @@ from tarn_plugins.runtime.yarn.hadoop import web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.launch import repository
+from tarn_plugins.runtime.yarn.launch import python_models, repository
 from tarn_plugins.runtime.yarn.layout import HOME
 
 __all__ = ["Hadoop"]
@@ -123,6 +124,7 @@ class Hadoop:
             str(label.getName()): bool(label.isExclusive())
             for label in self.client.getClusterNodeLabels()
         }
+        wrong = self.repository(uri, serve)[0] if uri else ()
         return Land(
             user=self.user,
             queues=self._queues(),
@@ -135,7 +137,8 @@ class Hadoop:
             staging_problem=problem,
             placement=placed.mode,
             placement_reason=placed.reason,
-            repository=self.repository(uri, serve)[0] if uri else (),
+            repository=wrong,
+            python=self._python(uri) if uri and not wrong else (),
         )
 
     def refuse_old(self) -> None:
@@ -227,6 +230,14 @@ class Hadoop:
             return (from_error(error),), None
         found = repository.findings(entries, uri, serve)
         return found, None if entries is None else len(entries)
+
+    def _python(self, uri: str) -> tuple[Stubs, ...]:
+        """Return the Python models of a repository that is right; none where it cannot be read."""
+        try:
+            entries = repository.look(self.files, uri)
+            return python_models.listed(entries or (), self.files.read)
+        except (ProviderError, NotFoundError):
+            return ()
 
     def staging_problem(self) -> tuple[str, str]:
         """Return the staging directory, and why nothing can be written there."""

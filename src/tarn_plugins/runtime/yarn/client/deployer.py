@@ -28,7 +28,14 @@ from tarn.interfaces import (
     Staged,
 )
 from tarn_plugins.runtime.yarn import READS, Settings
-from tarn_plugins.runtime.yarn.client import checks, environments, plan, reports, verdicts
+from tarn_plugins.runtime.yarn.client import (
+    checks,
+    container_checks,
+    environments,
+    plan,
+    reports,
+    verdicts,
+)
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
@@ -86,9 +93,10 @@ class YarnDeployer:
         try:
             told = self._door.ask("land", LOOK_S, **_repository(spec))
         except TarnError as error:
-            return (checks.from_error(error),)
+            return (checks.from_error(error), *self._containers(spec, checks.Land()))
         land = _converter.structure(told, checks.Land)
         found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
+        found += tuple(self._containers(spec, land))
         return found + environments.findings(self._door, self._packed, LOOK_S)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
@@ -180,6 +188,10 @@ class YarnDeployer:
         within_s = _patience_s(local.stat().st_size)
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
+
+    def _containers(self, spec: ClusterSpec, land: checks.Land) -> Iterator[Finding]:
+        local = container_checks.stubs(spec)
+        return container_checks.findings(spec, self._settings.docker, land, local)
 
     def _within_reach(self, staged: Staged) -> Staged:
         """Return the repository where the nodes can read it: a copy of this machine is brought."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.interfaces import Finding
+from tarn.triton.lint import Stubs
 
 __all__ = ["ANY_LABEL", "MEMORY", "VCORES", "Amounts", "Land", "Node", "Queue", "listed", "shown"]
 
@@ -73,6 +74,8 @@ class Land:
     placement_reason: str = ""
     repository: tuple[Finding, ...] = ()
     """What is wrong with a repository that the nodes fetch by themselves."""
+    python: tuple[Stubs, ...] = ()
+    """Its Python models; empty where none are known."""
 
     def queue(self, name: str) -> Queue | None:
         """Return the queue of this name, or whose path ends in it."""

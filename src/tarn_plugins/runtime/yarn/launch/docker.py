@@ -1,77 +1,80 @@
 """The image of ``triton.image`` as YARN's Docker runtime wants to be told. Pure.
 
-YARN writes these variables into a shell script, where ``$(...)`` would run. So each is held against
-the characters that its kind can need, and none of them can mean anything to a shell.
+YARN writes these variables into a shell script, where ``$(...)`` would run: `docker_rules` lets
+nothing pass that could mean anything to a shell. The names are those of Hadoop 3.4.2.
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from tarn.domain import Launch
+from tarn.domain import Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.launch.docker_rules import HOST, REPOSITORY, SHM, mount, problems
 
-__all__ = ["environment", "problems"]
+__all__ = ["environment"]
 
 _PREFIX = "YARN_CONTAINER_RUNTIME_DOCKER_"
-_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]*")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_PATH = r"[A-Za-z0-9_./@+=-]+"
-_MOUNT = re.compile(rf"{_PATH}:/{_PATH}(:r[ow])?")
-_PORTS = re.compile(r"[0-9]{1,5}:[0-9]{1,5}")
-
-HOST = "host"
-"""The network that makes a container's ports the node's own."""
 
 
-def problems(docker: Docker, image: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (key, what is wrong, what would be right) for what no container can be given."""
-    if not _IMAGE.fullmatch(image):
-        yield "triton.image", f"= '{image}' is no name of an image", "registry/name:tag"
-    where = "runtime.options.docker"
-    if not _WORD.fullmatch(docker.network):
-        yield f"{where}.network", f"= '{docker.network}' is no name of a network", "host"
-    if docker.gpu_runtime and not _WORD.fullmatch(docker.gpu_runtime):
-        yield f"{where}.gpu_runtime", f"= '{docker.gpu_runtime}' is no name of a runtime", "nvidia"
-    right = "source:/destination:ro or :rw, of letters, digits and _ . / @ + = -"
-    for mount in docker.mounts:
-        if not _MOUNT.fullmatch(mount):
-            yield f"{where}.mounts", f"has '{mount}'", right
-    for ports in docker.ports:
-        if not _PORTS.fullmatch(ports):
-            yield f"{where}.ports", f"has '{ports}'", "host:container, like 8000:8000"
-
-
-def environment(docker: Docker, launch: Launch, container_id: str) -> Mapping[str, str]:
+def environment(
+    docker: Docker, launch: Launch, container_id: str, endpoint: Endpoint | None = None
+) -> Mapping[str, str]:
     """Return the variables of a container; YARN reads them, and hides them from nobody.
+
+    Args:
+        docker: ``runtime.options.docker``.
+        launch: What to serve.
+        container_id: YARN's name of the container.
+        endpoint: Where Triton listens; None: nothing listens, so no port is mapped.
 
     Raises:
         LaunchError: A setting cannot be passed on (final).
     """
-    for where, found, right in problems(docker, launch.triton.image):
-        raise LaunchError("yarn", found, where=where, right=f"Right would be {right}")
+    ports = () if endpoint is None else _ports(endpoint)
+    for finding in problems(docker, launch.triton, launch.repository, ports):
+        raise LaunchError(
+            "yarn", finding.found, code=finding.code, where=finding.where,
+            next_step=finding.next_step,
+        )  # fmt: skip
     return {
         "YARN_CONTAINER_RUNTIME_TYPE": "docker",
-        **{_PREFIX + name: value for name, value in _settings(docker, launch, container_id)},
+        **{_PREFIX + name: value for name, value in _settings(docker, launch, container_id, ports)},
     }
 
 
-def _settings(docker: Docker, launch: Launch, container_id: str) -> Iterator[tuple[str, str]]:
+def _settings(
+    docker: Docker, launch: Launch, container_id: str, ports: Sequence[int]
+) -> Iterator[tuple[str, str]]:
     yield "IMAGE", launch.triton.image
     # With the override disabled there is no launch script: no localized files, no redirections.
     yield "RUN_OVERRIDE_DISABLE", "false"
     yield "CONTAINER_NETWORK", docker.network
-    # Docker's own /dev/shm of 64 MB ends with the third Python model; YARN takes no size.
-    yield "TMPFS_MOUNTS", "/dev/shm"  # noqa: S108 (a path in the container)
-    if docker.network != HOST:  # on the host's network it has the host's name
+    localized = "://" in launch.repository
+    # Docker's own /dev/shm of 64 MB ends with the third Python model; YARN takes no size. A tmpfs
+    # at /models is where `run_script` shows what YARN has brought: no mount, so no permission.
+    yield "TMPFS_MOUNTS", f"{SHM},{REPOSITORY}" if localized else SHM
+    if mounts := _mounts(docker, launch.repository, localized=localized):
+        yield "MOUNTS", ",".join(mounts)
+    if docker.network != HOST:  # on the host's network it has the host's name, and its ports
         yield "CONTAINER_HOSTNAME", container_id
+        if ports:
+            own = (f"{port}:{port}" for port in ports)
+            yield "PORTS_MAPPING", ",".join((*own, *docker.ports))
     if docker.privileged:
         yield "RUN_PRIVILEGED_CONTAINER", "true"
     if docker.delayed_removal:
         yield "DELAYED_REMOVAL", "true"
-    if docker.mounts:
-        yield "MOUNTS", ",".join(docker.mounts)
-    if docker.ports:
-        yield "PORTS_MAPPING", ",".join(docker.ports)
     if launch.instance.resources.gpus and docker.gpu_runtime:
         yield "RUNTIME", docker.gpu_runtime
+
+
+def _mounts(docker: Docker, repository: str, *, localized: bool) -> tuple[str, ...]:
+    """Return the user's mounts, and the repository's where none of them is at its place."""
+    held = {read.destination for read in map(mount, docker.mounts) if read is not None}
+    if localized or REPOSITORY in held:
+        return docker.mounts
+    return (f"{repository}:{REPOSITORY}:ro", *docker.mounts)
+
+
+def _ports(endpoint: Endpoint) -> tuple[int, int, int]:
+    return endpoint.http_port, endpoint.grpc_port, endpoint.metrics_port

@@ -9,12 +9,12 @@ from tarn.domain import Launch
 from tarn.triton.command import argv
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch import docker
+from tarn_plugins.runtime.yarn.launch.docker_rules import HOST, REPOSITORY
+from tarn_plugins.runtime.yarn.launch.run_script import MODELS
 from tarn_plugins.runtime.yarn.wire import Record
 
-__all__ = ["MODELS", "Program", "localized", "needs_address", "program", "shm_prefix"]
+__all__ = ["Program", "localized", "needs_address", "program", "shm_prefix"]
 
-MODELS = "models"
-"""Where a localized repository lies in a container's directory."""
 INSTANCE_VARIABLE = "TARN_INSTANCE"
 """Tells a person on the node which instance a process is."""
 _ANY = "0.0.0.0"  # noqa: S104 (a Docker network of its own: the node's address is not in it)
@@ -41,6 +41,9 @@ class Program:
     """For the launch file: it may hold secrets. None takes a variable of YARN's away."""
     container: Mapping[str, str] = attrs.field(hash=False)
     """For YARN: without a secret, and without anything that a shell could expand."""
+    shown_at: str = ""
+    """A directory in which every localized model is to be seen; empty: nowhere but in ``models``.
+    """
 
 
 def localized(launch: Launch) -> bool:
@@ -50,7 +53,7 @@ def localized(launch: Launch) -> bool:
 
 def needs_address(launch: Launch, within: Docker | None) -> bool:
     """Say whether `program` wants the node's address: nobody said where to listen."""
-    own_network = within is not None and within.network != docker.HOST
+    own_network = within is not None and within.network != HOST
     return launch.triton.bind is None and not own_network
 
 
@@ -72,9 +75,8 @@ def program(
     Raises:
         LaunchError: A setting of Docker's cannot be passed on (final).
     """
-    own = attrs.evolve(launch, repository=MODELS) if localized(launch) else launch
     command = argv(
-        own,
+        attrs.evolve(launch, repository=_repository(launch, within)),
         record.endpoint,
         launch.triton.binary or "tritonserver",
         bind=_bind(launch, address, within),
@@ -88,8 +90,20 @@ def program(
             INSTANCE_VARIABLE: record.instance_id,
             **launch.triton.env,
         },
-        container=docker.environment(within, launch, record.container_id) if within else {},
+        container=_variables(launch, record, within) if within else {},
+        shown_at=REPOSITORY if within and localized(launch) else "",
     )
+
+
+def _variables(launch: Launch, record: Record, within: Docker) -> Mapping[str, str]:
+    return docker.environment(within, launch, record.container_id, record.endpoint)
+
+
+def _repository(launch: Launch, within: Docker | None) -> str:
+    """Return where Triton finds the models."""
+    if within is not None:
+        return REPOSITORY
+    return MODELS if localized(launch) else launch.repository
 
 
 def _bind(launch: Launch, address: str | None, within: Docker | None) -> str:

@@ -6,6 +6,7 @@ So the command is a constant, and everything that a user wrote travels in this f
     -NAME             unset the variable NAME, which YARN had set
     NAME=<escaped>    set it
     +<escaped>        make this directory
+    @<escaped>        show every model of ``models`` in this directory
     <escaped>         one argument; the first is the program
     =                 the end: a file without it is not whole
 
@@ -39,6 +40,7 @@ def encode(
     argv: Sequence[Value],
     environ: Mapping[str, Value | None],
     directories: Iterable[Value] = (),
+    shown_at: Value = "",
 ) -> bytes:
     """Return the launch file of one container.
 
@@ -47,6 +49,7 @@ def encode(
             written as UTF-8; surrogate escapes become the bytes that they stand for.
         environ: Variables beside those that YARN sets; None takes one of those away.
         directories: Made before the program starts; relative to the container's directory.
+        shown_at: Directory in which links to what is in ``models`` are made; empty: nowhere.
 
     Raises:
         LaunchError: A value cannot be passed to any program, or not by a shell. Final, and
@@ -57,6 +60,7 @@ def encode(
     lines = [
         *_environment(environ),
         *(b"+" + _escaped(_checked(path, "a directory")) for path in directories),
+        *(b"@" + _escaped(_checked(path, "a directory")) for path in (shown_at,) if path),
         *(_escaped(_checked(value, f"argument {at}")) for at, value in enumerate(argv)),
         b"=",
     ]

@@ -105,7 +105,7 @@ class StagedLauncher:
         )
         try:
             models = self._models(launch)
-            content = encode(runs.argv, runs.environ, models.directories)
+            content = encode(runs.argv, runs.environ, models.directories, runs.shown_at)
             own = (*self._environment(), self._run())
             files = (*own, self._write(record, content), *models.files)
         except LaunchError:

@@ -9,12 +9,24 @@ from typing import Final
 
 from tarn_plugins.runtime.yarn.environment import DIRECTORY
 
-__all__ = ["COMMAND", "LAUNCH", "LONGEST_TMP", "MASTER_COMMAND", "RUN", "RUN_NAME", "SCRIPT", "TMP"]
+__all__ = [
+    "COMMAND",
+    "LAUNCH",
+    "LONGEST_TMP",
+    "MASTER_COMMAND",
+    "MODELS",
+    "RUN",
+    "RUN_NAME",
+    "SCRIPT",
+    "TMP",
+]
 
 SCRIPT: Final = ".tarn/run"
 """Where the script lies in a container's directory."""
 LAUNCH: Final = ".tarn/launch"
 """Where the launch file lies."""
+MODELS: Final = "models"
+"""Where a localized repository lies in a container's directory."""
 TMP: Final = ".tarn/tmp"
 """``TMPDIR`` of a container that is given none."""
 LONGEST_TMP: Final = 60
@@ -40,6 +52,8 @@ MASTER_COMMAND: Final = _command("master")
 # parameters: no variable of theirs can change how the script goes on before it has read all.
 # `$(...)` drops newlines at the end, so an x is put behind the value and taken off again; with
 # LC_ALL=C no byte together with that x can be taken for a character.
+# A user of Docker's may have no entry in the image's /etc/passwd: HOME, USER and LOGNAME are what
+# Python's getpass, and caches of numba, torch and Hugging Face, go by.
 # A program in the packed environment is named by where that really lies: so does Python know it,
 # and what is made for it is made once on a node, not once for each container.
 # A container's directory has a long name, a Unix socket's may have 107 bytes, and what makes
@@ -49,6 +63,14 @@ RUN: Final = rf"""# Starts what {LAUNCH} says, byte for byte; nothing is evaluat
 _tarn_fail() {{
   printf 'error: tarn: %s\n' "$1" >&2
   exit 70
+}}
+_tarn_show() {{
+  [ -d "$1" ] || _tarn_fail "$1 is not there: this container was not started by Docker"
+  [ -w "$1" ] || _tarn_fail "$1 of the image cannot be written by the user of this container"
+  for _tarn_entry in "$PWD"/{MODELS}/*; do
+    [ -e "$_tarn_entry" ] || continue
+    ln -s "$_tarn_entry" "$1/" || _tarn_fail "$1 cannot hold a link to a model"
+  done
 }}
 _tarn_locale=${{LC_ALL-}} _tarn_had_locale=${{LC_ALL+yes}}
 LC_ALL=C
@@ -65,14 +87,19 @@ while IFS= read -r _tarn_line; do
     -*) unset "${{_tarn_line#-}}"; continue ;;
     *=*) _tarn_variables=$((_tarn_variables + 1)) ;;
   esac
-  _tarn_value=$(printf '%bx' "${{_tarn_line#+}}")
+  _tarn_value=$(printf '%bx' "${{_tarn_line#[+@]}}")
   case $_tarn_line in
+    @*) _tarn_show "${{_tarn_value%x}}" ;;
     +*) mkdir -p -- "${{_tarn_value%x}}" || _tarn_fail 'a directory cannot be made' ;;
     *) set -- "$@" "${{_tarn_value%x}}" ;;
   esac
 done <{LAUNCH}
 [ "$_tarn_whole" ] || _tarn_fail '{LAUNCH} is not whole'
 [ "$_tarn_home" ] || export HOME="$PWD"
+if [ ! "${{USER-}}" ]; then
+  _tarn_user=$(id -un 2>/dev/null || id -u) && export USER="$_tarn_user"
+fi
+[ "${{LOGNAME-}}" ] || export LOGNAME="${{USER-}}"
 if [ ! "$_tarn_tmp" ]; then
   _tarn_tmp=$PWD/{TMP}
   mkdir -p -m 700 -- "$_tarn_tmp" || _tarn_fail '{TMP} cannot be made'
@@ -100,7 +127,8 @@ case $1 in
     ;;
 esac
 unset _tarn_line _tarn_value _tarn_locale _tarn_had_locale _tarn_variables _tarn_whole \
-  _tarn_home _tarn_tmp _tarn_python
+  _tarn_home _tarn_tmp _tarn_user _tarn_entry _tarn_python
+unset -f _tarn_fail _tarn_show
 exec "$@"
 """.encode()
 """The script: no secret in it, the same for all, so nodes keep it for everybody."""

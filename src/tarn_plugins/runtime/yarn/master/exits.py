@@ -10,6 +10,7 @@ import signal
 from tarn.domain import ExitStatus
 from tarn.errors import ProviderError, TarnError
 from tarn.triton.last_words import hopeless, last_error, port_taken
+from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
 from tarn_plugins.runtime.yarn.wire import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
@@ -30,7 +31,7 @@ _YARN = {
 _NODE_FAULTS = frozenset({-101})
 _NEXT_STEP = {
     -103: "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio",
-    -104: "Raise instance.resources.memory",
+    -104: "Raise instance.resources.memory; the shared memory of Python models is a part of it",
     -109: "Lower triton.args.log-verbose",
 }
 _USAGE = re.compile(r"([\d.]+ ?[KMGT]?i?B) of ([\d.]+ ?[KMGT]?i?B) (physical|virtual) memory used")
@@ -78,6 +79,8 @@ _SHELL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A shell's complaint, whichever it is (dash, bash, busybox)."""
+_KILLED = ", not by TARN (out of memory? Then raise instance.resources.memory)"
+"""The kernel kills what a cgroup has no memory for, and Docker what somebody kills by its name."""
 _LONGEST = 300
 
 
@@ -92,6 +95,10 @@ def explain(completed: Completed, *, asked: bool) -> ExitStatus:
         return ExitStatus("stopped as asked", expected=True, last_error=error)
     if completed.exit_code == _LOCALIZATION:
         return _not_fetched(completed)
+    if completed.exit_code not in _YARN:
+        failure = docker_failure(completed.diagnostics)
+        if failure is not None:
+            return _by_docker(failure, completed, error)
     reason, blame = _ended(completed)
     return ExitStatus(
         f"{reason}: {error}" if error else reason,
@@ -99,6 +106,18 @@ def explain(completed: Completed, *, asked: bool) -> ExitStatus:
         node_fault=blame or port_taken(error),
         permanent=hopeless(error),
         last_error=error,
+    )
+
+
+def _by_docker(failure: Failure, completed: Completed, error: str) -> ExitStatus:
+    """Return the end of a container that Docker, or YARN's use of it, did not let live."""
+    taken = f"{failure.found}: already in use" if failure.port_taken else error
+    return ExitStatus(
+        str(failure),
+        completed.exit_code,
+        node_fault=failure.node_fault,
+        permanent=failure.permanent,
+        last_error=taken,
     )
 
 
@@ -135,7 +154,7 @@ def _ended(completed: Completed) -> tuple[str, bool]:
         return f"ended by YARN with code {code}: {_first_line(said)}", False
     number = code - 128
     if number in set(signal.Signals):
-        hint = ", not by TARN (out of memory?)" if number == signal.SIGKILL else ""
+        hint = _KILLED if number == signal.SIGKILL else ""
         return f"killed by signal {number} ({signal.Signals(number).name}){hint}", False
     if code in _NO_PROGRAM:
         named = _SHELL.search(said)

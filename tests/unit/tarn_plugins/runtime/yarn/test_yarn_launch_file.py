@@ -95,6 +95,7 @@ def test_every_byte_arrives(shell, tmp_path, argv, environ):
         assert variables[name.encode()] == value
     assert variables[b"LC_ALL"] == environ.get("LC_ALL", b"C.UTF-8")
     ours = {b"LC_ALL", b"PATH", b"HOME", b"TMPDIR", b"PWD", b"OLDPWD", b"SHLVL", b"_", b"LC_CTYPE"}
+    ours |= {b"USER", b"LOGNAME"}
     assert variables.keys() - {name.encode() for name in environ} <= ours
 
 
@@ -102,6 +103,48 @@ def test_nothing_is_run_on_the_way(shell, tmp_path):
     """A value that is a command stays a value."""
     heard(shell, tmp_path, [b"$(touch a)", b"`touch b`", b"'; touch c; '"], {"X": b'"; touch d; "'})
     assert sorted(path.name for path in tmp_path.iterdir()) == [".tarn"]
+
+
+def test_models_are_shown_where_an_image_has_them(shell, tmp_path):
+    """By links to what YARN brought, beside what is in the directory; dot files are no models."""
+    for name in ("ocr/1/model.py", "e m b/config.pbtxt", ".git/x"):
+        (tmp_path / "models" / name).parent.mkdir(parents=True)
+        (tmp_path / "models" / name).write_text("x")
+    image = tmp_path / "at $HOME"
+    image.mkdir()
+    launch = encode([*PROGRAM], {}, ["models/ens/1"], shown_at=str(image))
+    assert start(shell, container(tmp_path, launch)).returncode == 0
+    assert sorted(path.name for path in image.iterdir()) == ["e m b", "ens", "ocr"]
+    assert all(path.readlink().is_absolute() for path in image.iterdir())
+    assert (image / "ocr/1/model.py").read_text() == "x"
+    assert (image / "ens/1").is_dir()
+
+
+def test_a_container_without_its_place_for_models_says_so(shell, tmp_path):
+    """It was not Docker that started it, so there is no image."""
+    launch = encode([*PROGRAM], {}, shown_at=str(tmp_path / "models of no image"))
+    done = start(shell, container(tmp_path, launch))
+    assert done.returncode == 70
+    assert b"models of no image is not there: this container was not started by Docker" in (
+        done.stderr
+    )
+
+
+def test_a_user_without_an_entry_in_passwd_has_a_name_and_a_home(shell, tmp_path):
+    """Python's getpass needs one of USER and LOGNAME; caches fall under HOME; given ones stay."""
+    _, variables = heard(shell, tmp_path, [], {})
+    assert variables[b"USER"] == variables[b"LOGNAME"] != b""
+    _, variables = heard(shell, tmp_path, [], {"USER": "ann"}, {"LOGNAME": "bob"})
+    assert (variables[b"USER"], variables[b"LOGNAME"]) == (b"ann", b"bob")
+    code = "import getpass, os, pathlib; print(getpass.getuser(), pathlib.Path.home())"
+    folder = container(tmp_path, encode([sys.executable, "-c", code], {}))
+    nobody = subprocess.run(
+        [*shell, SCRIPT], cwd=folder, env={"PATH": "/usr/bin:/bin", "HOME": "/home/"},
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    name, home = nobody.stdout.split()
+    assert name
+    assert home == str(tmp_path)
 
 
 def test_home_and_tmpdir_are_the_container_s_own(shell, tmp_path):

@@ -16,7 +16,8 @@ from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.launch.docker import environment, problems
+from tarn_plugins.runtime.yarn.launch.docker import environment
+from tarn_plugins.runtime.yarn.launch.docker_rules import problems
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher, address_of
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
@@ -58,6 +59,10 @@ def launcher(files, docker=None) -> Launcher:
     )
 
 
+def escaped(kind: str, path: Path) -> bytes:
+    return kind.encode() + b"".join(rb"\0%03o" % byte for byte in str(path).encode()) + b"\n"
+
+
 def told(files, tmp_path) -> tuple[list[str], dict[str, str]]:
     """Return what the launch file makes of a container: arguments, environment."""
     (tmp_path / ".tarn").mkdir()
@@ -67,9 +72,12 @@ def told(files, tmp_path) -> tuple[list[str], dict[str, str]]:
     say.chmod(0o700)
     (tmp_path / SCRIPT).write_bytes(RUN)
     lines = files.read(path).splitlines(keepends=True)
-    first = next(at for at, line in enumerate(lines) if not re.match(rb"-|\+|\w+=", line))
-    shown = b"".join(rb"\0%03o" % byte for byte in str(say).encode()) + b"\n"
-    (tmp_path / LAUNCH).write_bytes(b"".join([*lines[:first], shown, *lines[first:]]))
+    first = next(at for at, line in enumerate(lines) if not re.match(rb"-|\+|@|\w+=", line))
+    models = tmp_path / "image-models"
+    models.mkdir()
+    lines = [escaped("@", models) if line.startswith(b"@") else line for line in lines]
+    said = [*lines[:first], escaped("", say), *lines[first:]]
+    (tmp_path / LAUNCH).write_bytes(b"".join(said))
     done = subprocess.run(
         [shutil.which("sh"), SCRIPT],
         cwd=tmp_path,
@@ -160,8 +168,9 @@ def test_a_container_of_docker(files, tmp_path):
         prefix + "IMAGE": "a/b:1",
         prefix + "RUN_OVERRIDE_DISABLE": "false",
         prefix + "CONTAINER_NETWORK": "host",
-        prefix + "TMPFS_MOUNTS": "/dev/shm",
+        prefix + "TMPFS_MOUNTS": "/dev/shm,/models",
     }
+    assert "--model-repository=/models" in argv
 
 
 def test_a_network_of_docker_s_own(files, tmp_path):
@@ -177,10 +186,24 @@ def test_a_network_of_docker_s_own(files, tmp_path):
     prefix = "YARN_CONTAINER_RUNTIME_DOCKER_"
     assert {
         prefix + "CONTAINER_HOSTNAME": CONTAINER, prefix + "MOUNTS": "/a:/b:ro,/c:/d",
-        prefix + "PORTS_MAPPING": "80:8000,81:8001", prefix + "RUN_PRIVILEGED_CONTAINER": "true",
+        prefix + "PORTS_MAPPING": "1:1,2:2,3:3,80:8000,81:8001",
+        prefix + "RUN_PRIVILEGED_CONTAINER": "true",
         prefix + "DELAYED_REMOVAL": "true", prefix + "RUNTIME": "nvidia",
     }.items() <= made.environ.items()  # fmt: skip
-    assert not any("LOCAL_RESOURCE" in name for name in made.environ)
+
+
+def test_a_mounted_repository_is_at_models_in_an_image(files, tmp_path):
+    """Docker mounts it there, for reading; a mount of the user's at that place is as good."""
+    mounted = attrs.evolve(launch(), repository="/mnt/models")
+    made = launcher(files, Docker(mounts=("/a:/b:ro",))).prepare(RECORD, mounted)
+    argv, _ = told(files, tmp_path)
+    assert "--model-repository=/models" in argv
+    mounts, tmpfs = (f"YARN_CONTAINER_RUNTIME_DOCKER_{name}" for name in ("MOUNTS", "TMPFS_MOUNTS"))
+    assert made.environ[mounts] == "/mnt/models:/models:ro,/a:/b:ro"
+    assert made.environ[tmpfs] == "/dev/shm"
+    assert b"@" not in files.read(f"{ROOT.launches}/demo-0001@{CONTAINER}")
+    mine = Docker(mounts=("/srv/models:/models:ro",))
+    assert launcher(files, mine).prepare(RECORD, mounted).environ[mounts] == mine.mounts[0]
 
 
 @given(text=st.text(max_size=12), part=st.sampled_from(["network", "mounts", "ports", "image"]))
@@ -195,14 +218,14 @@ def test_no_setting_of_docker_s_can_mean_something_to_a_shell(text, part):
         case "mounts":
             docker = Docker(mounts=(f"/a{text}:/b:ro",))
         case _:
-            docker = Docker(ports=(f"8{text}:80",))
+            docker = Docker(ports=(f"8{text}:80",), network="bridge")
     wanted = attrs.evolve(launch(), triton=triton)
-    if list(problems(docker, triton.image)):
+    if list(problems(docker, triton, REPOSITORY, (1, 2, 3))):
         with pytest.raises(LaunchError) as raised:
-            environment(docker, wanted, CONTAINER)
+            environment(docker, wanted, CONTAINER, RECORD.endpoint)
         assert raised.value.retry_after_s is None
     else:
-        for value in environment(docker, wanted, CONTAINER).values():
+        for value in environment(docker, wanted, CONTAINER, RECORD.endpoint).values():
             assert not set(value) & set("\"'$`\\ \n;&|<>(){}*?[]#~!")
             assert value.isascii()
 

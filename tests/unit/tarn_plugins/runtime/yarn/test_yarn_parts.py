@@ -109,18 +109,33 @@ def test_of_two_containers_of_one_instance_one_stays():
     assert found.lost == (grant_of(ONE),)
 
 
+KILLED = (
+    "killed by signal 9 (SIGKILL), not by TARN "
+    "(out of memory? Then raise instance.resources.memory)"
+)
+TOO_MUCH = (
+    "killed for using too much memory (9.1 GB of 8 GB). Raise instance.resources.memory; "
+    "the shared memory of Python models is a part of it"
+)
+
+
 @pytest.mark.parametrize(
     ("code", "said", "words", "node_fault"),
     [
         (0, "", "exited with code 0", False),
         (143, "", "killed by signal 15 (SIGTERM)", False),
-        (137, "", "killed by signal 9 (SIGKILL), not by TARN (out of memory?)", False),
+        (
+            137,
+            "",
+            KILLED,
+            False,
+        ),
         (-100, "Container released on a *lost* node", "its node was lost", True),
         (-101, "", "the node's disks failed", True),
         (
             -104,
             "Current usage: 9.1 GB of 8 GB physical memory used; 1 GB of 2 GB virtual memory used.",
-            "killed for using too much memory (9.1 GB of 8 GB). Raise instance.resources.memory",
+            TOO_MUCH,
             False,
         ),
         (-999, "\n odd \n", "ended by YARN with code -999: odd", False),
