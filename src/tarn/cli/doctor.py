@@ -55,11 +55,11 @@ def _option(kind: str, one: FileCheck) -> click.Option:
 
 
 @click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
-@source_options
 @click.option(
     "--probe", is_flag=True, help="Also start something for a moment, such as a container."
 )
 @form_option
+@source_options
 @click.pass_context
 def command(ctx: click.Context, /, *, source: Source, probe: bool, form: str, **named: Any) -> int:
     """Find what is wrong around a cluster, before anything is started.
@@ -86,6 +86,8 @@ def command(ctx: click.Context, /, *, source: Source, probe: bool, form: str, **
     found = Diagnosis(results)
     only_files = len(results) == len(files)
     emit(found.plain(), form, lambda: _lines(found.findings) if only_files else str(found))
+    if form == "table" and found.findings:
+        click.echo(err=True)
     click.echo(found.summary, err=True)
     return int(not found.ok)
 

@@ -25,7 +25,10 @@ VERBS = {
     "scaling": ("tarn.cli.scaling", "Explain the size: signals, decisions, what comes next."),
     "simulate": ("tarn.cli.simulate", "Let a scaling policy meet a load, without a cluster."),
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),
-    "doctor": ("tarn.cli.doctor", "Find what is wrong with files of other programs."),
+    "doctor": (
+        "tarn.cli.doctor",
+        "Find what is wrong around a cluster, before it starts; with the fix.",
+    ),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
     "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),

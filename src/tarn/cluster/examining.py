@@ -11,10 +11,12 @@ from tarn import doctor
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
-from tarn.cluster.staging import examined
+from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
+from tarn.plain import masked
+from tarn.plugins import Plugins
 
 __all__ = ["around_spec", "home", "offers"]
 
@@ -96,10 +98,7 @@ def _before(around: Surroundings) -> Iterator[Check]:
 
 def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[Check]:
     """Yield what `tarn up` looks at before it starts anything; last, as it tells much again."""
-
-    def repository() -> Looked:
-        found = tuple(examined(spec, around.plugins()))
-        return Looked("" if found else spec.models.repository, found)
+    plugins = around.plugins()
 
     def start() -> Looked:
         if link.find() is not None:
@@ -108,7 +107,11 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
         return Looked("" if found else "nothing is in the way", found)
 
     if spec.models.repository:
-        yield Check("model repository", "Instances serve what lies in it.", repository)
+        yield Check(
+            "model repository",
+            "Instances serve what lies in it.",
+            lambda: repository(spec, plugins),
+        )
     yield Check(
         "what else `tarn up` looks at",
         "While an error stands there, nothing is started.",
@@ -119,6 +122,20 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
         "Every command, every client and every agent of a load balancer asks it.",
         lambda: reach(link, around),
     )
+
+
+def repository(spec: ClusterSpec, plugins: Plugins) -> Looked:
+    """Look at the models as far as this machine can see them, and say how far that is."""
+    found = tuple(examined(spec, plugins))
+    if found:
+        return Looked("", found)
+    staged, shown = guessed(spec, plugins), masked(spec.models.repository)
+    if staged.kind == "localize":
+        return Looked(f"{shown}, which the nodes fetch themselves")
+    if "://" in spec.models.repository:
+        copied = "is looked at once `tarn up` has copied it, or now by `tarn lint`"
+        return Looked(f"{shown} {copied}", known=False)
+    return Looked(f"{shown}, used where it lies")
 
 
 def home(paths: Paths) -> Looked:

@@ -105,7 +105,7 @@ def test_where_all_is_well_each_thing_has_a_line(doctor, roof, spec):
     seen = {parts[1 if parts[1] else 2].strip(): parts[-1].strip() for parts in lines}
     assert lines[0][0] == "STATE"
     assert seen["roof"] == "it is tight"
-    assert seen["model repository"].endswith("models")
+    assert seen["model repository"].endswith("models, used where it lies")
     assert seen["what else `tarn up` looks at"] == "nothing is in the way"
     assert "TARN's directory" in seen
     assert done.summary == "5 checks: 5 ok"

@@ -48,6 +48,15 @@ def _first_size(spec: ClusterSpec) -> int:
     return spec.replicas.min if spec.replicas.initial is None else spec.replicas.initial
 
 
+def _instances(spec: ClusterSpec, do: str) -> str:
+    count = _first_size(spec)
+    return f"1 instance {do}s" if count == 1 else f"{count} instances {do}"
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
+
+
 def gpu_findings(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:
     """Yield a finding when this machine has fewer GPUs than *spec* needs at first."""
     each = spec.instance.resources.gpus
@@ -57,7 +66,8 @@ def gpu_findings(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> I
         yield Finding(
             "TARN-3105",
             f"instance.resources.gpus = {each}",
-            f"{_first_size(spec)} instances need {max(needed, each)} GPUs; this machine has {have}",
+            f"{_instances(spec, 'need')} {_gpus(max(needed, each))}; "
+            f"this machine has {have or 'none'}",
             "Lower instance.resources.gpus or replicas.initial",
         )
 
@@ -69,7 +79,7 @@ def memory_findings(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
         yield Finding(
             "TARN-3106",
             f"instance.resources.memory = {spec.instance.resources.memory_mib}MiB",
-            f"{_first_size(spec)} instances ask for {needed} MiB; this machine has {have_mib} MiB",
+            f"{_instances(spec, 'ask')} for {needed} MiB; this machine has {have_mib} MiB",
             "Lower it to what an instance really needs; locally nothing enforces it",
             fatal=False,
         )
