@@ -23,7 +23,6 @@ __all__ = ["ClosingDoor", "Outcome", "Patience", "Round", "call"]
 
 LOOK_S = 45.0
 """For one question: a JVM's start is part of the first."""
-_POLL_S = 0.25
 _CONNECT_S = 0.5
 _converter = make_converter()
 
@@ -46,6 +45,8 @@ class Patience:
     """After so long it is asked whether there is any hope."""
     run_s: float = 40.0
     """For what the container does."""
+    poll_s: float = 0.25
+    """Between two looks, each of which is a heartbeat."""
 
     @property
     def most_s(self) -> float:
@@ -158,7 +159,7 @@ class Round:
                         del left[key]
                         self._settle(key, outcome)
                 if left:
-                    pause.wait(_POLL_S)
+                    pause.wait(self._patience.poll_s)
         finally:
             for trial in left.values():
                 trial.end("it was given up")

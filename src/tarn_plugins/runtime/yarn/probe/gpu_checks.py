@@ -36,8 +36,8 @@ def _visible(facts: Facts) -> int | None:
         count = facts.number("gpu_devices")
     if count is None:
         return None
-    named = facts.get("cuda_visible")
-    if named in ("", "unset"):
+    named = facts.values.get("cuda_visible", "unset")
+    if named == "unset":
         return count
     return min(count, len([each for each in named.split(",") if each.strip()]))
 

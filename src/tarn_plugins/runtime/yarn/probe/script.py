@@ -64,6 +64,7 @@ class Question:
     """Where to listen for the client: at the first one that is free; none: nowhere."""
     word: str = ""
     """What the client says to be told from anybody else; no secret."""
+    listen_s: int = LISTEN_S
     environ: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """What a master or an instance would get, too: ``JAVA_HOME``, ``HADOOP_HOME``."""
 
@@ -75,7 +76,14 @@ def environment(question: Question) -> dict[str, str]:
         LaunchError: A value cannot be passed to any program (a NUL byte).
     """
     launch = launch_file.encode(
-        ["sh", NAME, question.word, ",".join(map(str, question.ports)), *question.targets],
+        [
+            "sh",
+            NAME,
+            question.word,
+            ",".join(map(str, question.ports)),
+            str(question.listen_s),
+            *question.targets,
+        ],
         {
             **question.environ,
             "TARN_PROBE_PYTHON": question.python,
@@ -168,10 +176,8 @@ socket.create_connection((sys.argv[1], int(sys.argv[2])), 3).close()
 # may hang (nvidia-smi, a network mount); `late` leaves out what is slow once time is short, so that
 # the facts that are known arrive. Nothing here is evaluated that came from outside.
 SCRIPT: Final = rf"""# tarn doctor --probe: looks, says, changes nothing.
-say() {{
-  _v=$(printf '%s' "$2" | tr '\n\r\t' '   ' | cut -c 1-${{3:-96}})
-  printf '{MARK}%s=%s\n' "$1" "$_v" >&2
-}}
+say() {{ printf '{MARK}%s=%.96s\n' "$1" "$2" >&2; }}
+joined() {{ tr '\n' ' '; }}
 has() {{ command -v "$1" >/dev/null 2>&1; }}
 limited() {{
   _t=$1; shift
@@ -193,8 +199,8 @@ connects() {{
   fi
 }}
 begun=$(date +%s)
-word=$1 ports=$2
-shift 2
+word=$1 ports=$2 seconds=$3
+shift 3
 say begin 1
 py=
 if [ "$TARN_PROBE_PYTHON" ] && [ -x "$TARN_PROBE_PYTHON" ]; then
@@ -204,13 +210,13 @@ elif has python3; then
 fi
 listening=
 if [ "$ports" ] && [ "$py" ]; then
-  "$py" -I -c "$TARN_PROBE_LISTEN" "$word" "$ports" {LISTEN_S} >.tarn/listened 2>/dev/null &
+  "$py" -I -c "$TARN_PROBE_LISTEN" "$word" "$ports" "$seconds" >.tarn/listened 2>/dev/null &
   listening=$!
 fi
 say kernel "$(uname -sr)"
 say locale "$(locale charmap 2>/dev/null || printf '%s' "${{LC_ALL:-${{LC_CTYPE:-$LANG}}}}")"
 say umask "$(umask)"
-say proxies "$(env | sed -n 's/^\([A-Za-z]*_[Pp][Rr][Oo][Xx][Yy]\)=..*/\1/p')"
+say proxies "$(env | sed -n 's/^\([A-Za-z]*_[Pp][Rr][Oo][Xx][Yy]\)=..*/\1/p' | joined)"
 has docker && say docker_client yes || say docker_client no
 if [ -f /sys/fs/cgroup/cgroup.controllers ]; then say cgroup v2
 elif [ -d /sys/fs/cgroup/memory ] || [ -d /sys/fs/cgroup/cpu ]; then say cgroup v1
@@ -238,7 +244,7 @@ say nvidia_visible "${{NVIDIA_VISIBLE_DEVICES-unset}}"
 if ! has nvidia-smi; then say gpus none
 elif seen=$(limited 5 nvidia-smi -L 2>&1); then
   say gpus "$(printf '%s\n' "$seen" | grep -c '^GPU ')"
-  say gpu_names "$(printf '%s\n' "$seen" | sed -n 's/^\(GPU [0-9]*: [^(]*\).*/\1/p')"
+  say gpu_names "$(printf '%s\n' "$seen" | sed -n 's/^\(GPU [0-9]*: [^(]*\).*/\1/p' | joined)"
 else
   say gpus failed
   say gpu_error "$(printf '%s\n' "$seen" | tail -n 1)"

@@ -11,8 +11,10 @@ __all__ = ["hopeless", "waits"]
 def hopeless(order: Order, crowd: Crowd) -> str:
     """Say why waiting longer is of no use; empty where it may be."""
     land = crowd.land
+    if not land.nodes:  # not told
+        return ""
     if not any(node.runs for node in land.nodes):
-        return "no NodeManager runs"
+        return f"of {len(land.nodes)} NodeManagers none runs"
     label = land.label(order.label, order.queue)
     if land.running(label):
         return ""
