@@ -27,6 +27,7 @@ from tarn.domain import (
     Limits,
     Member,
     Principal,
+    ProxyRule,
     Readiness,
     Reading,
     Scale,
@@ -173,6 +174,7 @@ class FakeMaster:
         gate: Gate | None = None,
         config: Mapping[str, object] | None = None,
         readiness: Readiness | None = None,
+        proxy: ProxyRule | None = None,
     ) -> None:
         self.board = Board(first or snapshot(instance(1), instance(2)))
         self._asked = threading.Event()
@@ -192,6 +194,7 @@ class FakeMaster:
                 config=config or {"name": "llama", "replicas": {"min": 1, "max": 8}},
                 clock=RealClock(),
                 api_token=api_token,
+                proxy=proxy,
             )
         )
 

@@ -31,6 +31,8 @@ class ProxyRule:
     have told it any name."""
     cookie: str = "proxy-user"
     """Name of the cookie; its value is form-encoded."""
+    base: str = ""
+    """The path under which the proxy shows this master (``/proxy/application_1_2``)."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The pages of the contract: ``/instances /health /livez /readyz /config /metrics``."""
+"""The pages of the contract: ``/instances /health /livez /readyz /config /metrics``, and ``/``."""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,11 +9,13 @@ from starlette.routing import Route
 
 from tarn.control.snapshot import Snapshot
 from tarn.http.answers import json_answer, text_answer, wants_json
+from tarn.http.front import front
 from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, health, render_instances_json
 from tarn.http.sources import Sources
 
 __all__ = ["Pages"]
 
+_PLAIN_PAGE = {"Content-Security-Policy": "default-src 'none'"}
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -26,6 +28,7 @@ class Pages:
     def routes(self) -> list[Route]:
         """Return the routes; all of them GET and HEAD."""
         return [
+            Route("/", self.front),
             Route("/instances", self.instances),
             Route("/health", self.health),
             Route("/livez", self.livez),
@@ -37,6 +40,13 @@ class Pages:
     @property
     def _now(self) -> Snapshot:
         return self.sources.board.current
+
+    async def front(self, request: Request) -> Response:
+        """Answer a page with links to the others."""
+        rule = self.sources.proxy
+        # no proof is asked of who comes through the proxy: they mislead nobody but themselves
+        base = rule.base if rule is not None and rule.cookie in request.cookies else ""
+        return Response(front(self._now, base), headers=_PLAIN_PAGE, media_type="text/html")
 
     async def instances(self, request: Request) -> Response:
         """Answer ``host:port`` lines of the ready ones, or every instance in JSON."""

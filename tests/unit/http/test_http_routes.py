@@ -45,6 +45,7 @@ SAFE = {
     "Cache-Control": "no-store",
 }
 CLOSED = (
+    "/",
     "/instances",
     "/config",
     "/metrics",

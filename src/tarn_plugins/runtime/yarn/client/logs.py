@@ -94,6 +94,8 @@ class Logs:
 
     def _from_collected(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
         """Let Hadoop's own reader print what was collected of one container."""
+        if container_id not in self._collected():
+            self._meta = None  # its node may have handed it over since that was read
         wanted = sorted(
             (n for n in self._collected().get(container_id, ()) if names.fullmatch(n)), key=_age
         )

@@ -122,11 +122,15 @@ def state_store(_settings: Settings, context: MasterContext) -> StateStore:
 def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     """Return whose word about users this master believes: the RM's web proxies'.
 
-    YARN sets ``USER`` to who submitted (``ApplicationConstants.Environment``).
+    YARN sets ``USER`` to who submitted, and the path under which its proxy shows this master
+    (``ApplicationConstants``).
     """
     submitted = _submitted(directory)
     return ProxyRule(
-        frozenset(submitted.proxies), environ.get("USER", ""), proves=submitted.proxy_proves
+        frozenset(submitted.proxies),
+        environ.get("USER", ""),
+        proves=submitted.proxy_proves,
+        base=environ.get("APPLICATION_WEB_PROXY_BASE", ""),
     )
 
 
