@@ -4,12 +4,13 @@ Members are in order, belong to nobody in particular, and are as old as time; th
 also depend on the zlib that wrote them, so the name has the hash of what is inside.
 """
 
-import contextlib
 import gzip
 import hashlib
 import os
 import tarfile
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,9 @@ import attrs
 __all__ = ["Written", "write"]
 
 _LEVEL = 6
+_BLOCK = 4 << 20
+_AHEAD = 8
+"""Blocks that are compressed at once."""
 _READ, _RUN = 0o644, 0o755
 
 
@@ -40,32 +44,50 @@ def write(root: Path, first: tuple[str, bytes], into: Path) -> Written:
         OSError: The disk is full, or a file cannot be read.
     """
     digest, files, unpacked = hashlib.sha256(), 0, 0
-    with into.open("wb") as raw, _squeezed(raw) as squeezed:
-        both = _Both(squeezed, digest)
-        with tarfile.open(fileobj=both, mode="w|", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]  # it only writes
+    with into.open("wb") as raw, ThreadPoolExecutor(_AHEAD, "pack") as pool:
+        squeezed = _Squeezed(raw, pool, digest)
+        with tarfile.open(fileobj=squeezed, mode="w|", format=tarfile.PAX_FORMAT) as tar:  # type: ignore[call-overload]  # it only writes
             tar.addfile(_member(first[0], len(first[1])), BytesIO(first[1]))
             for path in _ordered(root):
                 files, unpacked = files + 1, unpacked + _add(tar, root, path)
-        raw.flush()
+        squeezed.close()
     return Written(digest.hexdigest(), files, unpacked)
 
 
-@contextlib.contextmanager
-def _squeezed(raw: IO[bytes]) -> Iterator[gzip.GzipFile]:
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw, mtime=0) as one:
-        yield one
+@attrs.define
+class _Squeezed:
+    """Compresses what is written, block by block on every core; the blocks do not depend on it.
 
+    Each block is a gzip member of its own: whoever reads gzip reads them as one.
+    """
 
-@attrs.frozen
-class _Both:
-    """Writes to a file, and into a hash."""
-
-    file: gzip.GzipFile
+    raw: IO[bytes]
+    pool: Executor
     digest: "hashlib._Hash"
+    _block: bytearray = attrs.field(factory=bytearray, init=False)
+    _under_way: deque[Future[bytes]] = attrs.field(factory=deque, init=False)
 
     def write(self, data: bytes) -> int:
         self.digest.update(data)
-        return self.file.write(data)
+        self._block += data
+        while len(self._block) >= _BLOCK:
+            self._squeeze(_BLOCK)
+        return len(data)
+
+    def close(self) -> None:
+        self._squeeze(len(self._block))
+        while self._under_way:
+            self._put()
+
+    def _squeeze(self, size: int) -> None:
+        block = bytes(self._block[:size])
+        del self._block[:size]
+        self._under_way.append(self.pool.submit(gzip.compress, block, _LEVEL, mtime=0))
+        if len(self._under_way) > _AHEAD:
+            self._put()
+
+    def _put(self) -> None:
+        self.raw.write(self._under_way.popleft().result())
 
 
 def _ordered(root: Path) -> Iterator[Path]:

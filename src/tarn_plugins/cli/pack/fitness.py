@@ -1,6 +1,7 @@
 """Which files of a tree the nodes could not load: a newer C library, or one that is not theirs."""
 
 import mmap
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,7 +18,8 @@ _GLIBCS = frozenset(
 )
 _EVERYWHERE = _GLIBCS | {"libgcc_s.so.1", "libstdc++.so.6", "libz.so.1", "linux-vdso.so.1"}
 """What every Linux with glibc has; PEP 599 lets wheels rely on them."""
-_LOADER = "ld-linux"
+_LOADER = re.compile(r"ld-linux.*|libpython3\..*")
+"""The loader; and Triton's stubs for other Pythons, of which only the packed one's is used."""
 
 
 @attrs.frozen
@@ -50,7 +52,7 @@ def foreign(needs: Iterable[Need]) -> tuple[str, ...]:
     needs = tuple(needs)
     own = {need.path.rpartition("/")[2] for need in needs}
     asked = {library for need in needs for library in need.binary.needed}
-    return tuple(sorted(one for one in asked - own - _EVERYWHERE if not one.startswith(_LOADER)))
+    return tuple(sorted(one for one in asked - own - _EVERYWHERE if not _LOADER.fullmatch(one)))
 
 
 def _found(root: Path) -> Iterator[Need]:

@@ -22,6 +22,10 @@ _OLDEST = 11
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)[^"]*"', re.MULTILINE)
 _ENOUGH_S = 300.0
 _USELESS = shutil.ignore_patterns("src.zip", "jmods", "include", "man", "demo", "sample", "*.jsa")
+_FOR_SCREENS = re.compile(
+    r"lib(awt_xawt|fontmanager|freetype|javajpeg|jawt|jsound|lcms|mlib_image|splashscreen)\.so"
+)
+"""Of java.desktop; they need libraries of X11 and sound, which no node has."""
 _TRUSTED = Path("lib", "security", "cacerts")
 
 
@@ -65,6 +69,9 @@ def bring(home: Path, into: Path) -> None:
     else:
         # links of a distribution lead out of it, to /etc: what they lead to is copied
         shutil.copytree(home, into, ignore=_USELESS, ignore_dangling_symlinks=True)
+    for library in (into / "lib").glob("*.so"):
+        if _FOR_SCREENS.fullmatch(library.name):
+            library.unlink()
     trusted = home / _TRUSTED
     if trusted.is_file() and not (into / _TRUSTED).exists():
         shutil.copyfile(trusted, into / _TRUSTED)

@@ -117,14 +117,16 @@ class YarnDeployer:
         staged = self._within_reach(staged)
         files = {**files, "staged.json": json.dumps(attrs.asdict(staged)).encode()}
         self._say("submitting the application to YARN")
-        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files, packed))
+        answer = self._door.ask("submit", SUBMIT_S, **self._order(spec, staged, files, packed.uri))
         application_id = str(answer["application_id"])
         # From here on the application may live although this process ends.
         directory = self._context.paths.cluster(spec.name)
         keep(directory, reports.ref_of(Report(application_id, "NEW"), spec.name), files)
         for note in answer["notes"]:
             self._say(f"note: {note}")
-        outcome = self._running(spec.name, application_id)
+        # A node that has not had the environment yet copies and unpacks it first.
+        within_s = WAIT_S + packed.bytes / SLOWEST_BYTES_PER_S
+        outcome = self._running(spec.name, application_id, within_s)
         if isinstance(outcome, LaunchError):
             raise self._undone(spec.name, application_id, outcome)
         ref = reports.ref_of(outcome, spec.name)
@@ -227,7 +229,7 @@ class YarnDeployer:
             ],
         }
 
-    def _running(self, name: str, application_id: str) -> Report | LaunchError:
+    def _running(self, name: str, application_id: str, within_s: float) -> Report | LaunchError:
         """Wait until the master has said where it listens; an error returned is a verdict.
 
         Raises:
@@ -244,10 +246,12 @@ class YarnDeployer:
             if reason := reports.hopeless(report):
                 return verdicts.failed(application_id, reason)
             if report.container_granted and not granted:  # now the master itself has its time
-                granted, deadline_s = True, self._now_s() + WAIT_S
+                granted, deadline_s = True, self._now_s() + within_s
             waits = reports.waiting(report)
             if self._now_s() > deadline_s:
-                return verdicts.waited(application_id, waits, WAIT_S, granted=granted)
+                return verdicts.waited(
+                    application_id, waits, within_s if granted else WAIT_S, granted=granted
+                )
             if waits != said or self._now_s() > say_s:
                 self._say(waits)
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S

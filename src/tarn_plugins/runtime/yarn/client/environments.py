@@ -3,13 +3,24 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
+
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.door import Door
 
-__all__ = ["bring", "findings", "packed"]
+__all__ = ["Brought", "bring", "findings", "packed"]
+
+
+@attrs.frozen
+class Brought:
+    """A packed environment where the nodes read it."""
+
+    uri: str = ""
+    """Empty: there is none."""
+    bytes: int = 0
 
 
 def packed(python: str | None) -> str:
@@ -30,8 +41,8 @@ def findings(door: Door, archive: str, within_s: float) -> tuple[Finding, ...]:
 
 def bring(
     door: Door, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
-) -> str:
-    """Return the archive's URI, where the nodes read it; empty where none is named.
+) -> Brought:
+    """Return the archive where the nodes read it; nothing where none is named.
 
     Args:
         door: Asks YARN.
@@ -44,10 +55,10 @@ def bring(
         ProviderError: The file system did not answer, or has no space.
     """
     if not archive:
-        return ""
+        return Brought()
     amount = 0
     if environment.is_local(archive):
         local = Path(archive)
         amount = local.stat().st_size if local.is_file() else 0
         say(f"bringing the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
-    return str(door.ask("bring_environment", patience_s(amount), python=archive))
+    return Brought(**door.ask("bring_environment", patience_s(amount), python=archive))

@@ -176,10 +176,11 @@ class Questions:
         seen = packed.look(python, self._at().files, version("tarn"))
         return [attrs.asdict(finding) for finding in seen]
 
-    def bring_environment(self, python: str) -> str:
-        """Bring a packed environment to where the nodes read it; returns its URI."""
+    def bring_environment(self, python: str) -> Any:
+        """Bring a packed environment to where the nodes read it; returns its URI and size."""
         hadoop = self._at()
-        return packed.bring(python, hadoop.staging, hadoop.files).uri
+        entry = packed.bring(python, hadoop.staging, hadoop.files)
+        return {"uri": entry.uri, "bytes": entry.bytes}
 
     def put(self, local: str, uri: str) -> tuple[str, bool]:
         """Copy a file of this machine, unless it is there; returns its URI, and whether it was."""
