@@ -183,7 +183,8 @@ class _Round:
     def _say(self) -> None:
         names = ", ".join(self._offered[number].check.name for number in self._until_s)
         shown = names if len(names) <= _WORDS else f"{names[: _WORDS - 1]}…"
-        self._hear(Progress("looking", shown, len(self._results), len(self._offered)))
+        done, of = len(self._results), len(self._offered)
+        self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
 
 
 def _result(one: Offered) -> Result:

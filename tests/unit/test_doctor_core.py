@@ -185,8 +185,8 @@ def test_progress_says_what_is_still_looked_at():
     said: list[Progress] = []
     examine([check(f"check {n}") for n in range(30)], CLOCK, said.append)
     assert all(one.of == 30 for one in said)
-    assert said[0].message.startswith("check 0, check 1")
-    assert all(len(one.message) <= 80 for one in said)
+    assert said[0].message.startswith("0 of 30 done; check 0, check 1")
+    assert all(len(one.message) <= 100 for one in said)
     assert [one.done for one in said] == sorted(one.done for one in said)
 
 
