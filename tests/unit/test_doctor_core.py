@@ -104,7 +104,16 @@ def test_any_other_exception_is_the_plugin_s_fault(error):
     assert "TARN_DISABLED_PLUGINS=house" in found.next_step
 
 
-@pytest.mark.parametrize("answer", [None, "fine", Finding, ()])
+def test_findings_may_come_as_any_sequence():
+    """A list, or a generator: they are told once and in order."""
+    for findings in ([LEAK, DRIP], (one for one in (LEAK, DRIP))):
+        looked = Looked("", findings)
+        assert only(lambda looked=looked: looked).findings == (LEAK, DRIP)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, "fine", Finding, (), Looked("", ("leak",)), Looked("", 3)]
+)
 def test_an_answer_of_another_kind_is_the_plugin_s_fault(answer):
     """It is not taken for well."""
     result = only(lambda: answer)

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -54,10 +55,10 @@ def master(off_s: float = 0.0) -> Iterator[str]:
 def seen(fleet: FakeFleet) -> Callable[..., Looked]:
     """Return what is seen of the way to a master at an address."""
 
-    def look(url: str | None, proxy_url: str | None = None) -> Looked:
+    def look(url: str | None, proxy_url: str | None = None, within_s: float = 5.0) -> Looked:
         fleet.ref = ClusterRef("demo", "fake", Epoch(1, 1), url, proxy_url)
         around = attrs.evolve(fleet.surroundings, clock=SystemClock())
-        return reach(Link("demo", around, lambda: fleet), around)  # type: ignore[arg-type, return-value]
+        return reach(Link("demo", around, lambda: fleet), around, within_s)
 
     return look
 
@@ -98,6 +99,16 @@ def test_a_master_that_nothing_reaches_is_an_error(seen, fleet):
     assert (found.code, found.fatal) == ("TARN-3605", True)
     assert "Connection refused" in found.found
     assert "502" in found.found
+
+
+def test_a_port_behind_a_firewall_is_said(seen, fleet):
+    """Nobody answers: neither yes nor no."""
+    fleet.answers = {}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        (found,) = seen(f"http://127.0.0.1:{port}", within_s=0.2).findings
+    assert "no answer within 0.2 s" in found.found
+    assert f"nc -vz 127.0.0.1 {port}" in found.next_step
 
 
 def test_a_name_that_leads_nowhere_is_said(seen, fleet):
