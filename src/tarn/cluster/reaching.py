@@ -11,7 +11,6 @@ import attrs
 from tarn.clock import Skew, skew, skewed
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
-from tarn.doctor import finding
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.interfaces import Clock, Finding, Looked
 
@@ -76,16 +75,11 @@ def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     try:
         link.ask(lambda api: api.status())
     except NotAuthorizedError as error:
-        yield finding(error)
+        found = f"{trouble}; through the proxy {error.found}"
+        yield Finding(error.code, where, found, f"{error.next_step.rstrip('.')}. {checks}")
     except TarnError as error:
         yield Finding("TARN-3605", where, f"{trouble}; {error.found}", checks)
-        return
-    yield Finding(
-        "TARN-3604",
-        where,
-        f"{trouble}; only the proxy {link.url} leads to the master"
-        if link.proxied
-        else f"{trouble}; it answers at {link.url}",
-        checks,
-        fatal=False,
-    )
+    else:
+        way = f"only the proxy {link.url} leads to the master"
+        found = f"{trouble}; {way if link.proxied else f'it answers at {link.url}'}"
+        yield Finding("TARN-3604", where, found, checks, fatal=False)

@@ -119,10 +119,13 @@ def test_a_name_that_leads_nowhere_is_said(seen, fleet):
 
 
 def test_a_proxy_that_lets_no_token_through_is_said_too(seen, fleet):
-    """Who is reached and refuses is two findings."""
+    """The master cannot be used from here: an error, with both ways out."""
     fleet.answers = {PROXY: NotAuthorizedError("anonymous", "look")}
-    codes = [one.code for one in seen("http://127.0.0.1:1", PROXY).findings]
-    assert codes[0] == "TARN-5000"
+    (found,) = seen("http://127.0.0.1:1", PROXY).findings
+    assert (found.code, found.fatal) == ("TARN-5000", True)
+    assert "Connection refused" in found.found
+    assert "token: none" in found.next_step
+    assert "getent hosts" in found.next_step
 
 
 def test_without_a_master_at_work_nothing_is_known(seen, fleet):
