@@ -183,16 +183,15 @@ class _Round:
     def _say(self) -> None:
         names = ", ".join(self._offered[number].check.name for number in self._until_s)
         shown = names if len(names) <= _WORDS else f"{names[: _WORDS - 1]}…"
-        self._hear(Progress("looking", shown, len(self._results), len(self._offered)))
+        done, of = len(self._results), len(self._offered)
+        self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
 
 
 def _result(one: Offered) -> Result:
     """Look; whatever is raised becomes a finding."""
     check = one.check
     try:
-        looked = check.look()
-        if not isinstance(looked, Looked):
-            raise TypeError(f"a Looked is needed, not {looked!r:.80}")  # noqa: TRY301 (told below)
+        looked = _whole(check.look())
     except ConfigErrors as errors:
         looked = Looked("", tuple(finding(error) for error in errors.errors))
     except TarnError as error:
@@ -200,6 +199,21 @@ def _result(one: Offered) -> Result:
     except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
         looked = Looked("its check failed, so nothing is known", (_fault(one, error),), known=False)
     return Result.of(check, looked)
+
+
+def _whole(answer: object) -> Looked:
+    """Return the *answer* of a look with its findings as a tuple.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(answer, Looked):
+        raise TypeError(f"a Looked is needed, not {answer!r:.80}")
+    findings = tuple(answer.findings)
+    for one in findings:
+        if not isinstance(one, Finding):
+            raise TypeError(f"a Finding is needed, not {one!r:.80}")
+    return attrs.evolve(answer, findings=findings)
 
 
 def _fault(one: Offered, error: BaseException) -> Finding:

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl, make_digest_acl
 from zookeeper_house import Masters, fresh_path, masters, view
-from zookeeper_stage import Ensemble, Secured, client
+from zookeeper_stage import Ensemble, client
 
 from tarn.clock import SystemClock
 from tarn.doctor import Offered, Result, State, examine
@@ -173,17 +173,6 @@ def test_a_digest_that_is_not_here_makes_it_unknown(tmp_path, zookeeper):
     ]
     assert found.state is State.UNKNOWN
     assert "/no/where/digest" in found.seen
-
-
-def test_an_encrypted_ensemble_is_looked_at_with_its_files(tmp_path, zookeeper_tls: Secured):
-    """With the wrong authority nobody answers, and the files are named."""
-    files = {"ca": zookeeper_tls.ca, "cert": zookeeper_tls.cert, "key": zookeeper_tls.key}
-    found = look(tmp_path, "zookeeper", ensemble=zookeeper_tls.address, tls=files)
-    assert [one.state for one in found.values()] == [State.OK, State.OK], found
-    other = {**files, "ca": zookeeper_tls.other_ca}
-    found = look(tmp_path, "zookeeper", ensemble=zookeeper_tls.address, tls=other)
-    assert codes(found[SERVERS]) == ["TARN-3301"]
-    assert "tls.ca" in found[SERVERS].findings[0].next_step
 
 
 def haproxy_look(directory: Path, **options: object) -> Result:

@@ -18,6 +18,18 @@ LEAK = Finding("WET-1", "roof", "it leaks", "Mend the roof")
 DRIP = attrs.evolve(LEAK, found="it drips", fatal=False)
 
 
+class SlowClock:
+    """Moves only when somebody moves it."""
+
+    time_s = 0.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def at(self) -> float:
+        return self.time_s
+
+
 def check(name="weather", look=lambda: Looked("it rains"), within_s=30.0) -> Offered:
     return Offered("house", Check(name, "Rain is wet.", look, within_s))
 
@@ -92,7 +104,16 @@ def test_any_other_exception_is_the_plugin_s_fault(error):
     assert "TARN_DISABLED_PLUGINS=house" in found.next_step
 
 
-@pytest.mark.parametrize("answer", [None, "fine", Finding, ()])
+def test_findings_may_come_as_any_sequence():
+    """A list, or a generator: they are told once and in order."""
+    for findings in ([LEAK, DRIP], (one for one in (LEAK, DRIP))):
+        looked = Looked("", findings)
+        assert only(lambda looked=looked: looked).findings == (LEAK, DRIP)
+
+
+@pytest.mark.parametrize(
+    "answer", [None, "fine", Finding, (), Looked("", ("leak",)), Looked("", 3)]
+)
 def test_an_answer_of_another_kind_is_the_plugin_s_fault(answer):
     """It is not taken for well."""
     result = only(lambda: answer)
@@ -146,12 +167,14 @@ def test_what_comes_too_late_changes_nothing():
 
 def test_the_deadline_counts_from_when_it_begins():
     """Waiting for its turn is nobody's fault."""
-    slow = threading.Event()
-    offered = [
-        check("first", lambda: slow.wait(0.3) or Looked("done")),
-        check("second", lambda: Looked("done"), within_s=0.2),
-    ]
-    assert [one.state for one in examine(offered, CLOCK, at_once=1)] == [State.OK, State.OK]
+    clock = SlowClock()
+
+    def first():
+        clock.time_s += 100
+        return Looked("done")
+
+    offered = [check("first", first, 1000.0), check("second", within_s=50.0)]
+    assert [one.state for one in examine(offered, clock, at_once=1)] == [State.OK, State.OK]
 
 
 def test_they_look_side_by_side():
@@ -185,8 +208,8 @@ def test_progress_says_what_is_still_looked_at():
     said: list[Progress] = []
     examine([check(f"check {n}") for n in range(30)], CLOCK, said.append)
     assert all(one.of == 30 for one in said)
-    assert said[0].message.startswith("check 0, check 1")
-    assert all(len(one.message) <= 80 for one in said)
+    assert said[0].message.startswith("0 of 30 done; check 0, check 1")
+    assert all(len(one.message) <= 100 for one in said)
     assert [one.done for one in said] == sorted(one.done for one in said)
 
 

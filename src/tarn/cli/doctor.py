@@ -72,13 +72,14 @@ def command(ctx: click.Context, /, *, source: Source, probe: bool, form: str, **
     """
     around: Surroundings = ctx.obj or here()
     files = tuple(_files(ctx, named))
-    spoken = bool(probe or source.arguments or source.aliases or _file_given(ctx))
-    if not files and not spoken and source.path is None:
+    told = bool(source.path or source.arguments or source.aliases)
+    wanted = not files or probe or bool(source.arguments or source.aliases or _file_given(ctx))
+    if wanted and not told:
         raise click.UsageError(_NOTHING, ctx)
     talk = Talk()
     try:
         results = doctor.examine(files, around.clock, talk)
-        if spoken or not files:
+        if wanted:
             spec = _spec(source, around)
             results += around_spec(spec, around, talk, probe=probe).results
     finally:
@@ -101,9 +102,14 @@ def _spec(source: Source, around: Surroundings) -> ClusterSpec:
     """Return what is planned; of a cluster that was started, and is only named, what it has."""
     only_named = source.path is None and not source.aliases and set(source.arguments) == {"name"}
     if only_named:
-        kept = around.paths.cluster(str(source.arguments["name"])) / "spec.yaml"
-        if kept.is_file():
-            return config.load(kept, environ={}).spec
+        name = str(source.arguments["name"])
+        kept = around.paths.cluster(name) / "spec.yaml"
+        if not kept.is_file():
+            raise NotFoundError(
+                f"nothing is known here of a cluster '{name}'",
+                next_step="`tarn status` lists what there is; -f names the spec of another one",
+            )
+        return config.load(kept, environ={}).spec
     loaded = config.load(
         source.path,
         arguments=source.arguments,

@@ -116,6 +116,7 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
         "what else `tarn up` looks at",
         "While an error stands there, nothing is started.",
         start,
+        within_s=120.0,  # a runtime far away is asked several things, one after the other
     )
     yield Check(
         "the master's API",

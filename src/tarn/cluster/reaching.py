@@ -11,7 +11,6 @@ import attrs
 from tarn.clock import Skew, skew, skewed
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
-from tarn.doctor import finding
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.interfaces import Clock, Finding, Looked
 
@@ -31,7 +30,7 @@ class _Heard:
     """How far the clock of the master's machine is off; None where it did not say."""
 
 
-def reach(link: Link, around: Surroundings) -> Looked:
+def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looked:
     """Look whether the master answers: straight, or through the runtime's proxy alone."""
     ref = link.find()
     if ref is None:
@@ -39,7 +38,7 @@ def reach(link: Link, around: Surroundings) -> Looked:
     if ref.url is None:
         return Looked(f"no master of '{link.name}' is at work", known=False)
     place = urlsplit(ref.url)
-    heard = _ask(place, around.clock)
+    heard = _ask(place, around.clock, within_s)
     found: list[Finding] = []
     if heard.off is not None:
         found += filter(None, [skewed(f"machine of the master {place.hostname}", heard.off)])
@@ -48,16 +47,16 @@ def reach(link: Link, around: Surroundings) -> Looked:
     return Looked("" if found else f"{ref.url} answers", tuple(found))
 
 
-def _ask(place: SplitResult, clock: Clock) -> _Heard:
+def _ask(place: SplitResult, clock: Clock, within_s: float) -> _Heard:
     """Ask the master for its health, which it tells everybody."""
     kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     asked_at = clock.at()
-    with contextlib.closing(kind(place.hostname or "", place.port, timeout=WITHIN_S)) as line:
+    with contextlib.closing(kind(place.hostname or "", place.port, timeout=within_s)) as line:
         try:
             line.request("GET", "/health")
             date = line.getresponse().getheader("Date", "")
         except TimeoutError:
-            return _Heard(f"no answer within {WITHIN_S:g} s")
+            return _Heard(f"no answer within {within_s:g} s")
         except socket.gaierror as error:
             return _Heard(f"the name '{place.hostname}' leads nowhere ({error.strerror})")
         except (OSError, http.client.HTTPException) as error:
@@ -76,16 +75,11 @@ def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     try:
         link.ask(lambda api: api.status())
     except NotAuthorizedError as error:
-        yield finding(error)
+        found = f"{trouble}; through the proxy {error.found}"
+        yield Finding(error.code, where, found, f"{error.next_step.rstrip('.')}. {checks}")
     except TarnError as error:
         yield Finding("TARN-3605", where, f"{trouble}; {error.found}", checks)
-        return
-    yield Finding(
-        "TARN-3604",
-        where,
-        f"{trouble}; only the proxy {link.url} leads to the master"
-        if link.proxied
-        else f"{trouble}; it answers at {link.url}",
-        checks,
-        fatal=False,
-    )
+    else:
+        way = f"only the proxy {link.url} leads to the master"
+        found = f"{trouble}; {way if link.proxied else f'it answers at {link.url}'}"
+        yield Finding("TARN-3604", where, found, checks, fatal=False)

@@ -276,6 +276,14 @@ _TABLE = (
     Code("TARN-3604", _W, "master behind a proxy", "The master is not reached straight from this machine, only through its runtime's proxy: it takes no api token along, and holds streams back.", "Have the port opened; `api.port` says which one it is."),
     Code("TARN-3605", _A, "master out of reach", "The cluster runs, and its master is reached neither straight nor through a proxy.", "Check the name, the port and the firewalls between."),
     Code("TARN-3606", _W, "some ZooKeeper servers silent", "Some servers of the ensemble do not answer; the others carry on, until they are too few.", "Start the servers that the message names, or take them out of `ensemble`."),
+    # a haproxy.cfg; an alert keeps instances from being served
+    Code("TARN-3607", _A, "no haproxy.cfg", "The file is no configuration of HAProxy.", "Name a file such as /etc/haproxy/haproxy.cfg."),
+    Code("TARN-3608", _A, "no Runtime API", "HAProxy is told of instances through its Runtime API, and has none.", "Write `stats socket /var/run/haproxy.sock mode 660 level admin` in the section global, and reload HAProxy."),
+    Code("TARN-3609", _W, "Runtime API open to others", "Whoever writes to a socket of the level admin can send all traffic anywhere.", "Use a Unix socket with `mode 660` and a `group` in which only the agent is."),
+    Code("TARN-3610", _A, "no backend for Triton", "HAProxy has no backend that looks like one for Triton.", "`tarn lb haproxy config` renders a whole file; copy its backends."),
+    Code("TARN-3611", _W, "instances not asked", "Without a check over HTTP an instance counts as well as soon as its port is open, long before its models are loaded.", "Write `option httpchk GET /v2/health/ready` and `http-check expect status 200` in the backend."),
+    Code("TARN-3612", _W, "no redispatch", "A request that finds no connection to an instance that just died is not given to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
+    Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

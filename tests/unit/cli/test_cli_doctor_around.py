@@ -201,9 +201,11 @@ def test_a_folder_whose_name_is_no_cluster_s_is_no_hindrance(doctor, roof, monke
     assert roof.specs[0].name == "unnamed"
 
 
-def test_nothing_that_says_what_to_look_at_is_wrong_usage(doctor):
+@pytest.mark.parametrize("arguments", [[], ["--probe"], ["--probe", "--plan", "roof.plan"]])
+def test_nothing_that_says_what_to_look_at_is_wrong_usage(doctor, arguments):
     """It says what could be named."""
-    done = doctor()
+    Path("roof.plan").write_text("")
+    done = doctor(*arguments)
     assert done.code == 2
     assert "--set runtime.use=yarn" in done.stderr
     assert done.stdout == ""
@@ -220,6 +222,7 @@ def test_nothing_that_says_what_to_look_at_is_wrong_usage(doctor):
         (["-f", "nowhere.yaml"], 2, "nowhere.yaml"),
         (["--plan", "nowhere"], 3, "nowhere"),
         (["--roof", "x"], 2, "--roof"),
+        (["-c", "nobody"], 3, "nobody"),
     ],
 )
 def test_bad_words_are_named_and_nothing_is_examined(doctor, roof, arguments, code, said):

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -54,10 +55,10 @@ def master(off_s: float = 0.0) -> Iterator[str]:
 def seen(fleet: FakeFleet) -> Callable[..., Looked]:
     """Return what is seen of the way to a master at an address."""
 
-    def look(url: str | None, proxy_url: str | None = None) -> Looked:
+    def look(url: str | None, proxy_url: str | None = None, within_s: float = 5.0) -> Looked:
         fleet.ref = ClusterRef("demo", "fake", Epoch(1, 1), url, proxy_url)
         around = attrs.evolve(fleet.surroundings, clock=SystemClock())
-        return reach(Link("demo", around, lambda: fleet), around)  # type: ignore[arg-type, return-value]
+        return reach(Link("demo", around, lambda: fleet), around, within_s)
 
     return look
 
@@ -100,6 +101,16 @@ def test_a_master_that_nothing_reaches_is_an_error(seen, fleet):
     assert "502" in found.found
 
 
+def test_a_port_behind_a_firewall_is_said(seen, fleet):
+    """Nobody answers: neither yes nor no."""
+    fleet.answers = {}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        (found,) = seen(f"http://127.0.0.1:{port}", within_s=0.2).findings
+    assert "no answer within 0.2 s" in found.found
+    assert f"nc -vz 127.0.0.1 {port}" in found.next_step
+
+
 def test_a_name_that_leads_nowhere_is_said(seen, fleet):
     """It is no firewall."""
     fleet.answers = {}
@@ -108,10 +119,13 @@ def test_a_name_that_leads_nowhere_is_said(seen, fleet):
 
 
 def test_a_proxy_that_lets_no_token_through_is_said_too(seen, fleet):
-    """Who is reached and refuses is two findings."""
+    """The master cannot be used from here: an error, with both ways out."""
     fleet.answers = {PROXY: NotAuthorizedError("anonymous", "look")}
-    codes = [one.code for one in seen("http://127.0.0.1:1", PROXY).findings]
-    assert codes[0] == "TARN-5000"
+    (found,) = seen("http://127.0.0.1:1", PROXY).findings
+    assert (found.code, found.fatal) == ("TARN-5000", True)
+    assert "Connection refused" in found.found
+    assert "token: none" in found.next_step
+    assert "getent hosts" in found.next_step
 
 
 def test_without_a_master_at_work_nothing_is_known(seen, fleet):

@@ -39,7 +39,7 @@ class DoctorContract:
     """As in a ``tarn.yaml``; name and models are added where they are missing."""
     foreign: Sequence[Mapping[str, Any]] = ()
     """Specs that do not concern it: it offers nothing for them."""
-    offers_within_s: float = 2.0
+    offers_within_s: float = 10.0
     """What a check needs is opened when it looks, so offering takes no time."""
     looks_within_s: float = 60.0
 

@@ -6,11 +6,11 @@ import click
 
 from tarn.domain import ClusterSpec
 from tarn.errors import ProviderMissingError
-from tarn.hookspecs import Factory, hookimpl
+from tarn.hookspecs import Factory, FileCheck, hookimpl
 from tarn.interfaces import Check, Discovery, MasterContext
 from tarn_plugins.discovery.haproxy.settings import Settings
 
-__all__ = ["Settings", "tarn_cli", "tarn_discoveries", "tarn_doctor_checks"]
+__all__ = ["Settings", "tarn_cli", "tarn_discoveries", "tarn_doctor_checks", "tarn_doctor_files"]
 
 
 def _create(settings: Settings, context: MasterContext) -> Discovery:
@@ -51,6 +51,14 @@ def tarn_doctor_checks(spec: ClusterSpec) -> Iterable[Check]:
     from tarn_plugins.discovery.haproxy.checks import checks  # noqa: PLC0415 (only when asked)
 
     return checks(spec)
+
+
+@hookimpl
+def tarn_doctor_files() -> Mapping[str, FileCheck]:
+    """Offer to examine a ``haproxy.cfg``."""
+    from tarn_plugins.discovery.haproxy.cfg_file import examine  # noqa: PLC0415 (only when asked)
+
+    return {"haproxy-cfg": FileCheck(examine, "a configuration of HAProxy")}
 
 
 @hookimpl

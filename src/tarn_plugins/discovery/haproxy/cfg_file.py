@@ -1,0 +1,187 @@
+"""What is wrong with a ``haproxy.cfg`` in front of a fleet. Pure.
+
+Facts are of HAProxy's configuration manual, 2.6: sections, quoting (2.2), ``defaults`` (4),
+``stats socket`` (3.1), ``retry-on`` and ``option redispatch`` (4.2). A value that stands in a
+variable of the environment is not known here, and nothing is said of it.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from tarn.domain import CODES, Severity
+from tarn.interfaces import Finding
+
+__all__ = ["examine"]
+
+_SECTION = re.compile(
+    r"global|defaults|frontend|backend|listen|peers|resolvers|userlist|mailers|program|cache"
+    r"|http-errors|ring|log-forward|fcgi-app"
+)
+_READY = "/v2/health/ready"
+_TWICE = {
+    "all-retryable-errors",
+    "empty-response",
+    "junk-response",
+    "response-timeout",
+}
+"""Words of ``retry-on`` after which a request that was sent is sent again; status codes, too."""
+_EVERYBODY = 0o002
+Said = tuple[str, int, str]
+"""(code, line, what was found)"""
+
+
+@attrs.frozen
+class Line:
+    """One line that says something."""
+
+    number: int
+    words: tuple[str, ...]
+
+    def starts(self, *words: str) -> bool:
+        """Say whether it begins so."""
+        return self.words[: len(words)] == words
+
+    def after(self, word: str) -> str:
+        """Return the word behind *word*; empty where there is none."""
+        at = self.words.index(word) + 1 if word in self.words else len(self.words)
+        return self.words[at] if at < len(self.words) else ""
+
+
+@attrs.frozen
+class Section:
+    """A section, with the lines that it takes from ``defaults`` before its own."""
+
+    kind: str
+    name: str
+    number: int
+    lines: tuple[Line, ...]
+
+    def last(self, *words: str) -> Line | None:
+        """Return the line that counts of those that begin with *words*, ``no`` before or not."""
+        found = [one for one in self.lines if one.starts(*words) or one.starts("no", *words)]
+        return found[-1] if found and found[-1].words[0] != "no" else None
+
+
+def examine(name: str, data: bytes) -> Iterable[Finding]:
+    """Return what is wrong with the configuration *data*, in the order of its lines.
+
+    Args:
+        name: The file's, for ``Finding.where``.
+        data: The file's content; nothing else is read.
+    """
+    if b"\0" in data:
+        return [_finding(name, ("TARN-3607", 1, "is no text"))]
+    sections = tuple(_sections(data.decode("utf-8", "replace")))
+    if not sections:
+        return [_finding(name, ("TARN-3607", 1, "has no section such as 'backend NAME'"))]
+    said = [*_sockets(sections), *_backends(sections)]
+    return [_finding(name, one) for one in sorted(said, key=lambda one: one[1])]
+
+
+def _finding(name: str, said: Said) -> Finding:
+    code, number, text = said
+    row = CODES[code]
+    return Finding(code, f"{name}:{number}", text, row.next_step, row.severity is Severity.ALERT)
+
+
+# -- reading
+
+
+def _lines(text: str) -> Iterator[Line]:
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            words = tuple(shlex.split(line, comments=True))
+        except ValueError:  # a quote without its end: HAProxy refuses the file itself
+            words = tuple(line.split())
+        if words and not words[0].startswith("."):  # `.if` and its like
+            yield Line(number, words)
+
+
+def _sections(text: str) -> Iterator[Section]:
+    """Yield the sections; ``defaults`` are given to those that follow, or that name them."""
+    named: dict[str, tuple[Line, ...]] = {}
+    latest: tuple[Line, ...] = ()
+    for head, body in _bodies(text):
+        kind, name = head.words[0], head.words[1] if len(head.words) > 1 else ""
+        given = named.get(head.after("from"), latest)
+        if kind == "defaults":
+            latest = (*(given if "from" in head.words else ()), *body)
+            named[name] = latest
+        inherits = kind in ("frontend", "backend", "listen")
+        yield Section(kind, name, head.number, (*given, *body) if inherits else body)
+
+
+def _bodies(text: str) -> Iterator[tuple[Line, tuple[Line, ...]]]:
+    head: Line | None = None
+    body: list[Line] = []
+    for line in _lines(text):
+        if _SECTION.fullmatch(line.words[0]):
+            if head is not None:
+                yield head, tuple(body)
+            head, body = line, []
+        else:
+            body.append(line)
+    if head is not None:
+        yield head, tuple(body)
+
+
+# -- the rules
+
+
+def _sockets(sections: tuple[Section, ...]) -> Iterator[Said]:
+    """The Runtime API: it must be there, be told everything, and by nobody else."""
+    lines = [line for one in sections if one.kind == "global" for line in one.lines]
+    sockets = [line for line in lines if line.starts("stats", "socket")]
+    if not sockets:
+        at = next((one.number for one in sections if one.kind == "global"), 1)
+        yield "TARN-3608", at, "has no 'stats socket', so nobody can tell it of instances"
+    elif not any(line.after("level") == "admin" for line in sockets):
+        levels = ", ".join(sorted({line.after("level") or "operator" for line in sockets}))
+        found = f"the socket has the level {levels}, which may not change servers"
+        yield "TARN-3307", sockets[0].number, found
+    for line in sockets:
+        if line.after("level") == "admin" and (why := _open_to(line)):
+            yield "TARN-3609", line.number, f"the socket with the level admin is open to {why}"
+
+
+def _open_to(line: Line) -> str:
+    """Return to whom a socket is open who should not be; empty where it is well."""
+    place, mode = line.words[2] if len(line.words) > 2 else "", line.after("mode")  # noqa: PLR2004
+    if not place.startswith(("/", "unix@", "abns@", "fd@", "sockpair@", "$", '"')):
+        host = re.sub(r"^(ipv4|ipv6|tcp4?6?)@", "", place).rpartition(":")[0].strip("[]")
+        own = host in ("::1", "localhost") or host.startswith(("127.", "$"))
+        return "" if own else f"whoever reaches {place}"
+    everybody = re.fullmatch(r"0?[0-7]{3}", mode) and int(mode, 8) & _EVERYBODY
+    return f"every user of the machine (mode {mode})" if everybody else ""
+
+
+def _backends(sections: tuple[Section, ...]) -> Iterator[Said]:
+    ours = [one for one in sections if one.kind in ("backend", "listen") and _is_ours(one)]
+    if not ours:
+        names = ", ".join(one.name for one in sections if one.kind in ("backend", "listen"))
+        found = f"has no backend that looks like one for Triton (it has: {names or 'none'})"
+        yield "TARN-3610", 1, f"{found}: neither 'triton' in its name nor a check of {_READY}"
+    for one in ours:
+        yield from _backend(one)
+
+
+def _is_ours(section: Section) -> bool:
+    """Say whether instances of Triton are meant there."""
+    asked = any("/v2/" in word for line in section.lines for word in line.words)
+    return "triton" in section.name.lower() or (asked and section.kind == "backend")
+
+
+def _backend(section: Section) -> Iterator[Said]:
+    of = f"backend '{section.name}'"
+    if section.last("option", "httpchk") is None:
+        yield "TARN-3611", section.number, f"{of} has no 'option httpchk'"
+    if section.last("option", "redispatch") is None:
+        yield "TARN-3612", section.number, f"{of} has no 'option redispatch'"
+    again = section.last("retry-on")
+    words = again.words[1:] if again is not None else ()
+    twice = [word for word in words if word in _TWICE or word.isdigit()]
+    if again is not None and twice:
+        yield "TARN-3613", again.number, f"{of} sends again after {', '.join(twice)}"
