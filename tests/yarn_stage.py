@@ -10,9 +10,10 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 import attrs
 from house import House, kill
@@ -27,6 +28,7 @@ from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
 from tarn_plugins.cli.sandbox.daemons import daemons
 from tarn_plugins.cli.sandbox.options import Options
 from tarn_plugins.cli.sandbox.processes import containers
+from tarn_plugins.cli.sandbox.rest import ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.cli.sandbox.sockets import check_free
 
@@ -83,6 +85,40 @@ class Hadoop(Sandbox):
         self.kill("rm")
         self.start("rm")
         self.wait_nodes(self.options.nodes)
+
+    def configure(self, manager: Mapping[str, str], **nodes: Mapping[str, str]) -> None:
+        """Set Hadoop's properties over those that it was made with; none: it is as it was.
+
+        The ResourceManager gets those of *manager*, and each of *nodes* its own (``nm3={...}``);
+        whose files change starts again. What clients read stays as it was: on a real cluster
+        theirs need not be the ResourceManager's either.
+        """
+        queues, types = (f"etc/hadoop/{n}.xml" for n in ("capacity-scheduler", "resource-types"))
+        read = {"rm": (manager, ("etc/rm/yarn-site.xml", queues, types))}
+        read |= {name: (own, (f"etc/{name}/yarn-site.xml",)) for name, own in nodes.items()}
+        again = [name for name, (own, paths) in read.items() if self._rewritten(own, paths)]
+        for daemon in again:
+            self.kill(daemon)
+        for daemon in again:
+            self.start(daemon)
+        if again:
+            self.wait_nodes(self.options.nodes)
+
+    def _rewritten(self, properties: Mapping[str, str], paths: Sequence[str]) -> bool:
+        """Write those of *paths* that *properties* change; say whether they do any."""
+        properties = {**self.options.properties, **properties}
+        options = attrs.evolve(self.options, properties=properties)
+        wanted = files(options, Site(str(self.directory), getpass.getuser()))
+        differ = [path for path in paths if (self.directory / path).read_text() != wanted[path]]
+        for path in differ:
+            (self.directory / path).write_text(wanted[path])
+        return bool(differ)
+
+    def hdfs_set(self, path: str, operation: str, **query: str | int) -> None:
+        """Have HDFS do *operation* to *path*, by WebHDFS: ``SETQUOTA``, ``SETPERMISSION``."""
+        words = urlencode({"op": operation, "user.name": getpass.getuser(), **query})
+        port = network.PORTS["nn"]["http"]
+        ask(self.host("nn"), port, f"/webhdfs/v1{path}?{words}", method="PUT")
 
     def put_out_of_service(self, *daemons: str, within_s: int = 60) -> None:
         """Let these nodes leave gracefully: whatever still runs there then is killed."""

@@ -12,16 +12,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what stops or kills daemons after everything else, and of each the longest files first.
 
     Workers take files in the order of their first tests: what is taken last is short, so that the
-    cores end together.
+    cores end together. Tests that want YARN configured in one way follow one another.
     """
     longest_s: dict[Path, float] = {}
     for item in items:
         longest_s[item.path] = max(longest_s.get(item.path, 0.0), _patience_s(item))
-    items.sort(key=lambda item: (_breaks(item), -longest_s[item.path]))
+    items.sort(key=lambda item: (_breaks(item), -longest_s[item.path], _world(item)))
 
 
 def _breaks(item: pytest.Item) -> bool:
     return item.get_closest_marker("breaks") is not None
+
+
+def _world(item: pytest.Item) -> str:
+    """Return how a test of a parametrized table wants YARN; '': as it is."""
+    return str(item.callspec.params.get("world", "")) if hasattr(item, "callspec") else ""
 
 
 def _patience_s(item: pytest.Item) -> float:

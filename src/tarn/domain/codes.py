@@ -206,6 +206,7 @@ _TABLE = (
     Code("TARN-3167", _A, "HDFS full", "The file system has no room for what is staged.", "Have room made, or name another one in runtime.options.staging."),
     Code("TARN-3168", _W, "staging not passable", "Not everybody may pass through the directories above the files of clusters.", "Open them with chmod o+x, or name a shared directory in runtime.options.staging."),
     Code("TARN-3170", _W, "node away", "A node is lost, unhealthy or shut down.", "Read what its health check says; start its NodeManager."),
+    Code("TARN-3171", _A, "permission denied on Hadoop", "This user may not read or write a file or directory of Hadoop.", "Have its owner permit it: `hdfs dfs -chmod` or `-setfacl`; with Kerberos, check `klist`."),
     Code("TARN-3172", _W, "another Hadoop", "YARN runs another major version of Hadoop than this client.", "Name an installation of its version in runtime.options.hadoop_home."),
     Code("TARN-3175", _A, "HDFS in safe mode", "The NameNode takes no changes at this moment.", "Wait, or mend the DataNodes that it misses."),
     Code("TARN-3180", _A, "no container for the probe", "YARN gave `tarn doctor --probe` no container with this queue and node label, so an instance would get none either.", "The message says what there is no room for; choose another queue or label, or wait."),

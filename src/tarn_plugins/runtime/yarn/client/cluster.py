@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Finding
 from tarn.java import describe, jvm, mask
@@ -14,7 +16,7 @@ from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
 from tarn_plugins.runtime.yarn.hadoop import web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
-from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.hadoop.files import DENIED, HadoopFiles
 from tarn_plugins.runtime.yarn.launch import python_models, repository
 from tarn_plugins.runtime.yarn.layout import HOME
 
@@ -227,7 +229,7 @@ class Hadoop:
         try:
             entries = repository.look(self.files, uri)
         except ProviderError as error:
-            return (from_error(error),), None
+            return (_unread(from_error(error), self.user),), None
         found = repository.findings(entries, uri, serve)
         return found, None if entries is None else len(entries)
 
@@ -261,6 +263,17 @@ class Hadoop:
 
 def _or_empty(value: Any) -> str:
     return "" if value is None else str(value)
+
+
+def _unread(finding: Finding, user: str) -> Finding:
+    """Return *finding*, with what opens a repository to *user* where that is what it lacks."""
+    if finding.code != DENIED:
+        return finding
+    step = (
+        f"As its owner: `hdfs dfs -setfacl -R -m user:{user}:r-x {finding.where}`, or for "
+        f"everybody `hdfs dfs -chmod -R o+rX {finding.where}`"
+    )
+    return attrs.evolve(finding, next_step=step)
 
 
 def amounts(resource: Any) -> dict[str, int]:

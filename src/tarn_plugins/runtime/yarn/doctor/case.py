@@ -100,6 +100,8 @@ class Rule:
     matters: str
     look: Callable[[Case], Looked]
     """May raise `NotSeen`."""
+    concerns: Callable[[ClusterSpec, Settings], bool] = lambda _spec, _settings: True
+    """Whether there is anything to look at for a spec."""
 
 
 def looked(seen: str, findings: Iterable[Finding] = ()) -> Looked:

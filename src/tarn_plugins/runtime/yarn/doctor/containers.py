@@ -109,8 +109,6 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
 
 def docker(case: Case) -> Looked:
     """See whether the nodes take this image's containers, as far as their properties tell."""
-    if case.settings.docker is None:
-        return looked("not used: runtime.options.docker is null")
     nodes = case.nodes(f"{_LINUX}.allowed-runtimes")
     live = nodes[0].properties
     seen = (
@@ -218,6 +216,7 @@ RULES = (
         "Docker on the nodes",
         "A container that a node does not allow fails there, on every node, at every try.",
         docker,
+        lambda _spec, settings: settings.docker is not None,
     ),
     Rule(
         "cgroups",

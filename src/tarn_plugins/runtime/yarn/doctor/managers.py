@@ -188,7 +188,7 @@ def _fair_policy(case: Case) -> Looked:
     finding = Finding(
         "TARN-3143",
         f"{queue.path}: schedulingPolicy = {queue.policy}",
-        "this policy shares memory only: GPU asks are not enforced",
+        "this policy shares memory only: who asks for GPUs or vcores gets no fair part of them",
         "Have <schedulingPolicy>drf</schedulingPolicy> for the queue in fair-scheduler.xml of the "
         "ResourceManager; it reads the file again by itself",
         fatal=False,

@@ -62,6 +62,8 @@ def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) 
     once = _Once(partial(_ask, spec, settings, context, door))
     case = partial(Case, spec, settings, settings.python or sys.executable)
     for rule in RULES:
+        if not rule.concerns(spec, settings):
+            continue
         yield Check(rule.name, rule.matters, partial(_look, rule, once, case))
 
 

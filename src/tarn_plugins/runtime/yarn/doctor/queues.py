@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
+from tarn_plugins.runtime.yarn.client.land import ANY_LABEL, MEMORY, Amounts, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts
 
@@ -39,9 +39,9 @@ def capacity(case: Case) -> Looked:
     seen: list[str] = []
     findings: list[Finding] = []
     for label, need in needs.items():
-        part = queue.partition(label)
-        if part is None or not part.most or not _has_nodes(case, label):
-            continue  # of nodes and labels other checks speak
+        part = _part(case, queue, label)
+        if part is None:
+            continue
         of = f" of label {label}" if label else ""
         seen.append(
             f"{queue.path} may grow to {shown(part.most)}{of}, {shown(part.used)} in use; needed "
@@ -55,9 +55,21 @@ def capacity(case: Case) -> Looked:
     )
 
 
-def _has_nodes(case: Case, label: str) -> bool:
-    nodes = case.survey.land.nodes if case.survey.land else ()
-    return any(node.runs and node.label == label for node in nodes)
+def _part(case: Case, queue: QueueFacts, label: str) -> Partition | None:
+    """Return what the queue has of a partition; None where other checks speak, or nothing tells.
+
+    A label to which it was given no capacity is not listed at all, and it may have nothing of it.
+    """
+    land = case.land
+    here = land.queue(case.settings.queue)
+    labels = () if here is None else here.labels
+    barred = bool(label) and ANY_LABEL not in labels and label not in labels
+    if barred or not any(node.runs and node.label == label for node in land.nodes):
+        return None
+    found = queue.partition(label)
+    if found is None and label and queue.partitions:
+        return Partition(label, most=dict.fromkeys(queue.partitions[0].most, 0))
+    return found if found is not None and found.most else None
 
 
 def _needs(case: Case) -> dict[str, Amounts]:
@@ -179,7 +191,8 @@ def lifetime(case: Case) -> Looked:
     queue = case.queue()
     most, default = queue.max_lifetime_s, queue.default_lifetime_s
     if most is None and default is None:
-        return Looked(f"the scheduler tells no limit for {queue.path}", known=False)
+        kind = "" if case.survey.scheduler is None else case.survey.scheduler.kind
+        return Looked(f"the {kind} scheduler tells no limit", known=kind == "fair")
     limits = {
         "maximum-application-lifetime": most or -1,
         "default-application-lifetime": default or -1,

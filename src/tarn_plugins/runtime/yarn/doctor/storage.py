@@ -1,8 +1,11 @@
 """What doctor sees of the file system on which the files of clusters lie. Pure."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
+from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.land import listed
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
@@ -120,10 +123,7 @@ def space(case: Case) -> Looked:
 
 def models(case: Case) -> Looked:
     """See whether a repository that the nodes fetch is there, and can be read."""
-    uri = case.spec.models.repository
-    if case.hdfs.models is None and not case.hdfs.repository:
-        return looked(f"{uri} is not on Hadoop")
-    count = case.hdfs.models
+    uri, count = case.spec.models.repository, case.hdfs.models
     seen = uri if count is None else f"{uri}: {count} file{'' if count == 1 else 's'}"
     return looked(seen, case.hdfs.repository)
 
@@ -156,6 +156,10 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
 
 
+def _fetched(spec: ClusterSpec, _settings: Settings) -> bool:
+    return urlsplit(spec.models.repository).scheme in READS
+
+
 RULES = (
     Rule(
         "staging directory",
@@ -164,7 +168,7 @@ RULES = (
     ),
     Rule("quotas of HDFS", "A file beyond a quota is not written.", quotas),
     Rule("free space of HDFS", "What is staged needs room in every replica.", space),
-    Rule("models on Hadoop", "The nodes fetch the models as this user.", models),
+    Rule("models on Hadoop", "The nodes fetch the models as this user.", models, _fetched),
     Rule("Python of the nodes", "The master is a Python program on a node.", python),
     Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
 )

@@ -11,7 +11,10 @@ from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
-__all__ = ["HadoopFiles"]
+__all__ = ["DENIED", "HadoopFiles"]
+
+DENIED = "TARN-3171"
+"""Code of the error of a file or directory that this user may not use."""
 
 _GONE = "java.io.FileNotFoundException"
 _EXISTS = (
@@ -286,6 +289,7 @@ def _failed(what: str, uri: str, fault: Fault) -> TarnError:
         return ProviderError(
             "yarn",
             f"could not {what} it: permission denied ({fault})",
+            code=DENIED,
             where=uri,
             next_step="Ask its owner for the permission; with Kerberos, check `klist`.",
         )
