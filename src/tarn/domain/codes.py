@@ -285,6 +285,7 @@ _TABLE = (
     Code("TARN-3611", _W, "instances not asked", "Without a check over HTTP an instance counts as well as soon as its port is open, long before its models are loaded.", "Write `option httpchk GET /v2/health/ready` and `http-check expect status 200` in the backend."),
     Code("TARN-3612", _W, "no redispatch", "A request that finds no connection to an instance that just died is not given to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
     Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
+    Code("TARN-3614", _W, "little shared memory", "The machine's /dev/shm may not hold what Python models have there.", "Make it larger, or free it: regions of a Triton that was killed stay there."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -10,7 +10,7 @@ from tarn_plugins.runtime.local.gpus import visible
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 
-__all__ = ["API_ADDRESS", "findings", "gpu_findings", "memory_findings", "port"]
+__all__ = ["API_ADDRESS", "findings", "first_size", "gpu_findings", "memory_findings", "port"]
 
 API_ADDRESS = "127.0.0.1"
 
@@ -44,12 +44,13 @@ def port(spec: ClusterSpec) -> Iterator[Finding]:
         )
 
 
-def _first_size(spec: ClusterSpec) -> int:
+def first_size(spec: ClusterSpec) -> int:
+    """Return how many instances there are at first."""
     return spec.replicas.min if spec.replicas.initial is None else spec.replicas.initial
 
 
 def _instances(spec: ClusterSpec, do: str) -> str:
-    count = _first_size(spec)
+    count = first_size(spec)
     return f"1 instance {do}s" if count == 1 else f"{count} instances {do}"
 
 
@@ -60,7 +61,7 @@ def _gpus(count: int) -> str:
 def gpu_findings(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> Iterator[Finding]:
     """Yield a finding when this machine has fewer GPUs than *spec* needs at first."""
     each = spec.instance.resources.gpus
-    needed = each * _first_size(spec)
+    needed = each * first_size(spec)
     have = len(present()) if each else 0
     if needed > have or each > have:
         yield Finding(
@@ -74,7 +75,7 @@ def gpu_findings(spec: ClusterSpec, present: Callable[[], tuple[str, ...]]) -> I
 
 def memory_findings(spec: ClusterSpec, have_mib: int) -> Iterator[Finding]:
     """Yield a finding when *have_mib* are less than *spec* asks for at first."""
-    needed = spec.instance.resources.memory_mib * _first_size(spec)
+    needed = spec.instance.resources.memory_mib * first_size(spec)
     if needed > have_mib:
         yield Finding(
             "TARN-3106",

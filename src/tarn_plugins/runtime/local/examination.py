@@ -1,5 +1,6 @@
 """What `tarn doctor` looks at of this machine: what a start needs, thing by thing."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -12,7 +13,11 @@ from tarn_plugins.runtime.local import checks, gpus
 from tarn_plugins.runtime.local.deployer import LocalDeployer
 from tarn_plugins.runtime.local.procfs import memory_mib
 
-__all__ = ["offered"]
+__all__ = ["offered", "shared_memory"]
+
+_SHM = "/dev/shm"  # noqa: S108 (looked at, never written)
+_LEAST_SHM_MIB = 64
+"""What an instance may have where the spec does not say: as much as Docker gives a container."""
 
 Findings = Iterator[Finding]
 
@@ -39,12 +44,34 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
         "Models that do not fit are killed by the kernel, or make everything slow.",
         _look(lambda: checks.memory_findings(spec, memory_mib()), lambda: f"{memory_mib()} MiB"),
     )
+    yield Check(
+        "shared memory of this machine",
+        "Python models have regions there, and do not start, or end, when it is full.",
+        lambda: shared_memory(spec, shutil.disk_usage(_SHM).free),
+    )
     if spec.api.port:
         yield Check(
             f"port {spec.api.port}",
             "The master listens there, and cannot start while somebody else does.",
             lambda: _port(spec, context),
         )
+
+
+def shared_memory(spec: ClusterSpec, free: int) -> Looked:
+    """Compare the *free* bytes of ``/dev/shm`` with what the first instances have there."""
+    each_mib = spec.instance.resources.shm_mib or _LEAST_SHM_MIB
+    needed_mib, free_mib = each_mib * checks.first_size(spec), free >> 20
+    if free_mib >= needed_mib:
+        return Looked(f"{_SHM} has {free_mib} MiB free")
+    few = Finding(
+        "TARN-3614",
+        _SHM,
+        f"has {free_mib} MiB free; {each_mib} MiB for each instance make {needed_mib} MiB",
+        f"mount -o remount,size={2 * needed_mib}m {_SHM}; in a container of Docker's: "
+        f"docker run --shm-size={2 * needed_mib}m",
+        fatal=False,
+    )
+    return Looked("", (few,))
 
 
 def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], Looked]:
