@@ -467,15 +467,14 @@ def desk(shared_hadoop: Hadoop) -> Iterator[Desk]:
 def _make(hadoop: Hadoop, name: str) -> None:
     """Have YARN as the world *name* wants it."""
     manager, node = WORLDS[name]
-    labelled = hadoop.rest.get("get-node-labels").get("nodeLabelInfo") or []
-    if name == "queues" and "empty" not in str(labelled):
+    hadoop.configure(manager, nm3=node)
+    labelled = any(one.get("nodeLabels") for one in hadoop.nodes())
+    if name == "queues" and not labelled:
         made = [{"name": each, "exclusivity": True} for each in ("gpu", "empty")]
         hadoop.rest.post("add-node-labels", {"nodeLabelInfo": made})
         _put(hadoop, "gpu")
-    hadoop.configure(manager, nm3=node)
-    if name != "queues" and "empty" in str(labelled):
+    elif name != "queues" and labelled:
         _put(hadoop, "")
-        hadoop.run("yarn", "rmadmin", "-removeFromClusterNodeLabels", "empty")
 
 
 def _put(hadoop: Hadoop, label: str) -> None:
@@ -538,7 +537,7 @@ def test_the_command_says_it_and_fails(desk: Desk, tmp_path: Path) -> None:
     house.environ |= desk.hadoop.environ
     options = {"docker": None, "staging": f"{ROOT}/shared", "queue": "stopped"}
     house.spec("seeded", runtime={"use": "yarn", "options": options}, **resources())
-    done = house.tarn("doctor", "seeded.yaml", "-o", "json")
+    done = house.tarn("doctor", "-f", "seeded.yaml", "-o", "json")
     rows = {row["check"]: row for row in json.loads(done.stdout)}
     assert done.returncode == 1
     assert rows["YARN queue"]["state"] == "error"
@@ -560,7 +559,7 @@ def test_a_directory_without_configuration_is_named(desk: Desk, tmp_path: Path) 
     results = looked_at(spec, attrs.evolve(around, environ=environ))
     (finding,) = results["YARN connection"].findings
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
-    assert "Set HADOOP_CONF_DIR to the directory that holds the yarn-site.xml" in finding.next_step
+    assert "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml" in finding.next_step
     assert results["YARN queue"].state is State.UNKNOWN
 
 
@@ -581,8 +580,10 @@ def test_an_old_java_here_is_named_once(desk: Desk, tmp_path: Path) -> None:
 def test_a_clock_that_is_wrong_is_told(desk: Desk, tmp_path: Path) -> None:
     """The ResourceManager's web server, seen through something that writes another time."""
     desk.enter("as it is")
+    place = tmp_path / "late"
+    place.mkdir()
     with _late_by(400, desk.hadoop) as address:
-        around = desk.context({"HADOOP_CONF_DIR": _configured(desk.hadoop, tmp_path, address)})
+        around = desk.context({"HADOOP_CONF_DIR": _configured(desk.hadoop, place, address)})
         results = looked_at(spec_of(Seed("clock", "", "", "")), around)
     (finding,) = results["clocks of YARN and HDFS"].findings
     assert finding.code in CODES

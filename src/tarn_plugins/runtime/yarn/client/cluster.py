@@ -58,13 +58,25 @@ class Hadoop:
         self.user = str(login.getShortUserName())
         self.files = HadoopFiles(self.conf)
         self._staging = staging
-        self.client = jvm.load(f"{_YARN}.client.api.YarnClient").createYarnClient()
-        try:
-            self.client.init(self.conf)
-            self.client.start()
-        except jvm.throwable() as error:
-            raise self.failed(error) from None
+        self._client: Any = None
         self.web = web.Web(web.bases(self.conf))
+
+    @property
+    def client(self) -> Any:
+        """The ``YarnClient``, started when it is first needed: it asks the RM for its types then.
+
+        Raises:
+            TarnError: The RM gave no answer; the next need tries again.
+        """
+        if self._client is None:
+            client = jvm.load(f"{_YARN}.client.api.YarnClient").createYarnClient()
+            try:
+                client.init(self.conf)
+                client.start()
+            except jvm.throwable() as error:
+                raise self.failed(error) from None
+            self._client = client
+        return self._client
 
     @property
     def staging(self) -> str:
@@ -173,9 +185,18 @@ class Hadoop:
                 f"the ResourceManager at {self.conf.get('yarn.resourcemanager.address')} does not "
                 f"answer: {fault}",
                 code="TARN-3130",
-                next_step="Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up.",
+                next_step=self._place_step(),
             )
         return ProviderError("yarn", str(fault), retry_after_s=None)
+
+    def _place_step(self) -> str:
+        """Return what to do where YARN does not answer: Hadoop may not even know where it is."""
+        if self.conf.getResource("yarn-site.xml") is not None:
+            return "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
+        return (
+            "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml of the cluster: none was "
+            "found, and Hadoop takes its defaults."
+        )
 
     def refused(self, application_id: str, error: Any) -> TarnError:
         """Return the error for a submission that the RM did not take."""

@@ -8,12 +8,32 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client.land import Land
-from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, NodeSettings, QueueFacts, Survey
+from tarn_plugins.runtime.yarn.doctor.survey import Failure, Hdfs, NodeSettings, QueueFacts, Survey
 
-__all__ = ["CONNECTION", "IN_NM", "Case", "NotSeen", "Rule", "looked", "truth"]
+__all__ = [
+    "CONNECTION",
+    "IN_NM",
+    "JAVA",
+    "USER",
+    "VERSIONS",
+    "Case",
+    "NotSeen",
+    "Rule",
+    "elsewhere",
+    "looked",
+    "teller",
+    "told",
+    "truth",
+]
 
-CONNECTION = "YARN connection"
-"""Name of the rule that says why nothing else could be seen."""
+CONNECTION, USER, VERSIONS, JAVA = "YARN connection", "YARN user", "Hadoop versions", "Java here"
+_TELLERS = {
+    "TARN-3132": USER,
+    "TARN-3120": VERSIONS,
+    "TARN-3121": VERSIONS,
+    "TARN-3122": JAVA,
+    "TARN-3123": JAVA,
+}
 IN_NM = "in yarn-site.xml of every node, and its NodeManager restarted"
 
 
@@ -40,7 +60,8 @@ class Case:
             NotSeen: It gave no answer.
         """
         if self.survey.land is None:
-            raise NotSeen(f"YARN gave no answer: see '{CONNECTION}'")
+            failure = self.survey.failure
+            raise NotSeen(elsewhere(failure.code if failure else ""))
         return self.survey.land
 
     @property
@@ -102,6 +123,21 @@ class Rule:
     """May raise `NotSeen`."""
     concerns: Callable[[ClusterSpec, Settings], bool] = lambda _spec, _settings: True
     """Whether there is anything to look at for a spec."""
+
+
+def teller(code: str) -> str:
+    """Return the name of the check that tells what kept the others from looking."""
+    return _TELLERS.get(code, CONNECTION)
+
+
+def elsewhere(code: str) -> str:
+    """Return what all others say of that."""
+    return f"not looked at: see '{teller(code)}'"
+
+
+def told(failure: Failure) -> Finding:
+    """Return the finding that a *failure* is."""
+    return Finding(failure.code, failure.where, failure.found, failure.next_step)
 
 
 def looked(seen: str, findings: Iterable[Finding] = ()) -> Looked:

@@ -8,13 +8,16 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from importlib.metadata import version
+from typing import Any, TypeVar
 
 import attrs
 
 from tarn.clock import Skew, skew
-from tarn.errors import ProviderError, TarnError
-from tarn.java import describe, jvm
+from tarn.errors import ProviderError, TarnError, TimedOutError
+from tarn.interfaces import Finding
+from tarn.java import jvm
+from tarn_plugins.runtime.yarn.client import packed
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.land import Land, Node
@@ -49,10 +52,11 @@ PROPERTIES = (
 """Beginnings of the properties that are looked at; the others stay where they are."""
 _NODE_S = 3.0
 """For a node: the way to it may be closed, and a firewall says nothing."""
-_HDFS_S = 20.0
+_YARN_S, _HDFS_S = 25.0, 20.0
+_AWAY = "TARN-3130"
 _MOST_NODES = 6
 _TOKEN_LIFE = "dfs.namenode.delegation.token.max-lifetime"  # noqa: S105 (a property's name)
-_SITES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -64,19 +68,24 @@ class Asked:
     serve: tuple[str, ...] = ()
     copied: str | None = None
     """A model repository of this machine that would be copied to HDFS."""
+    python: str = ""
+    """A packed environment; empty: none."""
 
 
 def look(hadoop: Hadoop, asked: Asked) -> Survey:
     """Look once at everything; takes about a second, and up to 20 where something is silent."""
     with _pool() as pool:
         name_node = pool.submit(_name_node, hadoop)
-        hdfs = pool.submit(look_at_hdfs, hadoop, asked.repository, asked.serve, asked.copied)
+        hdfs: Future[Hdfs | None] = pool.submit(
+            look_at_hdfs, hadoop, asked.repository, asked.serve, asked.copied
+        )
+        python = pool.submit(_python, hadoop, asked.python)
         managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
         live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
         queues = pool.submit(_scheduler, hadoop.web)
-        land, failure = _land(hadoop)
+        land, failure = _within(hadoop, pool.submit(_land, hadoop), "YARN", _YARN_S)
         nodes = [pool.submit(_node, hadoop, node) for node in _chosen(land)]
-        found, missed = _within(hdfs, _HDFS_S)
+        found, missed = _within(hadoop, hdfs, "HDFS", _HDFS_S)
         return Survey(
             client=_client(hadoop, name_node.result().life_s),
             land=land,
@@ -88,6 +97,7 @@ def look(hadoop: Hadoop, asked: Asked) -> Survey:
             name_node_clock=name_node.result().clock,
             hdfs=found,
             hdfs_failure=missed,
+            python=_within(hadoop, python, "HDFS", _HDFS_S)[0] or (),
         )
 
 
@@ -102,32 +112,30 @@ class _pool:  # noqa: N801 (a `with` of this module)
         self._made.shutdown(wait=False, cancel_futures=True)
 
 
-def _land(hadoop: Hadoop) -> tuple[Land | None, Failure | None]:
-    try:
-        return hadoop.land(None, ()), None
-    except TarnError as error:
-        return None, _failure(error)
-    except jvm.throwable() as error:
-        return None, _failure(hadoop.failed(error))
-
-
-def _failure(error: TarnError) -> Failure:
-    finding = from_error(error)
-    return Failure(finding.code, finding.found, finding.where, finding.next_step)
-
-
-def _within(asked: "Future[Hdfs]", within_s: float) -> tuple[Hdfs | None, Failure | None]:
+def _within(
+    hadoop: Hadoop, asked: "Future[T]", whom: str, within_s: float
+) -> tuple[T | None, Failure | None]:
+    """Return the answer, or why there is none."""
     try:
         return asked.result(within_s), None
     except TimeoutError:
-        found = f"HDFS gave no answer within {within_s:g} s"
-        step = "Is the NameNode up, and does HADOOP_CONF_DIR name the right one?"
-        return None, Failure("TARN-3130", found, "hdfs", step)
-    except TarnError as error:
-        return None, _failure(error)
-    except jvm.throwable() as error:
-        step = "Is the NameNode up, and does HADOOP_CONF_DIR name the right one?"
-        return None, Failure("TARN-3130", str(describe(error)), "hdfs", step)
+        step = f"Is {whom} up, and does HADOOP_CONF_DIR name the right one?"
+        found = f"{whom} gave no answer within {within_s:g} s"
+        error: TarnError = TimedOutError(found, code=_AWAY, next_step=step)
+    except TarnError as raised:
+        error = raised
+    except jvm.throwable() as raised:
+        error = hadoop.failed(raised)
+    finding = from_error(error)
+    return None, Failure(finding.code, finding.found, finding.where, finding.next_step)
+
+
+def _land(hadoop: Hadoop) -> Land | None:
+    return hadoop.land(None, ())
+
+
+def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
+    return packed.look(archive, hadoop.files, version("tarn")) if archive else ()
 
 
 def _manager(site: web.Web, base: str) -> ResourceManager:
@@ -237,14 +245,11 @@ def _name_nodes(conf: Any) -> tuple[str, ...]:
 def _client(hadoop: Hadoop, token_life_s: float | None) -> Client:
     system = jvm.load("java.lang.System")
     ugi = jvm.load("org.apache.hadoop.security.UserGroupInformation")
-    resources = {name: hadoop.conf.getResource(name) for name in _SITES}
     return Client(
         user=hadoop.user,
         hadoop=str(jvm.load("org.apache.hadoop.util.VersionInfo").getVersion()),
         java=str(system.getProperty("java.version")),
         java_home=str(system.getProperty("java.home")),
-        default_fs=str(hadoop.conf.get("fs.defaultFS")),
         kerberos=bool(ugi.isSecurityEnabled()),
-        sites={name: "" if url is None else str(url.getPath()) for name, url in resources.items()},
         token_life_s=token_life_s,
     )

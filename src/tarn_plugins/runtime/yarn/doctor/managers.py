@@ -6,7 +6,19 @@ from tarn.clock import Skew, skewed
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import IN_RM
-from tarn_plugins.runtime.yarn.doctor.case import CONNECTION, Case, NotSeen, Rule, looked, truth
+from tarn_plugins.runtime.yarn.doctor.case import (
+    CONNECTION,
+    JAVA,
+    USER,
+    VERSIONS,
+    Case,
+    NotSeen,
+    Rule,
+    looked,
+    teller,
+    told,
+    truth,
+)
 
 __all__ = ["RULES"]
 
@@ -20,21 +32,10 @@ def connection(case: Case) -> Looked:
     survey = case.survey
     states = [f"{one.url} {one.state or one.problem}" for one in survey.resource_managers]
     seen = f"user {survey.client.user}; {', '.join(states)}"
-    if survey.failure is not None:
-        return looked(seen, (_no_answer(case),))
+    failure = survey.failure
+    if failure is not None and teller(failure.code) == CONNECTION:
+        return looked(seen, (told(failure),))
     return looked(seen, _web_servers(case))
-
-
-def _no_answer(case: Case) -> Finding:
-    failure, sites = case.survey.failure, case.survey.client.sites
-    assert failure is not None
-    step = failure.next_step
-    if not sites.get("yarn-site.xml"):
-        step = (
-            "Set HADOOP_CONF_DIR to the directory that holds the yarn-site.xml of this cluster: "
-            "none was found, so Hadoop takes the defaults"
-        )
-    return Finding(failure.code, failure.where, failure.found, step)
 
 
 def _web_servers(case: Case) -> Iterator[Finding]:
@@ -73,15 +74,18 @@ def versions(case: Case) -> Looked:
     client, there = case.survey.client, case.survey.resource_managers
     managers = sorted({one.version for one in there if one.version})
     nodes = sorted({node.version for node in case.survey.nodes if node.version})
-    told = f"ResourceManager {', '.join(managers) or 'unknown'}, nodes {', '.join(nodes) or '?'}"
-    seen = f"here {client.hadoop}, {told}"
+    others = f"ResourceManager {', '.join(managers) or '?'}, nodes {', '.join(nodes) or '?'}"
+    seen = f"here {client.hadoop}, {others}"
+    failure = case.survey.failure
+    if failure is not None and teller(failure.code) == VERSIONS:
+        return looked(seen, (told(failure),))
     major = {version.partition(".")[0] for version in (client.hadoop, *managers, *nodes) if version}
     if len(major) < 2:  # noqa: PLR2004 (one kind)
         return looked(seen)
     finding = Finding(
         "TARN-3172",
         f"runtime.options.hadoop_home: {client.hadoop}",
-        f"YARN is of another major version ({told})",
+        f"YARN is of another major version ({others})",
         "Name an installation of YARN's own version in runtime.options.hadoop_home",
         fatal=False,
     )
@@ -97,8 +101,8 @@ def java_here(case: Case) -> Looked:
 def clocks(case: Case) -> Looked:
     """Compare clocks by the ``Date`` headers of YARN's and HDFS's web servers."""
     managers = [(f"ResourceManager {one.url}", one.clock) for one in case.survey.resource_managers]
-    told = (*managers, ("NameNode", case.survey.name_node_clock))
-    known = [(whose, clock) for whose, clock in told if clock is not None]
+    clocks = (*managers, ("NameNode", case.survey.name_node_clock))
+    known = [(whose, clock) for whose, clock in clocks if clock is not None]
     if not known:
         raise NotSeen("no web server of YARN or HDFS told its time")
     fatal_s = _KERBEROS_SKEW_S if case.survey.client.kerberos else None
@@ -181,13 +185,17 @@ def calculator(case: Case) -> Looked:
 
 
 def _fair_policy(case: Case) -> Looked:
-    queue = case.queue()
-    seen = f"the fair scheduler's policy of {queue.path} is {queue.policy or 'not told'}"
-    if queue.policy in ("drf", "dominantresourcefairness", ""):
-        return Looked(seen, known=bool(queue.policy))
+    scheduler, name = case.survey.scheduler, case.settings.queue
+    assert scheduler is not None
+    queue = scheduler.queue(name)  # one that nobody used yet is not shown, and gets the root's
+    policy = scheduler.policy if queue is None else queue.policy
+    path = name if queue is None else queue.path
+    seen = f"the fair scheduler's policy of {path} is {policy or 'not told'}"
+    if policy in ("drf", "dominantresourcefairness", ""):
+        return Looked(seen, known=bool(policy))
     finding = Finding(
         "TARN-3143",
-        f"{queue.path}: schedulingPolicy = {queue.policy}",
+        f"{path}: schedulingPolicy = {policy}",
         "this policy shares memory only: who asks for GPUs or vcores gets no fair part of them",
         "Have <schedulingPolicy>drf</schedulingPolicy> for the queue in fair-scheduler.xml of the "
         "ResourceManager; it reads the file again by itself",
@@ -221,13 +229,13 @@ RULES = (
         "Nothing can be submitted, and a cluster cannot be found, while YARN does not answer.",
         connection,
     ),
-    Rule("YARN user", "Queues and directories are permitted to this user.", user),
+    Rule(USER, "Queues and directories are permitted to this user.", user),
     Rule(
-        "Hadoop versions",
+        VERSIONS,
         "The client of another version may not understand what YARN answers.",
         versions,
     ),
-    Rule("Java here", "Clients and masters need Java 11 or newer.", java_here),
+    Rule(JAVA, "Clients and masters need Java 11 or newer.", java_here),
     Rule(
         "clocks of YARN and HDFS",
         "Tokens end, and Kerberos believes, by the clock.",

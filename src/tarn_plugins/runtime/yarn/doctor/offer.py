@@ -17,8 +17,9 @@ from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
-from tarn_plugins.runtime.yarn.doctor.case import CONNECTION, Case, NotSeen, Rule
+from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 
 __all__ = ["RULES", "checks"]
@@ -33,16 +34,6 @@ RULES: tuple[Rule, ...] = (
 """Every check of YARN, in the order in which `tarn doctor` shows them."""
 _WITHIN_S = 50.0
 """For one look: a JVM takes 2 s, and a silent ResourceManager 15."""
-_FIRST = {
-    "TARN-3132": "YARN user",
-    "TARN-3120": "Hadoop versions",
-    "TARN-3121": "Hadoop versions",
-    "TARN-3122": "Java here",
-    "TARN-3123": "Java here",
-}
-"""Code of what keeps the look from its beginning -> the check that tells it; all others are told
-by the connection."""
-
 _converter = make_converter()
 
 
@@ -60,7 +51,8 @@ def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) 
     if settings is None or problems:
         return  # `tarn doctor` says so: it reads the options of every provider
     once = _Once(partial(_ask, spec, settings, context, door))
-    case = partial(Case, spec, settings, settings.python or sys.executable)
+    python = settings.python or sys.executable
+    case = partial(Case, spec, settings, python)
     for rule in RULES:
         if not rule.concerns(spec, settings):
             continue
@@ -87,10 +79,9 @@ class _Once:
 def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> Looked:
     survey = once.survey()
     if isinstance(survey, TarnError):
-        teller = _FIRST.get(survey.code, CONNECTION)
-        if rule.name == teller:
+        if rule.name == teller(survey.code):
             return Looked("", (from_error(survey),))
-        return Looked(f"not looked at: see '{teller}'", known=False)
+        return Looked(elsewhere(survey.code), known=False)
     try:
         return rule.look(case(survey))
     except NotSeen as unseen:
@@ -102,10 +93,10 @@ def _ask(
 ) -> Survey:
     """Take the look; a door of its own is closed after it."""
     if door is not None:
-        return _structured(door.ask("survey", _WITHIN_S, **_asked(spec)))
+        return _structured(door.ask("survey", _WITHIN_S, **_asked(spec, settings)))
     own = open_door(settings, context)
     try:
-        return _structured(own.ask("survey", _WITHIN_S, **_asked(spec)))
+        return _structured(own.ask("survey", _WITHIN_S, **_asked(spec, settings)))
     finally:
         own.close()
 
@@ -114,7 +105,7 @@ def _structured(told: Any) -> Survey:
     return _converter.structure(told, Survey)
 
 
-def _asked(spec: ClusterSpec) -> dict[str, Any]:
+def _asked(spec: ClusterSpec, settings: Settings) -> dict[str, Any]:
     """Return `looking.Asked` of *spec*, as JSON."""
     location = spec.models.repository
     parts = urlsplit(location)
@@ -122,4 +113,5 @@ def _asked(spec: ClusterSpec) -> dict[str, Any]:
         "repository": location if parts.scheme in READS else None,
         "serve": list(spec.models.serve),
         "copied": parts.path if parts.scheme == "file" else None,
+        "python": packed(settings.python),
     }

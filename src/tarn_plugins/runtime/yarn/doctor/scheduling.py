@@ -34,7 +34,8 @@ def scheduler(answer: Any) -> Scheduler | None:
             _fair_queue(path, queue)
             for path, queue in _leaves(_part(info, "rootQueue"), "childQueues", _ROOT)
         )
-        return Scheduler("fair", None, queues)
+        policy = str(_part(info, "rootQueue").get("schedulingPolicy", "")).lower()
+        return Scheduler("fair", None, queues, policy)
     return Scheduler(kind.removesuffix("Scheduler"))
 
 

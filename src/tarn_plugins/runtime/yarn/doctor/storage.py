@@ -7,8 +7,9 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client import checks
+from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.client.land import listed
-from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
+from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked, told
 from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
 
 __all__ = ["RULES"]
@@ -25,13 +26,7 @@ def staging(case: Case) -> Looked:
     """See whether the files of clusters can be written, and passed by the nodes."""
     failure = case.survey.hdfs_failure
     if failure is not None:
-        step = failure.next_step
-        if not case.survey.client.sites.get("core-site.xml"):
-            step = (
-                "Set HADOOP_CONF_DIR to the directory that holds the core-site.xml of this "
-                "cluster: none was found, so fs.defaultFS is " + case.survey.client.default_fs
-            )
-        return looked("", (Finding(failure.code, failure.where, failure.found, step),))
+        return looked("", (told(failure),))
     hdfs = case.hdfs
     findings = [*checks.staging_written(hdfs.staging, hdfs.problem), *_safe_mode(hdfs)]
     return looked(f"{hdfs.staging} can be written", (*findings, *_closed(case, hdfs)))
@@ -129,7 +124,9 @@ def models(case: Case) -> Looked:
 
 
 def python(case: Case) -> Looked:
-    """See which Python the nodes are told to use."""
+    """See which Python the nodes are told to use, or the archive that holds it."""
+    if packed(case.python):
+        return looked(f"packed in {case.python}", case.survey.python)
     seen = f"{case.python}; `tarn doctor --probe` sees whether the nodes have it"
     return looked(seen, checks.python_path(case.python))
 

@@ -45,10 +45,7 @@ class Client:
     """Its version."""
     java: str = ""
     java_home: str = ""
-    default_fs: str = ""
     kerberos: bool = False
-    sites: Mapping[str, str] = attrs.field(factory=dict, hash=False)
-    """``yarn-site.xml`` and its like -> where it was found; '' where it was not."""
     token_life_s: float | None = None
     """How long a delegation token of HDFS can be renewed, as the NameNode says."""
 
@@ -116,6 +113,8 @@ class Scheduler:
     counts_all: bool | None = None
     """Whether it counts more than memory; None: nothing tells."""
     queues: tuple[QueueFacts, ...] = ()
+    policy: str = ""
+    """Of a fair scheduler: that of its root queue, in lower case."""
 
     def queue(self, name: str) -> QueueFacts | None:
         """Return the queue of this name, or whose path ends in it."""
@@ -190,3 +189,5 @@ class Survey:
     """How far the NameNode's clock is off; None: it told no time."""
     hdfs: Hdfs | None = None
     hdfs_failure: Failure | None = None
+    python: tuple[Finding, ...] = ()
+    """What is wrong with a packed environment; nothing where none is named."""
