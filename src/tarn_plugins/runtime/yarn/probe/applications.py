@@ -10,9 +10,12 @@ from cattrs.preconf.json import make_converter
 from tarn.errors import NotFoundError
 from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
+from tarn_plugins.runtime.yarn.environment import resource
+from tarn_plugins.runtime.yarn.hadoop import credentials
 from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order
-from tarn_plugins.runtime.yarn.probe.script import Question, environment
+from tarn_plugins.runtime.yarn.probe.script import COMMAND, Question, environment
 from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
+from tarn_plugins.runtime.yarn.wire import ContainerLaunch, LocalFile
 
 __all__ = ["Applications"]
 
@@ -51,7 +54,8 @@ class Applications:
         )
         environ = {**wanted.outer, **environment(question)}
         schedulers = tuple(_resource_managers(self._hadoop.conf))
-        one = Unmanaged(self._hadoop, wanted, environ, schedulers)
+        files = self._files(wanted.archive) if wanted.archive else ()
+        one = Unmanaged(self._hadoop, wanted, ContainerLaunch(COMMAND, environ, files), schedulers)
         one.submit()
         self._all[one.application_id] = one
         return attrs.asdict(Began(one.application_id, targets))
@@ -84,6 +88,14 @@ class Applications:
         for application_id in tuple(self._all):
             with contextlib.suppress(Exception):  # the others are to be ended, too
                 self.end(application_id, "the client has gone")
+
+    def _files(self, archive: str) -> tuple[LocalFile, ...]:
+        """Return the packed environment as a node fetches it, with this user's rights."""
+        mine = credentials.collect(self._hadoop.conf, [archive], {})
+        load("org.apache.hadoop.security.UserGroupInformation").getCurrentUser().addCredentials(
+            mine
+        )
+        return (resource(self._hadoop.files.entry(archive)),)
 
     def _of(self, application_id: str) -> Unmanaged:
         one = self._all.get(application_id)

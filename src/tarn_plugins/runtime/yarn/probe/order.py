@@ -22,6 +22,8 @@ class Order:
     gpu_resource: str = "yarn.io/gpu"
     python: str = ""
     """Interpreter to try; empty: none is needed."""
+    archive: str = ""
+    """URI of the packed environment that holds it; empty: it lies on the nodes."""
     reach: bool = True
     """Whether it should try to reach Hadoop's services."""
     ports: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ _ANOTHER = "Name the interpreter on the nodes in runtime.options.python, or make
 
 def python(told: Told, ours: str) -> Looked:
     """Say whether the interpreter of the nodes runs TARN; *ours* is this client's version."""
-    facts, path = told.facts, told.subject.order.python
+    facts, path = told.facts, _named(told)
     if not facts.get("python"):
         return Looked("the node did not get so far as to try it", known=False)
     version, tarn = facts.get("python_version"), facts.get("tarn_version")
@@ -24,12 +24,13 @@ def python(told: Told, ours: str) -> Looked:
 
 
 def _python(told: Told, ours: str) -> Iterator[Finding]:
-    facts, where = told.facts, f"runtime.options.python = '{told.subject.order.python}'"
+    facts, where = told.facts, f"runtime.options.python = '{_named(told)}'"
     state, on = facts.get("python"), f"on {told.node}"
     broken = {
         "missing": f"there is no such file {on}",
         "denied": f"{facts.get('user') or 'the user'} may not run it {on}",
-        "failed": f"it fails {on}: {facts.get('python_error') or 'without a word'}",
+        "failed": f"it ends {on} with code {facts.get('python_code')}: "
+        f"{facts.get('python_error') or 'without a word'}",
         "late": f"it was not tried {on}: all before it took too long",
     }
     if state in broken:
@@ -50,34 +51,29 @@ def _python(told: Told, ours: str) -> Iterator[Finding]:
         )
 
 
+def _named(told: Told) -> str:
+    """Return what the settings name, or would: an interpreter, or the archive that holds it."""
+    return told.subject.order.archive or told.subject.order.python
+
+
 def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
-    facts, path, on = told.facts, told.subject.order.python, f"on {told.node}"
+    facts, on = told.facts, f"on {told.node}"
+    mend = (
+        "Pack it anew: `tarn pack`"
+        if told.subject.order.archive
+        else f"On the nodes: {_named(told)} -m pip install 'tarn[yarn]=={ours}'; or bring all "
+        "along: `tarn pack`"
+    )
     if error := facts.get("tarn_error"):
-        yield Finding(
-            "TARN-3182",
-            where,
-            f"cannot import tarn {on}: {error}",
-            f"On the nodes: {path} -m pip install 'tarn[yarn]=={ours}'; or bring all along: "
-            "`tarn pack`",
-        )
+        yield Finding("TARN-3182", where, f"cannot import tarn {on}: {error}", mend)
         return
     lacks = facts.get("python_lacks")
     if lacks and told.subject.master:
-        yield Finding(
-            "TARN-3182",
-            where,
-            f"lacks what a master needs {on}: {lacks}",
-            f"On the nodes: {path} -m pip install 'tarn[yarn]=={ours}'",
-        )
+        yield Finding("TARN-3182", where, f"lacks what a master needs {on}: {lacks}", mend)
     tarn = facts.get("tarn_version")
     if tarn not in ("", "unknown", ours):
-        yield Finding(
-            "TARN-3182",
-            where,
-            f"has tarn {tarn} {on}, and this client has {ours}",
-            f"On the nodes: {path} -m pip install 'tarn[yarn]=={ours}'",
-            fatal=False,
-        )
+        found = f"has tarn {tarn} {on}, and this client has {ours}"
+        yield Finding("TARN-3182", where, found, mend, fatal=False)
 
 
 def java(told: Told) -> Looked:

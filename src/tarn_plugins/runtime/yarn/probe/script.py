@@ -271,18 +271,19 @@ if [ "$TARN_PROBE_PYTHON" ]; then
   if [ ! -e "$TARN_PROBE_PYTHON" ]; then say python missing
   elif [ ! -x "$TARN_PROBE_PYTHON" ]; then say python denied
   elif late; then say python late
-  elif limited 15 "$TARN_PROBE_PYTHON" -c "$TARN_PROBE_CODE" >.tarn/python 2>.tarn/said; then
+  elif limited 15 "$TARN_PROBE_PYTHON" -c "$TARN_PROBE_CODE" >.tarn/tried 2>.tarn/said; then
     say python ok
-    lines <.tarn/python
+    lines <.tarn/tried
   else
+    say python_code $?
     say python failed
     say python_error "$(tail -n 1 .tarn/said)"
   fi
 fi
-packed=$(sed -n 's/^python_home=//p' .tarn/python 2>/dev/null)/jre
+packed=$(sed -n 's/^python_home=//p' .tarn/tried 2>/dev/null)
 java=
 if [ "${{TARN_PROBE_JAVA-}}" ]; then java=$TARN_PROBE_JAVA/bin/java from=java_home
-elif [ -x "$packed/bin/java" ]; then java=$packed/bin/java from=packed
+elif [ "$packed" ] && [ -x "$packed/jre/bin/java" ]; then java=$packed/jre/bin/java from=packed
 elif [ "${{JAVA_HOME-}}" ]; then java=$JAVA_HOME/bin/java from=JAVA_HOME
 elif has java; then java=$(command -v java) from=PATH; fi
 if [ ! "$java" ]; then say java none
@@ -290,9 +291,9 @@ elif [ ! -x "$java" ]; then say java missing; say java_path "$java"; say java_fr
 elif ! late; then
   say java_from $from
   say java_path "$java"
-  limited 10 "$java" -version >.tarn/java 2>&1 && say java ok || say java failed
-  say java_version "$(sed -n 1p .tarn/java)"
-  say java_vendor "$(sed -n 2p .tarn/java)"
+  limited 10 "$java" -version >.tarn/version 2>&1 && say java ok || say java failed
+  say java_version "$(sed -n 1p .tarn/version)"
+  say java_vendor "$(sed -n 2p .tarn/version)"
 fi
 if [ "$listening" ]; then
   wait "$listening"

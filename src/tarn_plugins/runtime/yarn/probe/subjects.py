@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tarn.domain import ClusterSpec, Launch
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import Settings, environment
 from tarn_plugins.runtime.yarn.launch import docker
 from tarn_plugins.runtime.yarn.probe.order import Order
 
@@ -60,13 +60,14 @@ def subjects(
         LaunchError: A setting of Docker's cannot be passed on.
     """
     instances, masters = spec.placement.node_label, spec.master.node_label
-    within = settings.docker
+    within, (named, archive) = settings.docker, _python(settings, python)
     for label in dict.fromkeys((masters, instances)):
         plain = label == instances and within is None
         gpus = spec.instance.resources.gpus if plain else 0
         order = attrs.evolve(
             _order(spec, settings, label, gpus),
-            python=python if plain or label == masters else "",
+            python=named if plain or label == masters else "",
+            archive=archive if plain or label == masters else "",
             ports=tuple(ports) if label == masters else (),
             word=word,
             inner=_inner(settings),
@@ -102,6 +103,14 @@ def _order(spec: ClusterSpec, settings: Settings, label: str, gpus: int) -> Orde
         gpus=gpus,
         gpu_resource=spec.instance.resources.gpu_resource,
     )
+
+
+def _python(settings: Settings, python: str) -> tuple[str, str]:
+    """Return (interpreter, archive that holds it); one of this machine is not brought along."""
+    packed = settings.python or ""
+    if not environment.is_packed(packed):
+        return python, ""
+    return ("", "") if environment.is_local(packed) else (environment.INTERPRETER, packed)
 
 
 def _inner(settings: Settings) -> Mapping[str, str]:

@@ -20,7 +20,6 @@ from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.probe.order import Order, Step
-from tarn_plugins.runtime.yarn.probe.script import COMMAND
 from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant, Shape
 
 __all__ = ["APPLICATION_TYPE", "LIFETIME_S", "Unmanaged"]
@@ -42,14 +41,14 @@ class Unmanaged:
     Args:
         hadoop: YARN as the client sees it.
         order: What to ask for.
-        environ: The container's whole environment, as YARN gets it.
+        launch: What the container runs.
+        schedulers: ``host:port`` of each ResourceManager's address for masters.
     """
 
     hadoop: Hadoop
     order: Order
-    environ: dict[str, str]
+    launch: ContainerLaunch
     schedulers: tuple[str, ...]
-    """``host:port`` of each ResourceManager's address for masters."""
     free_mib: int | None = attrs.field(default=None, init=False)
     """What the queue would still grant, by the last heartbeat."""
     application_id: str = attrs.field(default="", init=False)
@@ -188,7 +187,7 @@ class Unmanaged:
             "running", node=grant.node, container_id=grant.container_id, started_at=time.time()
         )
         _require((f"{grant.node}:{grant.node_port}",), "the NodeManager")
-        self._nodes.start(grant, ContainerLaunch(COMMAND, self.environ))
+        self._nodes.start(grant, self.launch)
 
 
 def _require(addresses: tuple[str, ...], what: str) -> None:
