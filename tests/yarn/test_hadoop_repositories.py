@@ -30,7 +30,7 @@ NAMES = (
     "hadoop-yarn-server-timelineservice",
     "hadoop-yarn-server-web-proxy",
 )
-PASSWORD = "sesame"  # noqa: S105 (of this test's server)
+PASSWORD = "sesame"
 SETTINGS = """<settings><servers><server><id>hadoop</id><username>anna</username>
 <password>{}</password></server></servers></settings>"""
 
@@ -114,25 +114,18 @@ def served(distribution: Path) -> Iterator[tuple[str, type[Server]]]:
 
 
 def test_its_jars_come_and_are_kept_by_their_version(context, served) -> None:
-    """From a server that wants a password, which is in Maven's settings; fetched once."""
+    """What is wrong is said; what was not found once is asked for again; fetched once."""
     url, server = served
     server.wants = PASSWORD
     assert "settings.xml, as the <server> with the id hadoop" in refused(context, url)
-    (Path(context.paths.home).parent / "home" / ".m2" / "settings.xml").write_text(
-        SETTINGS.format(PASSWORD)
-    )
+    home = Path(context.paths.home).parent / "home" / ".m2"
+    (home / "settings.xml").write_text(SETTINGS.format(PASSWORD))
+    wrong = refused(context, f"{url}/nothing")
+    assert f"there is no hadoop-common {OURS} in" in wrong
+    assert f"below it there must be org/apache/hadoop/hadoop-common/{OURS}/" in wrong
     assert fetched(context, url) == sorted(f"{name}-{OURS}.jar" for name in NAMES)
     asked = len(server.asked)
     assert any(path.endswith(f"hadoop-common-{OURS}.jar") for path in server.asked)
     assert len(fetched(context, url)) == len(NAMES)
     assert len(server.asked) == asked
     assert [one.name for one in context.paths.cache.iterdir()] == [f"hadoop-{OURS}"]
-
-
-def test_what_is_wrong_is_said(context, distribution) -> None:
-    """Nobody listens, nothing is there; and what was not found once is asked for again."""
-    assert "cannot be reached" in refused(context, "http://127.0.0.1:9/maven")
-    wrong = refused(context, f"file://{distribution}/nothing")
-    assert f"there is no hadoop-common {OURS} in" in wrong
-    assert f"org/apache/hadoop/hadoop-common/{OURS}/" in wrong
-    assert len(fetched(context, f"file://{distribution}")) == len(NAMES)
