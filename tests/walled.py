@@ -92,13 +92,15 @@ class _Door:
 
     def __init__(self, listener: socket.socket, address: Address) -> None:
         self._listener, self._address = listener, address
-        self._thread = threading.Thread(target=self._serve, daemon=True, name=f"door-{address}")
-        self._thread.start()
+        self._open: set[socket.socket] = set()
+        self._threads = [threading.Thread(target=self._serve, name=f"door-{address}")]
+        self._threads[0].start()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(10)
+        for each in (self._listener, *self._open):
+            _cut(each, socket.SHUT_RDWR)
+        for thread in self._threads:  # a connection that was just taken is in it by its end
+            thread.join(10)
         self._listener.close()
 
     def _serve(self) -> None:
@@ -107,14 +109,19 @@ class _Door:
                 inner, _ = self._listener.accept()
             except OSError:
                 return
-            try:
-                outer = socket.create_connection(self._address, 10)
-            except OSError:
-                inner.close()
-                continue
-            outer.settimeout(None)
-            for source, sink in ((inner, outer), (outer, inner)):
-                threading.Thread(target=_pour, args=(source, sink), daemon=True).start()
+            thread = threading.Thread(target=self._carry, args=(inner,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _carry(self, inner: socket.socket) -> None:
+        """Hand on both ways until both ends are over."""
+        with inner, contextlib.suppress(OSError), socket.create_connection(self._address) as outer:
+            self._open |= {inner, outer}
+            back = threading.Thread(target=_pour, args=(outer, inner), daemon=True)
+            back.start()
+            _pour(inner, outer)
+            back.join()
+            self._open -= {inner, outer}
 
 
 def _pour(source: socket.socket, sink: socket.socket) -> None:
@@ -122,8 +129,12 @@ def _pour(source: socket.socket, sink: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(_CHUNK):
             sink.sendall(data)
+    _cut(sink, socket.SHUT_WR)
+
+
+def _cut(one: socket.socket, how: int) -> None:
     with contextlib.suppress(OSError):
-        sink.shutdown(socket.SHUT_WR)
+        one.shutdown(how)
 
 
 def _hold(control: socket.socket) -> None:

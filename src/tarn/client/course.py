@@ -11,6 +11,12 @@ __all__ = ["Course"]
 MOST_REPEATS = 2
 """A request that kills whoever executes it takes no more than three instances with it."""
 MOST_TOLD = 5
+_NOBODY_READY = "`tarn status` and `tarn why` say more"
+_NOT_REACHED = (
+    "Where a firewall stands before the machines of the instances, ask the fleet's load balancer, "
+    "or from a machine that reaches them: what shows a master elsewhere, as YARN's proxy does, "
+    f"hands no request on to an instance. {_NOBODY_READY}"
+)
 
 
 class Course:
@@ -133,4 +139,5 @@ class Course:
         else:
             found = f"no instance was ready {waited}"
         found += f". The master does not answer: {trouble}" if trouble else ""
-        return UnreachableError(found, next_step="`tarn status` and `tarn why` say more")
+        step = _NOT_REACHED if self._told or self._fleet.slots else _NOBODY_READY
+        return UnreachableError(found, next_step=step)

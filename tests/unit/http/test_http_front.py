@@ -1,7 +1,6 @@
 """The page at `/`: its links work under any prefix, and hold no more than text."""
 
-from html.parser import HTMLParser
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import attrs
 import httpx
@@ -9,31 +8,12 @@ import pytest
 from fake_master import TOKEN, FakeMaster, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from page_links import Links
 
 from tarn.domain import ProxyRule
 from tarn.http.front import PAGES, front
 
 PREFIX = "/proxy/application_1700000000000_0001"
-
-
-class Links(HTMLParser):
-    """Reads a page as a browser does: its base, and where each link leads."""
-
-    def __init__(self, page: bytes, url: str) -> None:
-        super().__init__()
-        self.base, self.hrefs, self.tags = url, list[str](), set[str]()
-        self.feed(page.decode())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        href = dict(attrs).get("href") or ""
-        if tag == "base":
-            self.base = urljoin(self.base, href)
-        elif tag == "a":
-            self.hrefs.append(href)
-
-    def targets(self) -> list[str]:
-        return [urljoin(self.base, href) for href in self.hrefs]
 
 
 @pytest.mark.parametrize(

@@ -95,17 +95,13 @@ def explained(lines: Iterable[str], version: str, repository: str) -> tuple[str,
     """Return what Maven's last *lines* mean, and what to do; ('', ''): nobody knows.
 
     Args:
-        lines: Of its standard output, styles off (Maven 3.6 to 3.9 were read).
+        lines: Of its standard output, styles off (as Maven 3.8.7 wrote them).
         version: Hadoop's, as it was asked for.
         repository: As for `pom`.
     """
     for line in lines:
         if found := _BLOCKED.search(line):
-            return (
-                f"Maven does not ask {mask(found['url'])}: plain http is refused, since others on "
-                "the way could change what comes",
-                "Use https, or allow it in Maven's settings.xml (a <mirror> of this repository).",
-            )
+            return _blocked(mask(found["url"]))
         if found := _NOT_BROUGHT.search(line):
             return _not_brought(found)
         if found := _NOT_FOUND.search(line):
@@ -113,14 +109,22 @@ def explained(lines: Iterable[str], version: str, repository: str) -> tuple[str,
     return "", ""
 
 
+def _blocked(url: str) -> tuple[str, str]:
+    found = (
+        f"Maven does not ask {url}: plain http is refused, since others on the way could change "
+        "what comes"
+    )
+    return found, "Use https, or allow it in Maven's settings.xml (a <mirror> of this repository)."
+
+
 def _not_brought(found: re.Match[str]) -> tuple[str, str]:
     at, why = f"the repository {found['id']} ({mask(found['url'])})", mask(found["why"])
     if _CLOSED.search(why):
-        return (
-            f"{at} lets nobody in without a password: {why}",
-            f"Write user and password into Maven's settings.xml, as the <server> with the id "
-            f"{found['id']}.",
+        step = (
+            "Write user and password into Maven's settings.xml, as the <server> with the id "
+            f"{found['id']}."
         )
+        return f"{at} lets nobody in without a password: {why}", step
     return (
         f"{at} cannot be reached: {why}",
         "Check its URL, and the proxy in Maven's settings.xml where one is needed.",

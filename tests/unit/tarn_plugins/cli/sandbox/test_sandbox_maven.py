@@ -77,50 +77,51 @@ def test_no_user_nor_password_passes(user: str, password: str) -> None:
     assert repository_fault(f"https://{user}:{password}@host/maven")
 
 
+SAID = {
+    "nowhere": (
+        f"Could not find artifact org.apache.hadoop:hadoop-common:jar:{OURS} in central "
+        "(https://repo.example/maven2) -> [Help 1]"
+    ),
+    "its dependency": "Could not find artifact com.vendor:jar:jar:7 in hadoop (u) -> [Help 1]",
+    "nobody listens": (
+        f"Could not transfer artifact {POM} from/to hadoop (http://127.0.0.1:9/m): transfer failed "
+        "for http://127.0.0.1:9/m/x.pom: Connect to 127.0.0.1:9 [/127.0.0.1] failed: Connection "
+        "refused -> [Help 1]"
+    ),
+    "a password": (
+        f"Could not transfer artifact {POM} from/to hadoop ({URL}): authentication failed for "
+        f"{URL}/x.pom, status: 401 Unauthorized -> [Help 1]"
+    ),
+    "a mirror": (
+        f"Could not transfer artifact {POM} from/to inner (https://a:sesame@inner/m): x -> [H"
+    ),
+    "plain http": (
+        f"Could not transfer artifact {POM} from/to maven-default-http-blocker (http://0.0.0.0/): "
+        "Blocked mirror for repositories: [hadoop (http://there/m, default, releases+snapshots)] "
+        "-> [Help 1]"
+    ),
+}
+PLACES = f"the repositories of Maven's settings, nor in {URL}"
+
+
 @pytest.mark.parametrize(
-    ("words", "found", "next_step"),
+    ("case", "found", "next_step"),
     [
+        ("nowhere", f"there is no hadoop-common {OURS} in {PLACES}", f"/hadoop-common/{OURS}/"),
+        ("its dependency", f"no com.vendor:jar:jar:7 is in {PLACES}", "Check version and URL"),
         (
-            f"Could not find artifact org.apache.hadoop:hadoop-common:jar:{OURS} in central "
-            "(https://repo.example/maven2) -> [Help 1]",
-            f"there is no hadoop-common {OURS} in the repositories of Maven's settings, nor in {URL}",
-            f"below it there must be org/apache/hadoop/hadoop-common/{OURS}/",
-        ),
-        (
-            "Could not find artifact com.vendor:jar:jar:7 in hadoop (u) -> [Help 1]",
-            "no com.vendor:jar:jar:7 is in the repositories",
-            "Check version and URL",
-        ),
-        (
-            f"Could not transfer artifact {POM} from/to hadoop (http://127.0.0.1:9/m): transfer "
-            "failed for http://127.0.0.1:9/m/x.pom: Connect to 127.0.0.1:9 [/127.0.0.1] failed: "
-            "Connection refused -> [Help 1]",
+            "nobody listens",
             "the repository hadoop (http://127.0.0.1:9/m) cannot be reached: transfer failed for",
             "Check its URL, and the proxy",
         ),
-        (
-            f"Could not transfer artifact {POM} from/to hadoop ({URL}): authentication failed for "
-            f"{URL}/x.pom, status: 401 Unauthorized -> [Help 1]",
-            "lets nobody in without a password",
-            "as the <server> with the id hadoop",
-        ),
-        (
-            f"Could not transfer artifact {POM} from/to inner (https://a:sesame@inner/m): x -> [H",
-            "the repository inner (https://***@inner/m) cannot be reached",
-            "Check its URL",
-        ),
-        (
-            f"Could not transfer artifact {POM} from/to maven-default-http-blocker "
-            "(http://0.0.0.0/): Blocked mirror for repositories: [hadoop (http://there/m, default, "
-            "releases+snapshots)] -> [Help 1]",
-            "Maven does not ask http://there/m: plain http is refused",
-            "Use https",
-        ),
+        ("a password", "nobody in without a password", "as the <server> with the id hadoop"),
+        ("a mirror", "the repository inner (https://***@inner/m) cannot be reached", "Check its"),
+        ("plain http", "Maven does not ask http://there/m: plain http is refused", "Use https"),
     ],
 )
-def test_what_maven_says_is_put_in_words(words: str, found: str, next_step: str) -> None:
+def test_what_maven_says_is_put_in_words(case: str, found: str, next_step: str) -> None:
     """What is wrong where, and what to do; never a password."""
-    said, step = explained(["[INFO] x", FAILED + words, "[ERROR] "], OURS, URL)
+    said, step = explained(["[INFO] x", FAILED + SAID[case], "[ERROR] "], OURS, URL)
     assert found in said
     assert next_step in step
     assert "sesame" not in said + step
