@@ -9,6 +9,9 @@ __all__ = ["about_instance", "about_life"]
 
 Item = Mapping[str, Any]
 
+_NO_SHARED_MEMORY = ("shared memory", "No space left on device")
+"""What Triton's Python back end says when /dev/shm is full: no fault of the model."""
+
 
 def about_instance(item: Item) -> Iterator[Cause]:
     """Yield a cause for each thing of one alive instance that is not as desired."""
@@ -123,5 +126,7 @@ def _models(item: Item) -> Iterator[Cause]:
         if model["state"] != "UNAVAILABLE" or (why and why in reason):
             continue
         found = f"{id_}: model '{model['name']}' is unavailable"
-        step = f"Mend the model in the repository; `tarn logs {id_}` shows more."
-        yield Cause(id_, found + (f": {first_words(why)}" if why else ""), step, "TARN-1111")
+        step, code = f"Mend the model in the repository; `tarn logs {id_}` shows more.", "TARN-1111"
+        if all(mark in why for mark in _NO_SHARED_MEMORY):
+            step, code = "`tarn help TARN-3159` says where more is to be had.", "TARN-3159"
+        yield Cause(id_, found + (f": {first_words(why)}" if why else ""), step, code)
