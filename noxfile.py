@@ -244,6 +244,15 @@ def yarn_older(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def docker(session: nox.Session) -> None:
+    """A real YARN that runs Docker containers; needs root, a dockerd, and debootstrap once."""
+    session.install("-e", WITH_YARN, *_group("tests"))
+    chosen = ("-m", "docker", "-p", "no:faulthandler", "--timeout", "300")
+    _pytest(session, *chosen, *_folders("docker"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def knox_jar(session: nox.Session) -> None:
     """Build the jar for Knox into the package; needs a JDK and, the first time, Maven."""
     session.install("-e", ".")

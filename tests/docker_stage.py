@@ -137,7 +137,7 @@ class DockerStage:
                 f"{RUNTIME}.docker.delayed-removal.allowed": "true",
                 "yarn.nodemanager.sleep-delay-before-sigkill.ms": "5000",
                 # So long Docker keeps what ended where removal is delayed.
-                "yarn.nodemanager.delete.debug-delay-sec": "4",
+                "yarn.nodemanager.delete.debug-delay-sec": "300",
                 **self._properties,
             },
         )

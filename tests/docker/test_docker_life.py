@@ -62,6 +62,16 @@ def big(address: str) -> None:
         client.close()
 
 
+def nameless(fleet: Fleet, stage: DockerStage, container: str) -> None:
+    """Its user is not in the image's passwd, and has a home and a place for files nevertheless."""
+    docker = stage.dockerd
+    assert docker.docker("exec", container, "id", "-un", check=False).returncode != 0
+    raw = Path(f"/proc/{fleet.tritons()[container]}/environ").read_bytes().decode().split("\0")
+    environ = dict(pair.split("=", 1) for pair in raw if "=" in pair)
+    for name in ("HOME", "TMPDIR"):
+        docker.docker("exec", container, "test", "-w", environ[name])
+
+
 @pytest.mark.timeout(300)
 def test_up_infer_kill_recover_scale_and_down(
     docker_house: DockerHouse, stage: DockerStage
@@ -73,9 +83,7 @@ def test_up_infer_kill_recover_scale_and_down(
     assert docker.containers() == {first["container_id"]: "running"}, "the master is none"
     assert docker.inspect(first["container_id"], "{{.Config.Image}}") == docker_image.NAME
     assert docker.inspect(first["container_id"], "{{.HostConfig.NetworkMode}}") == "host"
-    uid = docker.inspect(first["container_id"], "{{.Config.User}}").split(":")[0]
-    said = docker.docker("exec", first["container_id"], "id", "-un", check=False)
-    assert said.returncode != 0, f"uid {uid} has a name in the image"
+    nameless(fleet, stage, first["container_id"])
 
     docker.docker("kill", "--signal=KILL", first["container_id"])
     until(lambda: first["id"] not in ids(fleet.status()), 20, "its leaving the view")
@@ -101,19 +109,25 @@ def test_up_infer_kill_recover_scale_and_down(
     until(lambda: docker.containers() == {}, 20, "an empty docker")
 
 
-def test_a_gpu_runtime_shared_memory_and_delayed_removal(docker_house, stage) -> None:
-    """The GPU's runtime is asked for; 60 MiB tensors pass; Docker keeps what ended for a while."""
-    docker = {"network": "host", "delayed_removal": True}
-    resources = {"vcores": 1, "memory": "768MiB", "gpus": 1}
+def test_what_is_asked_of_docker_arrives(docker_house: DockerHouse, stage: DockerStage) -> None:
+    """The GPU's runtime, models of the node at /models, room for big tensors, delayed removal."""
     fleet, one = started(
-        docker_house, "gpu", options={"docker": docker}, instance={"resources": resources}
+        docker_house,
+        "asked",
+        options={"docker": {"network": "host", "delayed_removal": True}},
+        instance={"resources": {"vcores": 1, "memory": "768MiB", "gpus": 1}},
+        models={"repository": str(stage.models)},
     )
-    container = one["container_id"]
-    assert stage.dockerd.inspect(container, "{{.HostConfig.Runtime}}") == "nvidia"
+    container, docker = one["container_id"], stage.dockerd
+    assert docker.inspect(container, "{{.HostConfig.Runtime}}") == "nvidia"
+    mounts = docker.inspect(
+        container, "{{range .Mounts}}{{.Source}}:{{.Destination}}:{{.RW}} {{end}}"
+    )
+    assert f"{stage.models}:/models:false" in mounts.split()
     big(one["http"])
     fleet.down()
-    until(lambda: stage.dockerd.containers().get(container) == "exited", 10, "its being kept")
-    until(lambda: stage.dockerd.containers() == {}, 30, "its removal")
+    until(lambda: docker.containers() == {container: "exited"}, 20, "its being kept")
+    docker.docker("rm", container)
 
 
 def test_without_it_big_tensors_fail(stage: DockerStage, tmp_path: Path) -> None:
@@ -171,17 +185,6 @@ def test_a_network_of_its_own(docker_house: DockerHouse, stage: DockerStage) -> 
     assert set(mapped) == wanted | {f"9999/tcp -> {at}:{more}"}
     assert one["http"].endswith(f":{http}")
     asks(docker_house, "bridge")
-    fleet.down()
-
-
-def test_models_of_the_node_are_mounted(docker_house: DockerHouse, stage: DockerStage) -> None:
-    """A bare path is a path of the nodes, and /models in the container."""
-    fleet, one = started(docker_house, "bare", models={"repository": str(stage.models)})
-    mounts = stage.dockerd.inspect(
-        one["container_id"], "{{range .Mounts}}{{.Source}}:{{.Destination}}:{{.RW}} {{end}}"
-    )
-    assert f"{stage.models}:/models:false" in mounts.split()
-    fleet.infer(one)
     fleet.down()
 
 

@@ -110,16 +110,17 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path, log: Pa
 
 
 def containers(data: Path) -> tuple[Process, ...]:
-    """Return this user's processes that NodeManagers with directories below *data* started.
+    """Return the processes that NodeManagers with directories below *data* started.
 
-    A NodeManager tells each container its ``LOCAL_DIRS``; children inherit it.
+    A NodeManager tells each container its ``LOCAL_DIRS``; children inherit it. Those of other users
+    are root's to see: a LinuxContainerExecutor runs containers as somebody else.
     """
     mark = f"LOCAL_DIRS={data}/".encode()
     found = []
     for entry in _PROC.iterdir():
         # Processes of others, and those that end while we look, cannot be read.
         with contextlib.suppress(OSError):
-            if not entry.name.isdigit() or entry.stat().st_uid != os.getuid():
+            if not entry.name.isdigit() or os.getuid() not in (0, entry.stat().st_uid):
                 continue
             variables = (entry / "environ").read_bytes().split(b"\0")
             start = start_ticks(int(entry.name))
