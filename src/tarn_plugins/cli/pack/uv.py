@@ -158,7 +158,7 @@ def failure(what: str, said: str) -> ConfigError | ProviderError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     words = "\n  ".join(lines[-_KEPT_LINES:]) or "it said nothing"
     if _DISK_FULL in said:
-        step = "Free some space, or name another cache with TARN_CACHE and UV_CACHE_DIR."
+        step = "Free some space, or name another place with XDG_CACHE_HOME and UV_CACHE_DIR."
         return ProviderError(
             "pack", f"the disk is full:\n  {words}", code="TARN-3198", next_step=step
         )
