@@ -72,12 +72,14 @@ def downloads(root: Path) -> Path:
 
 
 def environ(root: Path) -> dict[str, str]:
-    """Return an environment in which `tarn pack` gets that interpreter, and keeps all in *root*."""
+    """Return one in which `tarn pack` gets that interpreter; only uv's cache is the user's own."""
+    given = config.environ()
     return {
-        **os.environ,  # noqa: TID251
+        **given,
         "UV_PYTHON_DOWNLOADS_JSON_URL": str(downloads(root)),
         "TARN_HOME": str(root / "home"),
-        "TARN_CACHE": str(root / "cache"),
+        "UV_CACHE_DIR": given.get("UV_CACHE_DIR") or str(config.paths(given).cache.parent / "uv"),
+        "XDG_CACHE_HOME": str(root / "cache"),
     }
 
 

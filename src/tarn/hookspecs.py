@@ -235,6 +235,10 @@ def tarn_cli(commands: click.Group) -> None:
     comes from, if not from what is kept with the cluster (asked at each connection). It returns a
     `tarn.follow.Source`, and raises ``NotFoundError`` where this user has no such cluster.
 
+    ``meta["tarn.needs"]`` is a function of a spec's path: it returns the extras of tarn that the
+    spec's master needs, and name and options of its runtime. Of these ``meta["tarn.deployer"]``
+    makes the `tarn.interfaces.Deployer`, which may be a `tarn.interfaces.Carrier` too.
+
     Commands for load balancers stand in the group ``lb``; whoever comes first adds it:
     ``commands.commands.setdefault("lb", click.Group("lb", help=...))``.
     """

@@ -7,10 +7,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import packed
 import pytest
 from yarn_fleet import Fleet, processes
-from yarn_stage import Hadoop, YarnHouse, sandbox
+from yarn_stage import Hadoop, YarnHouse, context, sandbox
+
+from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(400)]
 
@@ -66,7 +70,8 @@ def test_master_and_instance_run_from_the_archive(bare_house, bare_hadoop, archi
     """Up, infer, down on a node without Python: both programs are the archive's, and so is Java."""
     fleet = Fleet(bare_house, bare_hadoop, "packed")
     size = {"min": 1, "max": 1, "initial": 1}
-    spec = bare_house.spec("packed", options={"python": str(archive)}, replicas=size)
+    uri = brought(bare_hadoop, archive, f"{bare_house.staging}/env.tar.gz")
+    spec = bare_house.spec("packed", options={"python": uri}, replicas=size)
     fleet.up(spec, timeout_s=200)
     status = fleet.settled(1)
     fleet.infer(status["instances"][0])
@@ -94,21 +99,24 @@ def test_master_and_instance_run_from_the_archive(bare_house, bare_hadoop, archi
     fleet.down()
 
 
-def test_a_second_start_copies_nothing(bare_house, bare_hadoop, archive) -> None:
-    """The archive lies below its content's digest; what does not fit is said before the start."""
-    done = bare_house.tarn("pack", "--help")
-    assert "--glibc" in done.stdout
-    wrong = bare_house.root / "wrong.tar.gz"
-    wrong.write_bytes(b"no archive at all")
-    for name, python, code in (
-        ("gone", "/nowhere/env.tar.gz", "TARN-3190"),
-        ("lost", "hdfs:///nowhere/env.tar.gz", "TARN-3190"),
-        ("torn", str(wrong), "TARN-3192"),
-    ):
-        spec = bare_house.spec(name, options={"python": python})
-        done = bare_house.tarn("up", "-f", spec)
-        assert done.returncode != 0
-        assert code in done.stderr, done.stderr
+def test_an_archive_that_is_not_there_is_found_before_the_start(bare_house) -> None:
+    """The name node is asked; nothing is submitted."""
+    spec = bare_house.spec("gone", options={"python": "hdfs:///nowhere/env.tar.gz"})
+    done = bare_house.tarn("up", "-f", spec)
+    assert done.returncode != 0
+    assert "TARN-3190" in done.stderr, done.stderr
+    assert not bare_house.applications("gone")
+
+
+def brought(hadoop: Hadoop, archive: Path, path: str) -> str:
+    """Put the archive on HDFS as `tarn pack` does, twice: the second time it is there."""
+    around = context()
+    environ = {**around.environ, **hadoop.environ}
+    deployer = YarnDeployer(Settings(), attrs.evolve(around, environ=environ))
+    uri, there = deployer.put(archive, f"hdfs://{path}")
+    assert not there
+    assert deployer.put(archive, uri) == (uri, True)
+    return uri
 
 
 def mapped(pid: int) -> list[str]:

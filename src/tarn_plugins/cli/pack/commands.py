@@ -16,6 +16,7 @@ import yaml
 
 from tarn.errors import ProviderError, RefusedError
 from tarn.interfaces import Carrier, ClientContext, Progress
+from tarn.java import mask
 from tarn_plugins.cli.pack import order as orders
 from tarn_plugins.cli.pack.order import DEFAULT_GLIBC, DEFAULT_PYTHON, Order
 
@@ -260,9 +261,9 @@ def _dry(order: Order, target: str) -> dict[str, Any]:
         "glibc": ".".join(map(str, order.glibc)),
         "platform": orders.platform(order),
         "tarn": version,
-        "from": url or "the package index",
+        "from": mask(url) or "the package index",
         "extras": list(order.extras),
-        "with": list(order.requirements),
+        "with": [mask(one) for one in order.requirements],
         "java": order.java or None,
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from tarn.errors import ProviderError, TarnError
+from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
 from tarn_plugins.cli.pack.order import ABOUT, Order, name
 from tarn_plugins.cli.pack.uv import Uv
@@ -90,7 +90,17 @@ def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed
 def _given(directory: str) -> Path:
     home = Path(directory).expanduser().resolve()
     # somebody may name the interpreter itself
-    return home.parent.parent if home.is_file() else home
+    home = home.parent.parent if home.is_file() else home
+    try:
+        tree.version_in(home)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            str(error),
+            where=f"--python {directory}",
+            right="Right would be the directory of an interpreter that runs from anywhere, "
+            "or a version that uv brings, such as 3.11",
+        ) from error
+    return home
 
 
 def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:

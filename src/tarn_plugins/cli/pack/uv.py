@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
+from tarn.java import mask
 from tarn_plugins.cli.pack.order import Order, platform
 
 __all__ = ["Uv", "found", "here"]
@@ -155,10 +156,10 @@ class Uv:
 
 def failure(what: str, said: str) -> ConfigError | ProviderError:
     """Return the error for what uv *said* when it did not bring *what*. Pure."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [mask(line.strip()) for line in said.splitlines() if line.strip()]
     words = "\n  ".join(lines[-_KEPT_LINES:]) or "it said nothing"
     if _DISK_FULL in said:
-        step = "Free some space, or name another cache with TARN_CACHE and UV_CACHE_DIR."
+        step = "Free some space, or name another place with XDG_CACHE_HOME and UV_CACHE_DIR."
         return ProviderError(
             "pack", f"the disk is full:\n  {words}", code="TARN-3198", next_step=step
         )

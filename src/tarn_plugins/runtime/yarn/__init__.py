@@ -59,7 +59,9 @@ class Settings:
     docker: Docker | None = attrs.field(factory=Docker)
     """None: tritonserver as a plain process of the node."""
     python: str | None = None
-    """Interpreter on the nodes, with tarn installed; None: the path of the client's own."""
+    """Interpreter on the nodes, with tarn installed; or an archive with one, as `tarn pack` makes
+    it: a URI that the nodes read, or a ``.tar.gz`` of this machine. None: the path of the client's
+    own."""
     hadoop_home: str | None = None
     """Hadoop's installation, here and on the nodes; None: ``HADOOP_HOME``, or ``hadoop`` on
     ``PATH``."""

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Final
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -140,7 +139,7 @@ def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
 
 def misplaced(python: str) -> Finding | None:
     """Return what is wrong with the place that *python* names; None when nothing is. Pure."""
-    where, scheme = f"{_WHERE} = '{python}'", urlsplit(python).scheme
+    where, scheme = f"{_WHERE} = '{python}'", python.partition("://")[0]
     if is_local(python):
         if python.startswith("/"):
             return None

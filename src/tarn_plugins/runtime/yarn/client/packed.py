@@ -37,6 +37,10 @@ class Archives(Protocol):
         """Return what is known of one file."""
         ...
 
+    def qualified(self, uri: str) -> str:
+        """Return *uri* with scheme and authority."""
+        ...
+
     def directory(self, uri: str, mode: int) -> None:
         """Make a directory and those above it that are missing; what exists keeps its mode."""
         ...
@@ -90,6 +94,7 @@ def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
     """
     if (wrong := environment.misplaced(uri)) is not None:
         raise ProviderError("yarn", wrong.found, code="TARN-3198", where=uri)
+    uri = files.qualified(uri)
     there = _there(files, uri)
     if there is None:
         return files.upload(local, uri, mode=_OPEN).uri, False

@@ -1,0 +1,205 @@
+"""A packed environment on its way: looked at, copied once, named in launches, found by scripts."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import attrs
+import pytest
+from hadoop_files import MemoryFiles
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
+from tarn.java import java_home
+from tarn_plugins.cli.pack import archive
+from tarn_plugins.runtime.yarn import environment
+from tarn_plugins.runtime.yarn.client import packed
+from tarn_plugins.runtime.yarn.environment import ABOUT, DIRECTORY, INTERPRETER
+from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.run_script import LAUNCH, RUN, SCRIPT
+from tarn_plugins.runtime.yarn.wire import FileEntry
+
+STAGING = "hdfs://nn/user/a/.tarn"
+
+
+class Files(MemoryFiles):
+    """What is asked of a file system about archives, too."""
+
+    def head(self, uri: str, most: int) -> bytes:
+        if "denied" in uri:
+            raise ProviderError("yarn", "permission denied")
+        if uri not in self.found:
+            raise NotFoundError("there is no such file or directory", where=uri)
+        return self.found[uri][0][:most]
+
+    def qualified(self, uri: str) -> str:
+        return uri.replace("hdfs:///", "hdfs://nn/")
+
+
+@pytest.fixture
+def local(tmp_path):
+    """An archive of this machine for tarn 1.0."""
+    (tmp_path / "tree").mkdir()
+    made = tmp_path / "env.tar.gz"
+    archive.write(tmp_path / "tree", (ABOUT, b'{"tarn": "1.0", "python": "3.11.9"}'), made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("python", "is_packed"),
+    [
+        (None, False),
+        ("/opt/python/bin/python3", False),
+        ("python3", False),
+        ("/envs/a.tar.gz", True),
+        ("/envs/A.TGZ", True),
+        ("hdfs:///envs/a.tar.gz", True),
+        ("s3a://b/env", True),
+    ],
+)
+def test_a_setting_names_an_interpreter_or_an_archive(python, is_packed):
+    """By its looks alone: nothing is asked."""
+    assert environment.is_packed(python) is is_packed
+
+
+@pytest.mark.parametrize(
+    ("python", "code"),
+    [
+        ("env.tar.gz", "TARN-3190"),
+        ("http://h/env.tar.gz", "TARN-3191"),
+        ("hdfs:///a b.tar.gz", "TARN-3191"),
+        ("hdfs:///$(x).tar.gz", "TARN-3191"),
+        ("/nowhere/env.tar.gz", "TARN-3190"),
+        ("hdfs://nn/gone.tar.gz", "TARN-3190"),
+        ("hdfs://nn/denied.tar.gz", "TARN-3191"),
+    ],
+)
+def test_what_cannot_be_used_is_found_before_the_start(python, code):
+    """Missing, unreadable, or where no node reads it."""
+    (finding,) = packed.look(python, Files(), "1.0")
+    assert finding.code == code
+    assert finding.fatal
+    assert python in finding.where
+
+
+@given(
+    python=st.text(max_size=30).map(lambda text: f"hdfs://{text}.tar.gz")
+    | st.text(max_size=30).map(lambda text: f"{text.replace(chr(0), '')}.tgz")
+)
+def test_any_name_is_judged(python):
+    """Nothing is raised, whatever somebody wrote."""
+    wrong = environment.misplaced(python)
+    assert wrong is None or wrong.code.startswith("TARN-319")
+
+
+def test_a_good_archive_has_no_finding(local):
+    """Here, and where the nodes read it."""
+    files = Files()
+    files.write("hdfs://nn/env.tar.gz", local.read_bytes(), mode=0o644)
+    assert not packed.look(str(local), files, "1.0")
+    assert not packed.look("hdfs://nn/env.tar.gz", files, "1.0")
+    assert [f.code for f in packed.look(str(local), files, "2.0")] == ["TARN-3193"]
+
+
+def test_a_file_of_this_machine_is_copied_once(local):
+    """By its content: under another name it is the same; everybody may read it."""
+    files = Files()
+    entry = packed.bring(str(local), STAGING, files)
+    again = shutil.copy(local, local.with_name("other.tgz"))
+    assert packed.bring(str(again), STAGING, files).uri == entry.uri
+    assert files.uploaded == [entry.uri]
+    assert entry.public
+    assert entry.uri.startswith(f"{STAGING}/.environments/")
+    assert files.directories[STAGING] == 0o755
+
+
+def test_what_the_nodes_read_is_left_where_it_is(local):
+    """Nothing is copied."""
+    files = Files()
+    files.write("hdfs://nn/env.tar.gz", local.read_bytes())
+    assert packed.bring("hdfs://nn/env.tar.gz", STAGING, files).uri == "hdfs://nn/env.tar.gz"
+    assert not files.uploaded
+
+
+def test_a_file_that_went_away_is_told(tmp_path):
+    """Between the check and the start."""
+    with pytest.raises(LaunchError, match="cannot be read") as caught:
+        packed.bring(str(tmp_path / "gone.tar.gz"), STAGING, Files())
+    assert caught.value.code == "TARN-3190"
+
+
+def test_an_upload_of_pack_never_replaces(local):
+    """The same size under a name of its content: it is there; anything else is refused."""
+    files = Files()
+    assert packed.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", False)
+    assert packed.put(local, "hdfs:///e/a.tar.gz", files) == ("hdfs://nn/e/a.tar.gz", True)
+    files.write("hdfs://nn/e/a.tar.gz", b"other", replace=True)
+    with pytest.raises(RefusedError):
+        packed.put(local, "hdfs:///e/a.tar.gz", files)
+    with pytest.raises(ProviderError, match="does not read"):
+        packed.put(local, "http://h/a.tar.gz", files)
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_users_share_what_everybody_may_read(public):
+    """Else it goes with the application."""
+    file = environment.resource(FileEntry("a", "hdfs://nn/a", 1, 2, public))
+    assert (file.name, file.archive) == (DIRECTORY, True)
+    assert (file.public, file.application) == (public, not public)
+
+
+# -- in the container
+
+
+def container(root: Path, argv: list[str], *, unpacked: Path | None) -> subprocess.CompletedProcess:
+    """Run the script as a container does; what is unpacked is a link, as YARN makes it."""
+    (root / ".tarn").mkdir(parents=True)
+    (root / SCRIPT).write_bytes(RUN)
+    (root / LAUNCH).write_bytes(encode(argv, {"CDPATH": "/tmp:/"}))
+    if unpacked is not None:
+        (root / DIRECTORY).symlink_to(unpacked)
+    return subprocess.run(
+        ["sh", SCRIPT], cwd=root, capture_output=True, check=False,
+        env={"PATH": "/usr/bin:/bin", "CDPATH": "/tmp:/"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["unpacked", "a b'$x", "ends\n"])
+def test_the_interpreter_knows_where_it_really_lies(tmp_path, name):
+    """Not the container's link to it: what is made for it is shared by all containers."""
+    real = tmp_path / name
+    (real / "bin").mkdir(parents=True)
+    program = real / "bin" / "python3"
+    program.write_text('#!/bin/sh\nprintf "%s|" "$0" "$@"\n')
+    program.chmod(0o755)
+    done = container(tmp_path / "c", [INTERPRETER, "-P", "a b"], unpacked=real)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.decode() == f"{program}|-P|a b|"
+
+
+def test_a_missing_environment_is_told(tmp_path):
+    """In the words that reach YARN's diagnostics."""
+    done = container(tmp_path / "c", [INTERPRETER, "x"], unpacked=None)
+    assert done.returncode == 70
+    assert b"the packed environment" in done.stderr
+
+
+def test_other_programs_are_left_alone(tmp_path):
+    """An archive beside them changes nothing."""
+    done = container(tmp_path / "c", ["/bin/echo", INTERPRETER], unpacked=tmp_path)
+    assert done.stdout.decode() == f"{INTERPRETER}\n"
+
+
+# -- Java
+
+
+def test_a_packed_java_goes_before_the_node_s(tmp_path):
+    """The setting, then the one beside the interpreter, then JAVA_HOME."""
+    environ = {"JAVA_HOME": "/old", "PATH": "/nowhere"}
+    assert java_home(environ, None, str(tmp_path)) == "/old"
+    (tmp_path / "jre" / "bin").mkdir(parents=True)
+    (tmp_path / "jre" / "bin" / "java").touch()
+    assert java_home(environ, None, str(tmp_path)) == str(tmp_path / "jre")
+    assert java_home(environ, "/set", str(tmp_path)) == "/set"
+    assert attrs.asdict(environment.About("1", "3.11")) == {"tarn": "1", "python": "3.11"}
