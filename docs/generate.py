@@ -68,7 +68,22 @@ def cli() -> str:
     return "\n".join(_commands(root, context)).rstrip()
 
 
-PAGES: dict[str, Callable[[], str]] = {"codes": codes, "config": config, "hooks": hooks}
+def doctor_yarn() -> str:
+    """Return what `tarn doctor` looks at in a YARN."""
+    rules = importlib.import_module("tarn_plugins.runtime.yarn.doctor.offer").RULES
+    rows = ["| check | it sees | why it matters |", "|---|---|---|"]
+    for rule in rules:
+        what = _first(rule.look).removeprefix("See ").rstrip(".")
+        rows.append("| " + " | ".join(map(_cell, (rule.name, what, rule.matters))) + " |")
+    return "\n".join(rows)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "codes": codes,
+    "config": config,
+    "doctor-yarn": doctor_yarn,
+    "hooks": hooks,
+}
 if importlib.util.find_spec("tarn.cli") is not None:
     PAGES["cli"] = cli
 
@@ -118,7 +133,7 @@ def _rows(of: Any, prefix: str, comments: Mapping[tuple[str, str], str]) -> Iter
             yield f"| `{key}` | {_cell(_shown(field.name, value))} | {_cell(meaning)} |"
 
 
-def _first(of: type) -> str:
+def _first(of: Any) -> str:
     return (of.__doc__ or "").strip().splitlines()[0]
 
 

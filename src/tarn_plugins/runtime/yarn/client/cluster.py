@@ -180,23 +180,20 @@ class Hadoop:
             "java.net.SocketTimeoutException",
             "java.net.NoRouteToHostException",
         ):
-            return LaunchError(
-                "yarn",
-                f"the ResourceManager at {self.conf.get('yarn.resourcemanager.address')} does not "
-                f"answer: {fault}",
-                code="TARN-3130",
-                next_step=self._place_step(),
-            )
+            return self.silent(f"does not answer: {fault}")
         return ProviderError("yarn", str(fault), retry_after_s=None)
 
-    def _place_step(self) -> str:
-        """Return what to do where YARN does not answer: Hadoop may not even know where it is."""
-        if self.conf.getResource("yarn-site.xml") is not None:
-            return "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
-        return (
-            "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml of the cluster: none was "
-            "found, and Hadoop takes its defaults."
-        )
+    def silent(self, how: str) -> LaunchError:
+        """Return the error for an RM that gives no answer; Hadoop may not even know where it is."""
+        step = "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
+        if self.conf.getResource("yarn-site.xml") is None:
+            step = (
+                "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml of the cluster: none "
+                "was found, and Hadoop takes its defaults."
+            )
+        address = self.conf.get("yarn.resourcemanager.address")
+        found = f"the ResourceManager at {address} {how}"
+        return LaunchError("yarn", found, code="TARN-3130", next_step=step)
 
     def refused(self, application_id: str, error: Any) -> TarnError:
         """Return the error for a submission that the RM did not take."""

@@ -39,7 +39,7 @@ def recovery(case: Case) -> Looked:
 
 
 def ending(case: Case) -> Looked:
-    """Compare how long Triton may take to end with how long YARN waits."""
+    """See whether YARN waits as long as Triton may take to end."""
     nodes = case.nodes(_KILL)
     wanted_s = case.spec.triton.exit_timeout_s
     waits_s = {node: int(node.properties.get(_KILL, _KILL_MS)) / 1000 for node in nodes}

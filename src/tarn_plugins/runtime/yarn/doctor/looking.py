@@ -53,7 +53,8 @@ PROPERTIES = (
 _NODE_S = 3.0
 """For a node: the way to it may be closed, and a firewall says nothing."""
 _YARN_S, _HDFS_S = 25.0, 20.0
-_AWAY = "TARN-3130"
+_SILENT_S = 8.0
+"""For YARN, where the web servers of its ResourceManagers do not answer either."""
 _MOST_NODES = 6
 _TOKEN_LIFE = "dfs.namenode.delegation.token.max-lifetime"  # noqa: S105 (a property's name)
 T = TypeVar("T")
@@ -83,21 +84,25 @@ def look(hadoop: Hadoop, asked: Asked) -> Survey:
         managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
         live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
         queues = pool.submit(_scheduler, hadoop.web)
-        land, failure = _within(hadoop, pool.submit(_land, hadoop), "YARN", _YARN_S)
+        answer = pool.submit(_land, hadoop)
+        seen = tuple(each.result() for each in managers)
+        patience_s = _SILENT_S if all(one.problem for one in seen) else _YARN_S
+        silent = hadoop.silent(f"gave no answer within {patience_s:g} s")
+        land, failure = _within(hadoop, answer, silent, patience_s)
         nodes = [pool.submit(_node, hadoop, node) for node in _chosen(land)]
-        found, missed = _within(hadoop, hdfs, "HDFS", _HDFS_S)
+        found, missed = _within(hadoop, hdfs, _no_hdfs(), _HDFS_S)
         return Survey(
             client=_client(hadoop, name_node.result().life_s),
             land=land,
             failure=failure,
-            resource_managers=tuple(each.result() for each in managers),
+            resource_managers=seen,
             properties=live.result(),
             scheduler=queues.result(),
             nodes=tuple(each.result() for each in nodes),
             name_node_clock=name_node.result().clock,
             hdfs=found,
             hdfs_failure=missed,
-            python=_within(hadoop, python, "HDFS", _HDFS_S)[0] or (),
+            python=_within(hadoop, python, _no_hdfs(), _HDFS_S)[0] or (),
         )
 
 
@@ -113,21 +118,28 @@ class _pool:  # noqa: N801 (a `with` of this module)
 
 
 def _within(
-    hadoop: Hadoop, asked: "Future[T]", whom: str, within_s: float
+    hadoop: Hadoop, asked: "Future[T]", silent: TarnError, within_s: float
 ) -> tuple[T | None, Failure | None]:
-    """Return the answer, or why there is none."""
+    """Return the answer, or why there is none; *silent*: the error for a silence of *within_s*."""
     try:
         return asked.result(within_s), None
     except TimeoutError:
-        step = f"Is {whom} up, and does HADOOP_CONF_DIR name the right one?"
-        found = f"{whom} gave no answer within {within_s:g} s"
-        error: TarnError = TimedOutError(found, code=_AWAY, next_step=step)
+        error = silent
     except TarnError as raised:
         error = raised
     except jvm.throwable() as raised:
         error = hadoop.failed(raised)
     finding = from_error(error)
     return None, Failure(finding.code, finding.found, finding.where, finding.next_step)
+
+
+def _no_hdfs() -> TimedOutError:
+    return TimedOutError(
+        f"HDFS gave no answer within {_HDFS_S:g} s",
+        code="TARN-3130",
+        next_step="Is the NameNode up, and does fs.defaultFS in the core-site.xml of "
+        "HADOOP_CONF_DIR name the right one?",
+    )
 
 
 def _land(hadoop: Hadoop) -> Land | None:

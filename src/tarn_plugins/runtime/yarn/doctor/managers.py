@@ -99,7 +99,7 @@ def java_here(case: Case) -> Looked:
 
 
 def clocks(case: Case) -> Looked:
-    """Compare clocks by the ``Date`` headers of YARN's and HDFS's web servers."""
+    """See how far clocks are off, by the `Date` that web servers of YARN and HDFS write."""
     managers = [(f"ResourceManager {one.url}", one.clock) for one in case.survey.resource_managers]
     clocks = (*managers, ("NameNode", case.survey.name_node_clock))
     known = [(whose, clock) for whose, clock in clocks if clock is not None]

@@ -22,7 +22,7 @@ from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room,
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 
-__all__ = ["RULES", "checks"]
+__all__ = ["RULES", "WITHIN_S", "checks"]
 
 RULES: tuple[Rule, ...] = (
     *managers.RULES,
@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     *storage.RULES,
 )
 """Every check of YARN, in the order in which `tarn doctor` shows them."""
-_WITHIN_S = 50.0
+WITHIN_S = 50.0
 """For one look: a JVM takes 2 s, and a silent ResourceManager 15."""
 _converter = make_converter()
 
@@ -93,10 +93,10 @@ def _ask(
 ) -> Survey:
     """Take the look; a door of its own is closed after it."""
     if door is not None:
-        return _structured(door.ask("survey", _WITHIN_S, **_asked(spec, settings)))
+        return _structured(door.ask("survey", WITHIN_S, **_asked(spec, settings)))
     own = open_door(settings, context)
     try:
-        return _structured(own.ask("survey", _WITHIN_S, **_asked(spec, settings)))
+        return _structured(own.ask("survey", WITHIN_S, **_asked(spec, settings)))
     finally:
         own.close()
 

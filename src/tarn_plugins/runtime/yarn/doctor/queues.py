@@ -34,7 +34,7 @@ def use(case: Case) -> Looked:
 
 
 def capacity(case: Case) -> Looked:
-    """See whether the queue may grow to what ``replicas.min`` needs, and has it now."""
+    """See whether the queue may grow to what `replicas.min` needs, and has it now."""
     queue, needs = case.queue(), _needs(case)
     seen: list[str] = []
     findings: list[Finding] = []

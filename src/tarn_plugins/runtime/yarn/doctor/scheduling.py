@@ -71,8 +71,8 @@ def _capacity_queue(path: str, queue: Plain) -> QueueFacts:
         ),
         user_factor=_number(queue.get("userLimitFactor")),
         master_percent=_number(queue.get("configuredMaxAMResourceLimit")),
-        active=int(queue.get("numActiveApplications") or 0),
-        applications=int(queue.get("numApplications") or 0),
+        active=_whole(queue.get("numActiveApplications")) or 0,
+        applications=_whole(queue.get("numApplications")) or 0,
         most_applications=_whole(queue.get("maxApplications")),
         max_lifetime_s=_whole(queue.get("maxApplicationLifetime")),
         default_lifetime_s=_whole(queue.get("defaultApplicationLifetime")),
@@ -107,6 +107,7 @@ def _counts_all(queues: tuple[QueueFacts, ...]) -> bool | None:
 
 
 def _fair_queue(path: str, queue: Plain) -> QueueFacts:
+    active = _whole(queue.get("numActiveApps")) or 0
     return QueueFacts(
         path=path,
         partitions=(
@@ -119,8 +120,8 @@ def _fair_queue(path: str, queue: Plain) -> QueueFacts:
                 masters_used=_amounts(queue.get("amUsedResources")),
             ),
         ),
-        active=int(queue.get("numActiveApps") or 0),
-        applications=int(queue.get("numActiveApps") or 0) + int(queue.get("numPendingApps") or 0),
+        active=active,
+        applications=active + (_whole(queue.get("numPendingApps")) or 0),
         most_applications=_whole(queue.get("maxApps")),
         policy=str(queue.get("schedulingPolicy", "")).lower(),
     )
@@ -132,10 +133,11 @@ def _amounts(resource: Any) -> Amounts:
         return {}
     listed = _list(_part(resource, "resourceInformations").get("resourceInformation"))
     if listed:
-        return {str(one["name"]): int(one["value"]) for one in listed}
+        return {str(one.get("name")): _whole(one.get("value")) or 0 for one in listed}
     if "memory" not in resource:
         return {}
-    return {MEMORY: int(resource["memory"]), VCORES: int(resource.get("vCores", 0))}
+    found = {MEMORY: resource["memory"], VCORES: resource.get("vCores")}
+    return {kind: _whole(amount) or 0 for kind, amount in found.items()}
 
 
 def _part(plain: Any, key: str) -> Plain:
@@ -143,16 +145,15 @@ def _part(plain: Any, key: str) -> Plain:
     return found if isinstance(found, Mapping) else {}
 
 
-def _list(found: Any) -> list[Any]:
+def _list(found: Any) -> list[Plain]:
     """Return a list of JSON that Java made: one element may stand without its brackets."""
-    if found is None:
-        return []
-    return list(found) if isinstance(found, list) else [found]
+    listed = found if isinstance(found, list) else [found]
+    return [one for one in listed if isinstance(one, Mapping)]
 
 
 def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
+    return int(value) if isinstance(value, int | float) else None
