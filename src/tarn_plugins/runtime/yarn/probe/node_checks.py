@@ -37,9 +37,9 @@ def container(told: Told) -> Looked:
 def limits(told: Told) -> Looked:
     """Say whose account a container has, and how much it may open and lock."""
     facts = told.facts
-    user = facts.get("user") or "an unnamed user"
+    user, uid = facts.get("user"), facts.get("uid")
     seen = (
-        f"{user} ({facts.get('uid')}), {facts.get('nofile')} open files, "
+        f"{user if user not in ('', uid) else 'no name'} (uid {uid}), {facts.get('nofile')} open files, "
         f"{facts.get('memlock')} KiB of locked memory"
     )
     return Looked(seen, tuple(_limits(told)))
