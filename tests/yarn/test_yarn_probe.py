@@ -26,7 +26,7 @@ from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
 from tarn_plugins.runtime.yarn.probe.order import Order
-from tarn_plugins.runtime.yarn.probe.unmanaged import APPLICATION_TYPE
+from tarn_plugins.runtime.yarn.probe.submitting import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.wire import Ask, Shape
 
 pytestmark = pytest.mark.yarn

@@ -11,7 +11,7 @@ from tarn_plugins.runtime.yarn.hadoop.credentials import for_containers
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant
 
-__all__ = ["HadoopNodeManagers"]
+__all__ = ["HadoopNodeManagers", "launch_context"]
 
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _ANSWERED = "org.apache.hadoop.yarn.exceptions.YarnException"
@@ -53,7 +53,7 @@ class HadoopNodeManagers:
                 where=f"{grant.container_id} on {grant.node}",
             )
         try:
-            self._client.startContainer(container, _context(launch))
+            self._client.startContainer(container, launch_context(launch))
         except throwable() as error:
             raise _not_started(grant, describe(error)) from None
 
@@ -97,7 +97,7 @@ def _ids(grant: Grant) -> tuple[Any, Any]:
     return container, load(_RECORDS + "NodeId").newInstance(grant.node, grant.node_port)
 
 
-def _context(launch: ContainerLaunch) -> Any:
+def launch_context(launch: ContainerLaunch) -> Any:
     """Return the ``ContainerLaunchContext``."""
     # JPype turns a list into a Java collection, and a dict into nothing
     files, environ = load("java.util.HashMap")(), load("java.util.HashMap")()

@@ -12,7 +12,8 @@ from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order
+from tarn_plugins.runtime.yarn.probe.managed import Managed
+from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER, Began, Crowd, Order
 from tarn_plugins.runtime.yarn.probe.script import COMMAND, Question, environment
 from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, LocalFile
@@ -29,7 +30,7 @@ class Applications:
 
     def __init__(self, hadoop: Hadoop) -> None:
         self._hadoop = hadoop
-        self._all: dict[str, Unmanaged] = {}
+        self._all: dict[str, Managed | Unmanaged] = {}
 
     def answer(self, do: str, **parts: Any) -> Any:
         """Do one of ``begin``, ``step``, ``crowd``, ``end``."""
@@ -53,9 +54,8 @@ class Applications:
             environ=wanted.inner,
         )
         environ = {**wanted.outer, **environment(question)}
-        schedulers = tuple(_resource_managers(self._hadoop.conf))
         files = self._files(wanted.archive) if wanted.archive else ()
-        one = Unmanaged(self._hadoop, wanted, ContainerLaunch(COMMAND, environ, files), schedulers)
+        one = self._made(wanted, ContainerLaunch(COMMAND, environ, files))
         one.submit()
         self._all[one.application_id] = one
         return attrs.asdict(Began(one.application_id, targets))
@@ -89,6 +89,13 @@ class Applications:
             with contextlib.suppress(Exception):  # the others are to be ended, too
                 self.end(application_id, "the client has gone")
 
+    def _made(self, wanted: Order, launch: ContainerLaunch) -> Managed | Unmanaged:
+        users = load("org.apache.hadoop.security.UserGroupInformation")
+        if wanted.managed or users.isSecurityEnabled():
+            return Managed(self._hadoop, wanted, launch)
+        schedulers = tuple(_resource_managers(self._hadoop.conf))
+        return Unmanaged(self._hadoop, wanted, launch, schedulers)
+
     def _files(self, archive: str) -> tuple[LocalFile, ...]:
         """Return the packed environment as a node fetches it, with this user's rights."""
         mine = credentials.collect(self._hadoop.conf, [archive], {})
@@ -97,7 +104,7 @@ class Applications:
         )
         return (resource(self._hadoop.files.entry(archive)),)
 
-    def _of(self, application_id: str) -> Unmanaged:
+    def _of(self, application_id: str) -> Managed | Unmanaged:
         one = self._all.get(application_id)
         if one is None:
             raise NotFoundError(f"no probe {application_id} is under way", where="yarn")
@@ -106,7 +113,7 @@ class Applications:
 
 def _targets(conf: Any) -> Iterator[tuple[str, str]]:
     """Yield (what, ``host:port``) of what a master talks to."""
-    yield from (("ResourceManager", each) for each in _resource_managers(conf))
+    yield from ((RESOURCE_MANAGER, each) for each in _resource_managers(conf))
     yield from (("HDFS NameNode", each) for each in _name_nodes(conf))
 
 

@@ -194,6 +194,7 @@ class _Trial:
         self._patience, self._call = patience, call
         self._began: Began | None = None
         self._since_s = 0.0
+        self._granted_s: float | None = None
         self._asked_whether = False
         self._seen = Outcome()
 
@@ -203,6 +204,8 @@ class _Trial:
             outcome = self._go_on()
         except (TarnError, OSError) as error:
             outcome = self._after(error)
+            if outcome is None:
+                return None
         except BaseException:
             self.end("the client failed")
             raise
@@ -234,7 +237,8 @@ class _Trial:
     def _begin(self) -> None:
         began = self._ask("begin", order=attrs.asdict(self._order))
         self._began = _converter.structure(began, Began)
-        self._since_s, self._asked_whether = self._clock.now_s(), False
+        self._since_s, self._granted_s = self._clock.now_s(), None
+        self._asked_whether = False
         self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
 
     def _waiting(self, id_of: Mapping[str, str]) -> Outcome | None:
@@ -258,11 +262,14 @@ class _Trial:
 
     def _running(self, step: Step) -> Outcome | None:
         now_s = self._clock.now_s()
-        if not self._seen.node:
-            self._seen = attrs.evolve(self._seen, node=step.node, waited_s=now_s - self._since_s)
-        if self._order.ports and not self._seen.heard:
-            self._try_to_call(step.node)
-        if now_s - self._since_s - self._seen.waited_s > self._patience.run_s:
+        if self._granted_s is None:
+            self._granted_s = now_s
+            self._seen = attrs.evolve(self._seen, waited_s=now_s - self._since_s)
+        if step.node:
+            self._seen = attrs.evolve(self._seen, node=step.node)
+            if self._order.ports and not self._seen.heard:
+                self._try_to_call(step.node)
+        if now_s - self._granted_s > self._patience.run_s:
             return attrs.evolve(
                 self._seen,
                 untold=f"the container on {step.node} said nothing within "
@@ -271,9 +278,11 @@ class _Trial:
             )
         return None
 
-    def _after(self, error: Exception) -> Outcome:
-        if isinstance(error, UnreachableError):
-            return attrs.evolve(self._seen, untold=error.found)
+    def _after(self, error: Exception) -> Outcome | None:
+        if isinstance(error, UnreachableError) and not self._order.managed:
+            self.end("this machine does not reach what it needs")
+            self._order = attrs.evolve(self._order, managed=True)
+            return None
         began = self._began is not None
         return attrs.evolve(self._seen, failure=_failed(self._order, error, began=began))
 
@@ -288,7 +297,7 @@ class _Trial:
         facts = parse(step.diagnostics)
         seen = attrs.evolve(
             self._seen,
-            node=step.node,
+            node=step.node or self._seen.node or facts.get("node"),
             facts=facts,
             started_at=step.started_at,
             heard_at=step.heard_at,

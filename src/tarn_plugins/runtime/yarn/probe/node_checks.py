@@ -3,9 +3,10 @@
 Each function says what one check saw. Where there are no facts, only `container` is asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER
 from tarn_plugins.runtime.yarn.probe.told import Told
 
 __all__ = ["clock", "container", "limits", "network", "port", "space"]
@@ -37,10 +38,10 @@ def container(told: Told) -> Looked:
 def limits(told: Told) -> Looked:
     """Say whose account a container has, and how much it may open and lock."""
     facts = told.facts
-    user = facts.get("user") or "an unnamed user"
+    user, uid = facts.get("user"), facts.get("uid")
     seen = (
-        f"{user} ({facts.get('uid')}), {facts.get('nofile')} open files, "
-        f"{facts.get('memlock')} KiB of locked memory"
+        f"{user if user not in ('', uid) else 'no name'} (uid {uid}), {facts.get('nofile')} open "
+        f"files, {facts.get('memlock')} KiB of locked memory"
     )
     return Looked(seen, tuple(_limits(told)))
 
@@ -97,36 +98,32 @@ def _space(told: Told) -> Iterator[Finding]:
 
 def network(told: Told) -> Looked:
     """Say whether the node reaches Hadoop's services, and which variables name a proxy."""
-    seen, findings = [], []
-    for at, (what, address) in enumerate(told.outcome.targets, 1):
-        reached = told.facts.yes(f"reach_{at}")
-        seen.append(f"{what} at {address} {_REACHED[reached]}")
-        if reached is False:
-            findings.append(
-                Finding(
-                    "TARN-3187",
-                    told.node,
-                    f"no connection to the {what} at {address} from there",
-                    "Check that the name means the same there (getent hosts), that the service "
-                    "listens at that address, and the firewall between them",
-                    fatal=what != "HDFS NameNode" or _alone(told, what),
-                )
-            )
+    reached = {
+        (what, address): told.facts.yes(f"reach_{at}")
+        for at, (what, address) in enumerate(told.outcome.targets, 1)
+    }
+    seen = [f"{what} at {address} {_REACHED[said]}" for (what, address), said in reached.items()]
     proxies = told.facts.get("proxies")
     seen.append(f"proxy variables: {proxies}" if proxies else "no proxy variable")
-    return Looked(", ".join(seen), tuple(findings))
+    return Looked(", ".join(seen), tuple(_network(told, reached)))
 
 
 _REACHED = {True: "answers", False: "does not answer", None: "unknown"}
 
 
-def _alone(told: Told, what: str) -> bool:
-    """Say whether nothing of this kind is reached: one of several is enough."""
-    return not any(
-        told.facts.yes(f"reach_{at}")
-        for at, (kind, _) in enumerate(told.outcome.targets, 1)
-        if kind == what
-    )
+def _network(told: Told, reached: Mapping[tuple[str, str], bool | None]) -> Iterator[Finding]:
+    for (what, address), said in reached.items():
+        another = any(answers for (kind, _), answers in reached.items() if kind == what)
+        # masters find nobody at a standby's address: only the active one listens there
+        if said is False and not (another and what == RESOURCE_MANAGER):
+            yield Finding(
+                "TARN-3187",
+                told.node,
+                f"no connection to the {what} at {address} from there",
+                "Check that the name means the same there (getent hosts), that the service "
+                "listens at that address, and the firewall between them",
+                fatal=not another,
+            )
 
 
 def clock(told: Told) -> Looked:

@@ -6,7 +6,10 @@ import attrs
 
 from tarn_plugins.runtime.yarn.client.land import Land
 
-__all__ = ["Began", "Crowd", "Order", "Step"]
+__all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "Order", "Step"]
+
+RESOURCE_MANAGER = "ResourceManager"
+"""What some of `Began.targets` are."""
 
 
 @attrs.frozen
@@ -29,6 +32,9 @@ class Order:
     ports: tuple[int, ...] = ()
     """Where to listen for the client."""
     word: str = ""
+    managed: bool = False
+    """YARN starts it as a master's: this machine need not reach what masters and nodes listen on.
+    With Kerberos it does in any case."""
     inner: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Environment of what runs in the container, byte for byte."""
     outer: Mapping[str, str] = attrs.field(factory=dict, hash=False)

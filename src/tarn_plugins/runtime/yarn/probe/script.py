@@ -213,6 +213,7 @@ if [ "$ports" ] && [ "$py" ]; then
   "$py" -I -c "$TARN_PROBE_LISTEN" "$word" "$ports" "$seconds" >.tarn/listened 2>/dev/null &
   listening=$!
 fi
+say node "${{NM_HOST-}}"
 say kernel "$(uname -sr)"
 say locale "$(locale charmap 2>/dev/null || printf '%s' "${{LC_ALL:-${{LC_CTYPE:-$LANG}}}}")"
 say umask "$(umask)"

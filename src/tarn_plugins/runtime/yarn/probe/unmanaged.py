@@ -1,8 +1,7 @@
 """One application without a master on a node: this process is it, for as long as a probe takes.
 
 Each has its own user's context in the JVM, which holds the token of its attempt. The thread that
-asks does the work, a step at a time, so heartbeats stop when nobody asks; the ResourceManager ends
-every probe after `LIFETIME_S`, whatever became of the client.
+asks does the work, a step at a time, so heartbeats stop when nobody asks.
 """
 
 import contextlib
@@ -14,20 +13,17 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError, TarnError, UnreachableError
-from tarn.java import load, mask, throwable
+from tarn.java import load, mask
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
+from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers, launch_context
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.probe.order import Order, Step
+from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
 from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant, Shape
 
-__all__ = ["APPLICATION_TYPE", "LIFETIME_S", "Unmanaged"]
+__all__ = ["Unmanaged"]
 
-APPLICATION_TYPE = "TARN-PROBE"
-LIFETIME_S = 180
-"""Longer than any probe: after it the ResourceManager kills what a lost client left behind."""
-NAME = "tarn-probe"
 _CONNECT_S = 3.0
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _NUMBER = 1
@@ -63,29 +59,14 @@ class Unmanaged:
         Raises:
             LaunchError: YARN refused it.
         """
-        client = self.hadoop.client
-        context = client.createApplication().getApplicationSubmissionContext()
-        self.application_id = str(context.getApplicationId())
-        context.setApplicationName(NAME)
-        context.setApplicationType(APPLICATION_TYPE)
-        context.setQueue(self.order.queue)
-        context.setUnmanagedAM(True)
-        context.setMaxAppAttempts(1)
-        context.setResource(load(_RECORDS + "Resource").newInstance(128, 1))
-        lifetime = load("java.util.HashMap")()
-        kind = load(_RECORDS + "ApplicationTimeoutType").LIFETIME
-        lifetime.put(kind, load("java.lang.Long")(LIFETIME_S))
-        context.setApplicationTimeouts(lifetime)
-        # (include, exclude, ...): its facts are in the diagnostics, so no log is kept of it
-        logs = load(_RECORDS + "LogAggregationContext").newInstance("", ".*", "", ".*")
-        context.setLogAggregationContext(logs)
-        context.setAMContainerSpec(_nothing())
-        try:
-            client.submitApplication(context)
-        except throwable() as error:
-            with contextlib.suppress(Exception):  # it may live, if only the answer was lost
-                self.hadoop.kill(self.application_id, "its submission failed")
-            raise self.hadoop.refused(self.application_id, error) from None
+        nothing = launch_context(ContainerLaunch("true", {}))
+
+        def fill(context: Any) -> None:
+            context.setUnmanagedAM(True)
+            context.setResource(load(_RECORDS + "Resource").newInstance(128, 1))
+            context.setAMContainerSpec(nothing)
+
+        self.application_id = submit(self.hadoop, self.order, fill)
 
     def step(self) -> Step:
         """Go on as far as is possible at once, and say how far that is.
@@ -103,7 +84,7 @@ class Unmanaged:
         """End the application, and with it its container. Idempotent; *why* is for YARN's record.
 
         Raises:
-            TarnError: YARN does not answer; `LIFETIME_S` ends it then.
+            TarnError: YARN does not answer; its lifetime ends it then.
         """
         try:
             if not self._unregistered(why):
@@ -203,14 +184,6 @@ def _require(addresses: tuple[str, ...], what: str) -> None:
     raise UnreachableError(
         f"the probe needs {what} ({' or '.join(addresses)}), which this machine does not reach; "
         "run it on a machine within the cluster, such as an edge node without a firewall between"
-    )
-
-
-def _nothing() -> Any:
-    """Return the launch context of a master that nobody launches."""
-    empty = load("java.util.HashMap")()
-    return load(_RECORDS + "ContainerLaunchContext").newInstance(
-        empty, empty, load("java.util.ArrayList")(), None, None, None
     )
 
 

@@ -171,11 +171,15 @@ def test_a_port_that_is_not_reached_names_host_port_and_three_checks():
     assert not look("master's port", untried).known
 
 
-def test_one_of_two_name_nodes_is_enough():
-    """The other is a warning."""
+def test_one_of_two_is_enough():
+    """A NameNode beside is a warning; a ResourceManager that is a standby listens to no master."""
     three = (*TARGETS, ("HDFS NameNode", "nn2:8020"))
     came = attrs.evolve(outcome(reach_2="no", reach_3="yes"), targets=three)
     assert not only(look("network", came)).fatal
+    two = (("ResourceManager", "rm1:8030"), ("ResourceManager", "rm2:8030"))
+    assert look("network", attrs.evolve(outcome(reach_1="no"), targets=two)).findings == ()
+    neither = attrs.evolve(outcome(reach_1="no", reach_2="no"), targets=two)
+    assert [each.fatal for each in look("network", neither).findings] == [True, True]
 
 
 def test_without_a_container_one_check_says_why():

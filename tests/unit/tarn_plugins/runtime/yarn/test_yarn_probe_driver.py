@@ -174,10 +174,16 @@ def test_whatever_fails_is_told(yarn, code, words):
     assert (len(yarn.ended), yarn.closed) == (len(yarn.begun), 1)
 
 
-def test_what_this_machine_does_not_reach_is_no_fault_of_the_cluster():
-    """It is unknown then."""
-    outcome = round_of(Yarn({"": [UnreachableError("not from here")]}), order()).outcome("")
-    assert (outcome.failure, outcome.untold) == (None, "not from here")
+def test_what_this_machine_does_not_reach_is_left_to_yarn():
+    """The container is then asked for as a master's; its node may be told by itself only."""
+    said = attrs.evolve(ENDED, node="", diagnostics="tarn-probe node=nm7\ntarn-probe uid=7")
+    yarn = Yarn({"": [UnreachableError("not from here")], "-2": [said]})
+    one = round_of(yarn, order())
+    outcome = one.outcome("")
+    one.join()
+    assert [each.managed for each in yarn.begun] == [False, True]
+    assert (outcome.failure, outcome.node, outcome.facts.get("uid")) == (None, "nm7", "7")
+    assert yarn.ended == ["-1", "-2"]
 
 
 def test_the_client_calls_until_it_is_heard():
