@@ -185,6 +185,8 @@ def session_sandbox(directory: Path) -> Iterator[Hadoop]:
     shared = context().environ.get(SHARED)
     if shared:
         one = Hadoop(Path(shared), context())
+        wanted = attrs.evolve(one.options, **chosen())
+        assert wanted == one.options, f"{SHARED} is of Hadoop {one.options.hadoop}"
         one.up()
         yield one
     else:

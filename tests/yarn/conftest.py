@@ -4,7 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from yarn_stage import Hadoop, YarnHouse, sandbox, session_sandbox
+from yarn_stage import Hadoop, YarnHouse, chosen, sandbox, session_sandbox
+
+from tarn_plugins.cli.sandbox.options import Options
+
+
+def pytest_configure() -> None:
+    """Refuse what no sandbox can be made with before the first test."""
+    try:
+        Options(**chosen())
+    except ValueError as error:
+        raise pytest.UsageError(f"the Hadoop of this session: {error.args[0]}") from error
 
 
 @pytest.hookimpl(trylast=True)
