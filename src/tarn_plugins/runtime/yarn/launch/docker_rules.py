@@ -85,6 +85,13 @@ def problems(
 
 def notes(docker: Docker, spec: ClusterSpec) -> Iterator[Finding]:
     """Yield what works less well than it may seem."""
+    if docker.privileged:
+        found = (
+            "YARN's newer container-executors start privileged containers by their image's entry "
+            "point only, and so no instance"
+        )
+        step = "Remove it, unless you know that it works on your nodes"
+        yield Finding("TARN-3155", f"{_WHERE}.privileged", found, step, fatal=False)
     if not docker.ports:
         return
     where = f"{_WHERE}.ports"
