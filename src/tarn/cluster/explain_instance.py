@@ -37,7 +37,8 @@ def about_life(item: Item) -> Cause:
     ago = f" {age(item['state_for_s'])} ago" if item.get("state_for_s") is not None else ""
     if item["state"] == "failed":
         found = f"{id_} failed{ago}: {reason or 'no reason is known'}"
-        return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1105")
+        step = _memory(reason) or f"`tarn logs {id_}` shows Triton's log."
+        return Cause(id_, found, step, "TARN-1105")
     return Cause(id_, f"{id_} {item['state']}{ago}" + (f": {reason}" if reason else ""))
 
 
@@ -69,7 +70,7 @@ def _starting(item: Item) -> Cause:
     id_, reason = item["id"], _reason(item)
     found = f"{id_} is starting{_since(item)}" + (f": {reason}" if reason else "")
     found += _until(item, "it is replaced unless it is ready")
-    return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.")
+    return Cause(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
 
 
 def _suspect(item: Item) -> Cause:
@@ -126,7 +127,12 @@ def _models(item: Item) -> Iterator[Cause]:
         if model["state"] != "UNAVAILABLE" or (why and why in reason):
             continue
         found = f"{id_}: model '{model['name']}' is unavailable"
-        step, code = f"Mend the model in the repository; `tarn logs {id_}` shows more.", "TARN-1111"
-        if all(mark in why for mark in _NO_SHARED_MEMORY):
-            step, code = "`tarn help TARN-3159` says where more is to be had.", "TARN-3159"
-        yield Cause(id_, found + (f": {first_words(why)}" if why else ""), step, code)
+        step = f"Mend the model in the repository; `tarn logs {id_}` shows more."
+        found += f": {first_words(why)}" if why else ""
+        yield Cause(id_, found, _memory(why) or step, "TARN-1111")
+
+
+def _memory(reason: str) -> str:
+    """Return what to do about shared memory, where *reason* tells of it; else nothing."""
+    lacks = all(mark in reason for mark in _NO_SHARED_MEMORY)
+    return "`tarn help TARN-3159` says where more is to be had." if lacks else ""

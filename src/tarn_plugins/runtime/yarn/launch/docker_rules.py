@@ -85,6 +85,13 @@ def problems(
 
 def notes(docker: Docker, spec: ClusterSpec) -> Iterator[Finding]:
     """Yield what works less well than it may seem."""
+    if docker.privileged:
+        found = (
+            "YARN's newer container-executors start privileged containers by their image's entry "
+            "point only, and so no instance"
+        )
+        step = "Remove it, unless you know that it works on your nodes"
+        yield Finding("TARN-3155", f"{_WHERE}.privileged", found, step, fatal=False)
     if not docker.ports:
         return
     where = f"{_WHERE}.ports"
@@ -144,14 +151,15 @@ def _mounts(texts: Sequence[str], repository: str) -> Iterator[Finding]:
             found = f"has '{read.destination}' twice: {seen[read.destination]!r} and {text!r}"
             yield _clash(where, found, "Remove one of them")
         seen[read.destination] = text
-    if not localized and REPOSITORY not in seen and not _PLAIN_PATH.fullmatch(repository):
+    if not localized and REPOSITORY not in seen and not _absolute(repository):
         found = f"= {repository!r} cannot be mounted at {REPOSITORY}: YARN takes {_CHARACTERS}"
-        yield _clash("models.repository", found, "Name it by an absolute path of these characters")
+        step = "Name it by an absolute path of these characters, without '..'"
+        yield _clash("models.repository", found, step)
 
 
 def _one_mount(text: str, read: Mount, where: str, *, localized: bool) -> Iterator[Finding]:
-    if not read.source.startswith("/"):
-        found = f"has {text!r}, whose source is no absolute path of the nodes"
+    if not _absolute(read.source):
+        found = f"has {text!r}, whose source is no absolute path of the nodes, without '..'"
         yield _wrong(where, found, f"/absolute/source:{read.destination}:ro")
     taken = {SHM: "the shared memory of Triton's Python models"}
     if localized:
@@ -159,6 +167,10 @@ def _one_mount(text: str, read: Mount, where: str, *, localized: bool) -> Iterat
     for path, what in taken.items():
         if read.destination == path or read.destination.startswith(f"{path}/"):
             yield _clash(where, f"has {text!r}; at {path} is {what}", "Choose another destination")
+
+
+def _absolute(path: str) -> bool:
+    return _PLAIN_PATH.fullmatch(path) is not None and ".." not in path.split("/")
 
 
 def _ports(texts: Sequence[str], own: frozenset[int]) -> Iterator[Finding]:

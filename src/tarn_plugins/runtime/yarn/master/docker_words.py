@@ -208,6 +208,21 @@ _RIGHTS = (
     ),
     _row(
         "TARN-3155",
+        r"Privileged containers are disabled for non-entry-point mode",
+        "this version of container-executor starts privileged containers by their image's entry "
+        "point only, and so none that is given a model repository",
+        f"Remove {_DOCKER}.privileged",
+        Blame.SPEC,
+    ),
+    _row(
+        "TARN-3155",
+        r"Privileged containers are disabled for user: (?P<user>\S+)",
+        "the nodes do not let {user} start privileged containers",
+        f"Remove {_DOCKER}.privileged, or add {{user}} to the group docker on the nodes",
+        Blame.SPEC,
+    ),
+    _row(
+        "TARN-3155",
         r"Privileged containers are disabled",
         "the nodes do not allow privileged containers",
         f"Remove {_DOCKER}.privileged; or set docker.privileged-containers.enabled=true {_CFG}",

@@ -105,6 +105,12 @@ SAID = {
         native("Privileged containers are disabled",
                refused(63, "Privileged containers are disabled")),
         "TARN-3155", SPEC, ["docker.privileged-containers.enabled=true"]),
+    "privileged, entry point": (
+        native("Privileged containers are disabled for non-entry-point mode"),
+        "TARN-3155", SPEC, ["entry point", "Remove runtime.options.docker.privileged"]),
+    "privileged, user": (
+        native("Privileged containers are disabled for user: nobody"),
+        "TARN-3155", SPEC, ["nobody", "group docker"]),
     "uid": (
         java("uid: 0 below threshold: 1"), "TARN-3155", SPEC, ["uid 0", "userremapping-uid"]),
     "mount ro": (

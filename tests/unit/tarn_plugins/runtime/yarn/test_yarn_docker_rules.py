@@ -123,6 +123,12 @@ def test_a_network_that_nothing_reaches_and_an_address_that_is_not_in_it():
     assert found(Docker(), bind="10.0.0.7") == []
 
 
+def test_privileges_are_noted():
+    """``docker-util.c`` of newer versions refuses them to whoever is not its image's entry point."""
+    (note,) = notes(Docker(privileged=True), cluster_spec())
+    assert (note.code, note.fatal) == ("TARN-3155", False)
+
+
 def test_ports_that_have_no_effect_are_noted():
     """On the host's network; and where two instances of one node would want them."""
     spec = cluster_spec()

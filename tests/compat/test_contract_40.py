@@ -1,0 +1,34 @@
+"""40: the Java TARN put secrets into container environments, which YARN writes into a script."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tarn.domain import Endpoint, Launch
+from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
+from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.launch.instance import program
+from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
+from tarn_plugins.runtime.yarn.wire import Record
+
+SECRET = "hunter2 $(id)"
+RECORD = Record("w-0001", 1, "container_1_1_1", "", "nm1", Endpoint("nm1", 1, 2, 3), 0.0)
+
+
+def test_what_yarn_writes_down_holds_no_secret(tmp_path: Path) -> None:
+    """``launch_container.sh`` is made of command and environment; the launch file is 0600."""
+    triton = TritonSpec(env={"HUGGING_FACE_HUB_TOKEN": SECRET})
+    launch = Launch(ModelsSpec("/m"), triton, InstanceSpec(), "/m", "")
+    for within in (None, Docker()):
+        made = program(launch, RECORD, address="127.0.0.1", python="python3", within=within)
+        assert "hunter2" not in f"{COMMAND}{made.container}{made!r}"
+        assert "hunter2" not in "".join(made.argv)
+    (tmp_path / ".tarn").mkdir()
+    (tmp_path / SCRIPT).write_bytes(RUN)
+    look = "import os; print(os.environ['HUGGING_FACE_HUB_TOKEN'])"
+    (tmp_path / LAUNCH).write_bytes(encode([sys.executable, "-c", look], made.environ))
+    done = subprocess.run(
+        ["sh", SCRIPT], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.rstrip("\n") == SECRET
