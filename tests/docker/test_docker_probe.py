@@ -1,29 +1,13 @@
 """`tarn doctor --probe` starts the image as an instance is started, and says what came of it."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 from docker_stage import DockerHouse
 from house import until
+from probing import probe, rows
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn]
 
-PROBING = Path(__file__).parents[1] / "yarn" / "probing.py"
 IMAGE = "(image, default partition)"
-
-
-def probe(house: DockerHouse, name: str, **keys: Any) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, str(PROBING), house.spec(name, **keys)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**house.environ, "PYTHONPATH": str(PROBING.parents[1])},
-    )
 
 
 def test_the_image_is_started_or_said_why_not(docker_house: DockerHouse) -> None:
@@ -34,12 +18,10 @@ def test_the_image_is_started_or_said_why_not(docker_house: DockerHouse) -> None
         "gone": probe(docker_house, "gone", triton={"image": "tarn/gone:1"}),
         "denied": probe(docker_house, "denied", options=mount),
     }
-    rows = {}
+    found = {}
     for name, client in clients.items():
-        said, talk = client.communicate(timeout=110)
-        assert said, talk
-        rows[name] = json.loads(said)
-    good = rows["good"]
+        found[name] = rows(client)
+    good = found["good"]
     docker = good[f"node Docker {IMAGE}"]
     assert (docker["known"], docker["findings"]) == (True, []), docker
     assert "tritonserver" in docker["seen"]

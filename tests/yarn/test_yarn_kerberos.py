@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from house import ids, until
+from probing import probe, rows
 from yarn_fleet import Fleet, steady
 from yarn_stage import Hadoop, YarnHouse, sandbox
 
@@ -59,6 +60,15 @@ def test_without_a_ticket_a_person_hears_of_kinit_at_once(kerberos_house, kerber
     assert "TARN-3132" in done.stderr
     assert "kinit" in done.stderr
     assert not kerberos_house.applications("nobody")
+
+
+def test_a_probe_is_started_by_yarn(kerberos_house, kerberized) -> None:
+    """Nobody gets the token of an unmanaged attempt here; a ticket is enough."""
+    seen = rows(probe(kerberos_house, "probe"))
+    container = seen["node container (default partition)"]
+    assert (container["known"], container["findings"]) == (True, []), container
+    assert seen["node network (default partition)"]["findings"] == []
+    assert seen["node master's port (default partition)"]["findings"] == []
 
 
 @pytest.mark.timeout(420)

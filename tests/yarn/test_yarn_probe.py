@@ -1,10 +1,8 @@
 """`tarn doctor --probe` on a real YARN: what is true on the nodes, and nothing is left of it."""
 
 import io
-import json
 import os
 import signal
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 from house import until
 from java_stage import java
+from probing import probe, rows
 from unmanaged import Application
 from yarn_stage import ALIVE, Hadoop, YarnHouse, contained
 
@@ -63,28 +62,8 @@ def at_work(hadoop: Hadoop, before: set[str]) -> list[list[str]]:
     ]
 
 
-def rows(process: "subprocess.Popen[str]") -> dict[str, Row]:
-    """Return what each check saw, by its name."""
-    said, talk = process.communicate(timeout=110)
-    assert said, talk
-    rows: dict[str, Row] = json.loads(said)
-    return rows
-
-
 def codes(row: Row) -> list[str]:
     return [finding["code"] for finding in row["findings"]]
-
-
-def probe(house: YarnHouse, name: str, **keys: Any) -> "subprocess.Popen[str]":
-    """Start a client that does nothing else: one JVM instead of the three of a whole doctor."""
-    tests = str(Path(__file__).parents[1])
-    return subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("probing.py")), house.spec(name, **keys)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**house.environ, "PYTHONPATH": tests},
-    )
 
 
 def test_two_at_once_tell_what_is_so(labelled: YarnHouse) -> None:
@@ -176,6 +155,24 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
     assert f"no node that runs has the label '{LABEL}'" in failures["label"].found
     assert "nowhere" in failures["queue"].found
     assert "unmanaged application" in failures["queue"].found
+
+
+def test_yarn_itself_starts_it_where_no_master_can_be_here(labelled: YarnHouse) -> None:
+    """As the container of a master that never registers: on the right node, with its GPUs."""
+    paths = Paths(labelled.home, labelled.home / "cache")
+    context = ClientContext(SystemClock(), labelled.environ, paths)
+    order = Order("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
+    broken = Order("nowhere", "", 512, 1, managed=True)
+    orders = {"good": order, "broken": broken}
+    one = Round(lambda: open_door(Settings(), context), orders, SystemClock())
+    outcome, refused = one.outcome("good"), one.outcome("broken")
+    one.join()
+    assert outcome.failure is None
+    assert outcome.node == labelled.hadoop.host(LABELLED)
+    assert (outcome.gpus, outcome.facts.get("python")) == (1, "missing")
+    assert outcome.facts.whole
+    assert refused.failure is not None
+    assert (refused.failure.code, "nowhere" in refused.failure.found) == ("TARN-3180", True)
 
 
 def test_a_client_that_is_gone_leaves_nothing(yarn_house: YarnHouse) -> None:

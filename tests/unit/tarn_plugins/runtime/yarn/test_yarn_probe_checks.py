@@ -82,7 +82,7 @@ def test_another_tarn_on_the_nodes_is_a_warning():
     [
         ("Python", {"python": "missing"}, 3182, "no such file on nm1", True),
         ("Python", {"python": "denied"}, 3182, "bob may not run it", True),
-        ("Python", {"python": "failed", "python_code": "1", "python_error": "boom"}, 3182, "with code 1: boom", True),
+        ("Python", {"python": "failed", "python_error": "boom"}, 3182, ": boom", True),
         ("Python", {"python_version": "3.6.8"}, 3182, "Python 3.6.8", True),
         ("Python", {"tarn_error": "ImportError: x"}, 3182, "cannot import tarn on nm1", True),
         ("Python", {"python_lacks": "jpype"}, 3182, "lacks what a master needs", True),
