@@ -20,7 +20,7 @@ from tarn_plugins.runtime.yarn.hadoop.files import DENIED, HadoopFiles
 from tarn_plugins.runtime.yarn.launch import python_models, repository
 from tarn_plugins.runtime.yarn.layout import HOME
 
-__all__ = ["Hadoop"]
+__all__ = ["Hadoop", "leaves"]
 
 _YARN = "org.apache.hadoop.yarn"
 _UNKNOWN = f"{_YARN}.exceptions.ApplicationNotFoundException"
@@ -239,8 +239,8 @@ class Hadoop:
             str(info.getQueueName()): {str(acl) for acl in info.getUserAcls()}
             for info in self.client.getQueueAclsInfo()
         }
-        leaves = _leaves(self.client.getRootQueueInfos() or (), "root")
-        return tuple(_queue(path, queue, allowed) for path, queue in leaves)
+        found = leaves(self.client.getRootQueueInfos() or (), "root")
+        return tuple(_queue(path, queue, allowed) for path, queue in found)
 
     def repository(self, uri: str, serve: Sequence[str]) -> tuple[tuple[Finding, ...], int | None]:
         """Return what is wrong with a repository on Hadoop, and how many files it has."""
@@ -313,7 +313,7 @@ def _node(report: Any) -> Node:
     )
 
 
-def _leaves(queues: Iterable[Any], parent: str) -> Iterator[tuple[str, Any]]:
+def leaves(queues: Iterable[Any], parent: str) -> Iterator[tuple[str, Any]]:
     """Yield the queues without children, each with its whole path.
 
     The path is put together here: before Hadoop 3.4 a queue tells its own name only, and the one
@@ -324,7 +324,7 @@ def _leaves(queues: Iterable[Any], parent: str) -> Iterator[tuple[str, Any]]:
         path = name if name.startswith(f"{parent}.") else f"{parent}.{name}"
         children = list(queue.getChildQueues() or ())
         if children:
-            yield from _leaves(children, path)
+            yield from leaves(children, path)
         else:
             yield path, queue
 

@@ -1,9 +1,11 @@
 """A ResourceManager that is too old is refused with both versions."""
 
+import attrs
 import pytest
 
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.client.checks import from_error
+from tarn_plugins.runtime.yarn.client.cluster import leaves
 from tarn_plugins.runtime.yarn.client.versions import of_manager, refuse_old
 
 
@@ -41,3 +43,26 @@ def test_from_the_floor_on_or_unknown_is_let_through(version: str) -> None:
 def test_the_answer_is_read_and_its_absence_survived(info: object, version: str) -> None:
     """No web page, a login page, a router: then nothing is known."""
     assert of_manager(info) == version
+
+
+@attrs.frozen
+class Queue:
+    """What every Hadoop tells of a queue: `QueueInfo`."""
+
+    name: str
+    below: "tuple[Queue, ...] | None" = None
+
+    def getQueueName(self) -> str:  # noqa: N802 (Java's)
+        return self.name
+
+    def getChildQueues(self) -> "tuple[Queue, ...] | None":  # noqa: N802
+        return self.below
+
+
+def test_paths_of_queues_come_from_their_tree() -> None:
+    """Before 3.4 a CapacityScheduler tells the last part only; a FairScheduler the whole path."""
+    short = (Queue("default"), Queue("ml", (Queue("gpu", ()), Queue("cpu"))))
+    whole = (Queue("root.default"), Queue("root.ml", (Queue("root.ml.gpu"), Queue("root.ml.cpu"))))
+    for queues in (short, whole):
+        found = [path for path, _ in leaves(queues, "root")]
+        assert found == ["root.default", "root.ml.gpu", "root.ml.cpu"]
