@@ -62,6 +62,13 @@ _NAMES = (
     ),
     _row(
         "TARN-3150",
+        r"error message='Invalid docker image name'",
+        "container-executor takes the image's name for none",
+        "Mend triton.image: some versions of container-executor take a tag, and no digest (@sha256)",
+        Blame.SPEC,
+    ),
+    _row(
+        "TARN-3150",
         r"YARN_CONTAINER_RUNTIME_DOCKER_IMAGE not set",
         "no image was named",
         "Set triton.image",

@@ -48,6 +48,8 @@ SAID = {
     "bad name": (
         java("Image name 'Bad Image!' doesn't match docker image name pattern"),
         "TARN-3150", SPEC, ["Bad Image!", "triton.image"]),
+    "a digest": (
+        native(refused(56, "Invalid docker image name")), "TARN-3150", SPEC, ["@sha256"]),
     "no name": (
         java("YARN_CONTAINER_RUNTIME_DOCKER_IMAGE not set!"), "TARN-3150", SPEC, ["triton.image"]),
     "network, yarn-site": (
