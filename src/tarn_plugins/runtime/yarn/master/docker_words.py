@@ -64,7 +64,7 @@ _NAMES = (
         "TARN-3150",
         r"error message='Invalid docker image name'",
         "container-executor takes the image's name for none",
-        "Mend triton.image: some versions of container-executor take a tag, and no digest (@sha256)",
+        "Mend triton.image: some versions of it take a tag, and no digest (@sha256)",
         Blame.SPEC,
     ),
     _row(
