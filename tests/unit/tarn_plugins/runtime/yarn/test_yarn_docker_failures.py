@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain.codes import CODES
-from tarn_plugins.runtime.yarn.master.docker_failures import docker_failure
-from tarn_plugins.runtime.yarn.master.docker_words import ROWS
+from tarn_plugins.runtime.yarn.master.docker_failures import ROWS, docker_failure
 from tarn_plugins.runtime.yarn.master.exits import explain
 from tarn_plugins.runtime.yarn.wire import Completed
 
