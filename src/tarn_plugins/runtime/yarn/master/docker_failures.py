@@ -14,10 +14,14 @@ from collections.abc import Iterator
 import attrs
 
 from tarn.plain import masked
-from tarn_plugins.runtime.yarn.master import docker_words as words
+from tarn_plugins.runtime.yarn.master.docker_lacks import LACKS
+from tarn_plugins.runtime.yarn.master.docker_refused import REFUSED
 from tarn_plugins.runtime.yarn.master.docker_words import Blame, Row
 
-__all__ = ["Failure", "docker_failure"]
+__all__ = ["ROWS", "Failure", "docker_failure"]
+
+ROWS = (*REFUSED, *LACKS)
+"""The first that fits is said."""
 
 _LONGEST = 200
 _ENOUGH = 1000
@@ -53,7 +57,7 @@ class Failure:
 
 def docker_failure(diagnostics: str) -> Failure | None:
     """Return what *diagnostics* tell of Docker; None where it is nothing of Docker's."""
-    for row in words.ROWS:
+    for row in ROWS:
         found = row.pattern.search(diagnostics)
         if found is not None and (not row.needs or row.needs in diagnostics):
             return _said(row, found, diagnostics)

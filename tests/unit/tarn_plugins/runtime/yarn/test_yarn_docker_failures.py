@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain.codes import CODES
-from tarn_plugins.runtime.yarn.master.docker_failures import docker_failure
-from tarn_plugins.runtime.yarn.master.docker_words import ROWS
+from tarn_plugins.runtime.yarn.master.docker_failures import ROWS, docker_failure
 from tarn_plugins.runtime.yarn.master.exits import explain
 from tarn_plugins.runtime.yarn.wire import Completed
 
@@ -48,6 +47,8 @@ SAID = {
     "bad name": (
         java("Image name 'Bad Image!' doesn't match docker image name pattern"),
         "TARN-3150", SPEC, ["Bad Image!", "triton.image"]),
+    "a digest": (
+        native(refused(56, "Invalid docker image name")), "TARN-3150", SPEC, ["@sha256"]),
     "no name": (
         java("YARN_CONTAINER_RUNTIME_DOCKER_IMAGE not set!"), "TARN-3150", SPEC, ["triton.image"]),
     "network, yarn-site": (

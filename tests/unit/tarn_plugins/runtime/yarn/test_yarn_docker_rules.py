@@ -124,7 +124,7 @@ def test_a_network_that_nothing_reaches_and_an_address_that_is_not_in_it():
 
 
 def test_privileges_are_noted():
-    """``docker-util.c`` of newer versions refuses them to whoever is not its image's entry point."""
+    """``docker-util.c`` of newer versions refuses them to all but entry points."""
     (note,) = notes(Docker(privileged=True), cluster_spec())
     assert (note.code, note.fatal) == ("TARN-3155", False)
 
