@@ -18,6 +18,15 @@ import tarn_plugins
 
 EXTRAS = ("yarn", "local")
 """What a master needs, and a tritonserver without Docker."""
+COMPILES = """
+import contextlib, importlib, pkgutil, tarn, tarn_plugins
+for package in (tarn, tarn_plugins):
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if "__main__" not in found.name:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(found.name)
+"""
+"""A master's user may not write here: without this each start would compile everything anew."""
 OURS = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -33,7 +42,6 @@ def make(folder: Path, user: str) -> None:
     python = _found(user)
     assert python is not None
     subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
-    renew(folder)
     site = folder / "lib" / OURS / "site-packages"
     for distribution in _needed():
         for file in distribution.files or ():
@@ -43,6 +51,7 @@ def make(folder: Path, user: str) -> None:
                 continue
             if source.is_file() and not (site / Path(*parts)).exists():
                 linked(source, site / Path(*parts))
+    renew(folder)
 
 
 def renew(folder: Path) -> None:
@@ -52,6 +61,8 @@ def renew(folder: Path) -> None:
         target = folder / "lib" / OURS / "site-packages" / source.name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    python = folder / "bin" / "python3"
+    subprocess.run([python, "-I", "-W", "ignore", "-c", COMPILES], check=True, cwd="/")
 
 
 def linked(source: Path, target: Path) -> None:

@@ -28,7 +28,7 @@ from docker_daemon import Dockerd
 from docker_daemon import lacking as no_dockerd
 from house import MODELS
 from one_maven import one_maven
-from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, context, free_network
+from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, chosen, context, free_network
 
 from tarn_plugins.cli.sandbox import jars, network
 from tarn_plugins.cli.sandbox.options import Options
@@ -92,6 +92,8 @@ class DockerStage:
             folder.mkdir(exist_ok=True)
             folder.chmod(0o755)
         shutil.copytree(MODELS, self.models, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in (self.models, *self.models.rglob("*")):  # a checkout may be its owner's alone
+            path.chmod(0o755 if path.is_dir() else 0o644)
         docker_python.make(self.directory / "python", RUNS_AS)
         self._jars()
         self.dockerd = self._dockerd(number)
@@ -117,6 +119,7 @@ class DockerStage:
 
     def _options(self, number: int) -> Options:
         return Options(
+            **chosen(),
             network=number,
             nodes=1,
             expiry_s=EXPIRY_S,
@@ -145,7 +148,8 @@ class DockerStage:
     def _jars(self) -> None:
         """Link Hadoop's jars where every user finds them: the cache is in somebody's home."""
         with one_maven():
-            found = jars.fetched(Options().hadoop, context())
+            wanted = Options(**chosen())
+            found = jars.fetched(wanted.hadoop, context(), wanted.repository)
         folder = self.directory / "jars"
         folder.mkdir()
         for jar in found:
