@@ -193,7 +193,7 @@ def test_privileged_is_refused_in_words(docker_house: DockerHouse) -> None:
     spec = docker_house.spec(
         "mighty", options={"docker": {"network": "host", "privileged": True}}, replicas=ONE
     )
-    done = docker_house.tarn("up", "-f", spec, "--timeout", "60s", timeout_s=100)
+    done = docker_house.tarn("up", "-f", spec, "--timeout", "60s", timeout_s=200)
     told = docker_house.tarn("why", "-c", "mighty")
     assert done.returncode != 0
     assert "rivileged" in told.stdout + done.stderr, (told.stdout, told.stderr, done.stderr)
