@@ -608,7 +608,7 @@ def test_a_resource_manager_that_is_down_is_told_and_hdfs_is_looked_at(
         results = looked_at(spec_of(Seed("down", "", "", "")), desk.context())
     finally:
         desk.hadoop.start("rm")
-        desk.hadoop.wait_nodes(desk.hadoop.options.nodes)
+        desk.hadoop.wait_nodes(desk.hadoop.options.nodes, 120)
     (finding,) = results["YARN connection"].findings
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
     assert desk.hadoop.host("rm") in finding.found
