@@ -102,7 +102,7 @@ class Hadoop(Sandbox):
         for daemon in again:
             self.start(daemon)
         if again:
-            self.wait_nodes(self.options.nodes)
+            self.wait_nodes(self.options.nodes, 120)
 
     def _rewritten(self, properties: Mapping[str, str], paths: Sequence[str]) -> bool:
         """Write those of *paths* that *properties* change; say whether they do any."""

@@ -196,7 +196,7 @@ def test_a_staging_that_others_cannot_pass_is_said(stage: Stage, tmp_path: Path)
     [
         ({}, {}, None),
         ({}, {"queue": "no-such-queue"}, "TARN-3133"),
-        ({"master": MasterSpec(memory_mib=10**6)}, {}, "TARN-3134"),
+        ({"master": MasterSpec(memory_mib=10**6)}, {}, "TARN-3144"),
         ({"placement": PlacementSpec(node_label="no-such-label")}, {}, "TARN-3136"),
         (
             {"instance": InstanceSpec(ResourcesSpec(gpus=1, gpu_resource="no/such"))},

@@ -508,18 +508,20 @@ def _holds(found: Result, seed: Seed) -> None:
     assert any(seed.fix in step for step in steps), found.findings
 
 
-def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk) -> None:
+@pytest.mark.parametrize("world", ["as it is"])
+def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk, world: str) -> None:
     """But for Hadoop's own quarter of a second before a container is killed."""
-    desk.enter("as it is")
+    desk.enter(world)
     results = desk.results(Seed("nothing", "", "", ""))
     wrong = {name for name, one in results.items() if one.findings}
     assert wrong == {"time to end"}
     assert {name for name, one in results.items() if one.state is State.UNKNOWN} == {"cgroups"}
 
 
-def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk) -> None:
+@pytest.mark.parametrize("world", ["careless"])
+def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> None:
     """What `tarn up` looks at is a part of what doctor does: each rule has one home."""
-    desk.enter("careless")
+    desk.enter(world)
     seed = Seed("too large", "", "", "", resources(memory="2GiB", vcores=4, gpus=1))
     spec, around = spec_of(seed), desk.context()
     settings, _ = structure(Settings, spec.runtime.options)
@@ -530,9 +532,10 @@ def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk) -> None:
     assert set(refused) <= said
 
 
-def test_the_command_says_it_and_fails(desk: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["queues"])
+def test_the_command_says_it_and_fails(desk: Desk, world: str, tmp_path: Path) -> None:
     """`tarn doctor` on a YARN whose queue is stopped: exit 1, the fix, and the rest unharmed."""
-    desk.enter("queues")
+    desk.enter(world)
     house = House(tmp_path)
     house.environ |= desk.hadoop.environ
     options = {"docker": None, "staging": f"{ROOT}/shared", "queue": "stopped"}
@@ -547,9 +550,10 @@ def test_the_command_says_it_and_fails(desk: Desk, tmp_path: Path) -> None:
     assert rows["YARN connection"]["state"] == "ok"
 
 
-def test_a_directory_without_configuration_is_named(desk: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["as it is"])
+def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_path: Path) -> None:
     """Hadoop takes its defaults then, and asks this machine itself."""
-    desk.enter("as it is")
+    desk.enter(world)
     (tmp_path / "empty").mkdir()
     around = desk.context({"HADOOP_CONF_DIR": str(tmp_path / "empty")})
     classpath = str(desk.hadoop.directory / "lib" / "*")
@@ -563,9 +567,10 @@ def test_a_directory_without_configuration_is_named(desk: Desk, tmp_path: Path) 
     assert results["YARN queue"].state is State.UNKNOWN
 
 
-def test_an_old_java_here_is_named_once(desk: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["as it is"])
+def test_an_old_java_here_is_named_once(desk: Desk, world: str, tmp_path: Path) -> None:
     """One check tells it; the others say where to read it."""
-    desk.enter("as it is")
+    desk.enter(world)
     (tmp_path / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
     seed = Seed("Java 8", "", "", "", {}, {"java_home": str(tmp_path)})
     results = looked_at(spec_of(seed), desk.context())
@@ -577,9 +582,10 @@ def test_an_old_java_here_is_named_once(desk: Desk, tmp_path: Path) -> None:
     assert all("see 'Java here'" in one.seen for one in others.values())
 
 
-def test_a_clock_that_is_wrong_is_told(desk: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["as it is"])
+def test_a_clock_that_is_wrong_is_told(desk: Desk, world: str, tmp_path: Path) -> None:
     """The ResourceManager's web server, seen through something that writes another time."""
-    desk.enter("as it is")
+    desk.enter(world)
     place = tmp_path / "late"
     place.mkdir()
     with _late_by(400, desk.hadoop) as address:
@@ -591,15 +597,18 @@ def test_a_clock_that_is_wrong_is_told(desk: Desk, tmp_path: Path) -> None:
     assert "NTP" in finding.next_step
 
 
-def test_a_resource_manager_that_is_down_is_told_and_hdfs_is_looked_at(desk: Desk) -> None:
+@pytest.mark.parametrize("world", ["as it is"])
+def test_a_resource_manager_that_is_down_is_told_and_hdfs_is_looked_at(
+    desk: Desk, world: str
+) -> None:
     """One finding with the address; what does not depend on YARN is still seen."""
-    desk.enter("as it is")
+    desk.enter(world)
     desk.hadoop.kill("rm")
     try:
         results = looked_at(spec_of(Seed("down", "", "", "")), desk.context())
     finally:
         desk.hadoop.start("rm")
-        desk.hadoop.wait_nodes(desk.hadoop.options.nodes)
+        desk.hadoop.wait_nodes(desk.hadoop.options.nodes, 120)
     (finding,) = results["YARN connection"].findings
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
     assert desk.hadoop.host("rm") in finding.found
