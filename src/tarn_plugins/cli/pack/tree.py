@@ -17,7 +17,7 @@ _NOT_OF_PYTHON = frozenset(
 """In ``lib/python3.N``: tests, windows, and what installs packages."""
 _NOT_OF_A_MODULE = re.compile(r"(_tkinter|_test\w*|_xxtestfuzz|_ctypes_test|xxlimited\w*)\..*\.so")
 _LIBRARY = re.compile(r"libpython3.*\.so.*")
-_OF_PACKAGES = re.compile(r".*\.(pyi|a|pyx|pxd)|direct_url\.json|uv_cache\.json|REQUESTED")
+_OF_PACKAGES = re.compile(r".*\.(pyi|a|h|pyx|pxd)|direct_url\.json|uv_cache\.json|REQUESTED")
 _DIRECTORIES = frozenset({"tests", "test", "__pycache__"})
 _SYSCONFIG = "_sysconfigdata_*.py"
 _HOME = re.compile(r"python3\.\d+")
