@@ -54,5 +54,7 @@ class Far:
             self._known = (
                 (0, 0) if ref is None else loading(self._link.deployer.logs(ref, instance, None))
             )
-        except (TarnError, OSError):  # it has written nothing yet, or nobody can tell at the moment
+        # It has written nothing yet, nobody can tell at the moment, or who waited is done, and
+        # the deployer's pipe was closed under this thread (ValueError).
+        except (TarnError, OSError, ValueError):
             self._known = 0, 0

@@ -14,8 +14,9 @@ __all__ = ["Order", "submit"]
 
 VALIDITY_MS = 10 * 60 * 1000
 """Attempts that failed longer ago no longer count against ``master.max_attempts``."""
-_LOGS = "*stderr*|*stdout*"
-"""Logs that YARN collects while the application still runs."""
+_ROTATED = r".*std(err|out).*\.\d+"
+"""Logs that YARN collects from running containers. Never one that is still written: a NodeManager
+deletes what it collected, and all that its program says from then on would be lost (seen)."""
 _RECORDS = "org.apache.hadoop.yarn.api.records"
 
 
@@ -60,7 +61,7 @@ def submit(
         _label_master(context, order)
     # (include, exclude, rolled include, rolled exclude): at the end everything is collected.
     context.setLogAggregationContext(
-        _record("LogAggregationContext").newInstance(".*", "", _pattern(_LOGS), "")
+        _record("LogAggregationContext").newInstance(".*", "", _ROTATED, "")
     )
     context.setAMContainerSpec(_launch(order.command, files, collected))
     client.submitApplication(context)
@@ -89,11 +90,6 @@ def _launch(command: str, files: Iterable[LocalFile], collected: Any) -> Any:
     return _record("ContainerLaunchContext").newInstance(
         resources, environ, commands, None, credentials.buffer(collected), None
     )
-
-
-def _pattern(globs: str) -> str:
-    """Return the regular expression of *globs*: YARN matches file names with one."""
-    return globs.replace("*", ".*")
 
 
 def _set(values: Iterable[str]) -> Any:

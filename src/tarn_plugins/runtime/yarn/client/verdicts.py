@@ -63,6 +63,7 @@ def no_log(ref: ClusterRef, instance_id: str) -> NotFoundError:
     return NotFoundError(
         f"{ref.name} has no log of '{instance_id or 'the master'}'",
         where=ref.application_id or "",
-        next_step="YARN keeps logs of what ended only with yarn.log-aggregation-enable, and for as "
-        "long as yarn.log-aggregation.retain-seconds says.",
+        next_step="The log of what runs lies on its node: is the NodeManager's web page reached "
+        "from here? YARN keeps logs of what ended only with yarn.log-aggregation-enable, and for "
+        "as long as yarn.log-aggregation.retain-seconds says.",
     )
