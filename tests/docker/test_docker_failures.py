@@ -22,12 +22,14 @@ from tarn.cluster.explain_instance import about_life
 from tarn.domain import Endpoint, ExitStatus, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
-from tarn_plugins.runtime.yarn.launch.run_script import RUN
+from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, RUN
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.exits import explain
-from tarn_plugins.runtime.yarn.wire import Ask, Record, Shape
+from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Grant, Record, Shape
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn, pytest.mark.triton]
 
@@ -132,14 +134,15 @@ def strict(stage: DockerStage) -> Iterator[None]:
 def test_each_refusal_is_said_with_its_fix_and_its_fault(stage: DockerStage) -> None:
     """What happened, the line that mends it, and whether trying again, or elsewhere, can help."""
     java(stage.hadoop.environ)
-    with Application() as app:
-        files = HadoopFiles(app.conf)
-        layout = Layout(files.qualified(f"/tmp/tarn-test-{secrets.token_hex(4)}"))
-        files.write(f"{layout.public}/run", RUN, mode=0o644)
-        try:
+    files = HadoopFiles(configuration())
+    layout = Layout(files.qualified(f"/tmp/tarn-test-{secrets.token_hex(4)}"))
+    # Before the application is there: it may not be silent for long.
+    files.write(f"{layout.public}/run", RUN, mode=0o644)
+    try:
+        with Application() as app:
             ended = dict(zip(CASES, tried(app, files, layout), strict=True))
-        finally:
-            files.remove(layout.root)
+    finally:
+        files.remove(layout.root)
     wrong = {name: (missing(CASES[name], status), status) for name, status in ended.items()}
     assert not any(lost for lost, _ in wrong.values()), wrong
     until(lambda: stage.dockerd.containers() == {}, WITHIN_S, "an empty docker")
@@ -151,23 +154,33 @@ def tried(app: Application, files: HadoopFiles, layout: Layout) -> list[ExitStat
     app.say(asks=tuple(Ask(number, SMALL) for number in numbered))
     app.beat(lambda: set(numbered) <= set(app.held()), WITHIN_S)
     for number, case in numbered.items():
-        grant = app.of(number)
-        launcher = StagedLauncher(
-            files=files,
-            layout=layout,
-            python="/none",
-            docker=case.docker,
-            name_of=lambda record: record.instance_id,
-        )
-        record = Record(
-            f"case-{number:04}", number, grant.container_id, "", grant.node,
-            Endpoint(grant.node, *range(30_000 + 3 * number, 30_003 + 3 * number)), 0.0,
-        )  # fmt: skip
-        prepared = launcher.prepare(record, case.launch())
-        app.nodes.start(grant, prepared if case.starts else attrs.evolve(prepared, files=()))
+        app.nodes.start(app.of(number), prepared(case, app.of(number), files, layout))
+        app.say()  # an attempt that says nothing for 15 s is given up
     app.beat(lambda: len(app.completed) == len(CASES), WITHIN_S)
     over = {each.container_id: each for each in app.completed}
     return [explain(over[app.of(number).container_id], asked=False) for number in numbered]
+
+
+def prepared(case: Case, grant: Grant, files: HadoopFiles, layout: Layout) -> ContainerLaunch:
+    """Return what a master would start, without files where they are never looked at."""
+    ports = range(30_000 + 3 * grant.number, 30_003 + 3 * grant.number)
+    record = Record(
+        f"case-{grant.number:04}", grant.number, grant.container_id, "", grant.node,
+        Endpoint(grant.node, *ports), 0.0,
+    )  # fmt: skip
+    if not case.starts:
+        made = program(
+            case.launch(), record, address="127.0.0.1", python="/none", within=case.docker
+        )
+        return ContainerLaunch(COMMAND, made.container)
+    launcher = StagedLauncher(
+        files=files,
+        layout=layout,
+        python="/none",
+        docker=case.docker,
+        name_of=lambda record: record.instance_id,
+    )
+    return launcher.prepare(record, case.launch())
 
 
 def missing(case: Case, status: ExitStatus) -> list[str]:
