@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Choice
@@ -260,6 +260,7 @@ def on_yarn(**options):
     return spec(runtime=Choice("yarn", options))
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(sorted(GOOD)), st.text(max_size=12)),
     st.integers(0, 2),
