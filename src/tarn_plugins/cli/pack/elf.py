@@ -50,7 +50,7 @@ def read(content: Content) -> Binary | None:
         return None
     try:
         return _read(content)
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, ValueError, OverflowError):
         return None
 
 

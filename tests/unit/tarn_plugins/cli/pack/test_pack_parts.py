@@ -194,6 +194,7 @@ def test_a_real_binary_tells_what_it_needs(path):
     assert binary.glibc == max(numbers, default=(0, 0))
 
 
+@example(cut=0, where=415, byte=128)
 @given(cut=st.integers(0, 5000), where=st.integers(0, 5000), byte=st.integers(0, 255))
 @settings(max_examples=200, deadline=None)
 def test_a_broken_binary_is_none(cut, where, byte):
