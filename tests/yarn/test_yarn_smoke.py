@@ -42,7 +42,7 @@ def test_a_fleet_from_up_to_down(yarn_house, hadoop) -> None:
     assert "Started HTTPService" in fleet.tarn("logs", again["instances"][1]["id"])
     # for a moment, while a node hands it over, a log is in neither place
     until(lambda: _masters_in(fleet.tarn("logs")) == ["1", "2"], 15, "the log of each master")
-    assert "2 of 2" in fleet.tarn("why")
+    assert "set by hand to 2" in fleet.tarn("why")
 
     application = fleet.application_id
     fleet.down()
