@@ -31,7 +31,7 @@ def test_the_image_is_started_or_said_why_not(docker_house: DockerHouse) -> None
     # the master is no image: it needs what is on the node
     assert good["node Python (default partition)"]["findings"] == []
     for name, words in (("gone", "tarn/gone:1"), ("denied", "/etc")):
-        (finding,) = rows[name][f"node Docker {IMAGE}"]["findings"]
+        (finding,) = found[name][f"node Docker {IMAGE}"]["findings"]
         assert finding["code"] == "TARN-3188"
         assert words in finding["found"], finding
     containers = docker_house.stage.dockerd.containers
