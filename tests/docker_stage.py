@@ -30,6 +30,8 @@ from house import MODELS
 from one_maven import one_maven
 from yarn_stage import EXPIRY_S, Hadoop, YarnHouse, chosen, context, free_network
 
+from tarn.errors import TimedOutError
+from tarn.testing.wait import until
 from tarn_plugins.cli.sandbox import jars, network
 from tarn_plugins.cli.sandbox.options import Options
 
@@ -203,10 +205,13 @@ class DockerHouse(YarnHouse):
     def clear(self) -> None:
         """End every cluster; a container that is left in docker is a failure too."""
         super().clear()
-        left = self.stage.dockerd.containers()
-        if left:
-            self.stage.dockerd.docker("rm", "--force", *left, check=False)
-        assert not left, f"left in docker: {left}"
+        dockerd = self.stage.dockerd
+        try:  # YARN removes a container some seconds after its end
+            until(lambda: not dockerd.containers(), 30, "an empty docker")
+        except TimedOutError as error:
+            left = dockerd.containers()
+            dockerd.docker("rm", "--force", *left, check=False)
+            raise AssertionError(f"left in docker: {left}") from error
 
 
 @contextlib.contextmanager
