@@ -57,8 +57,8 @@ MISSING = [version for version in SUPPORTED if version not in PRESENT]
 ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
 
 # .ci/run neither measures nor compares; all that takes knox_jar its minutes is the first download
-if sum(BUDGET.values()) - sum(BUDGET[name] for name in ("bench", "policies", "knox_jar")) >= 60:
-    raise SystemExit("tests/budget.toml: the sum must stay under 60 minutes")
+if sum(BUDGET.values()) - sum(BUDGET[name] for name in ("bench", "policies", "knox_jar")) >= 70:
+    raise SystemExit("tests/budget.toml: the sum must stay under 70 minutes")
 
 
 def budgeted(session_function: Callable[[nox.Session], None]) -> Callable[[nox.Session], None]:

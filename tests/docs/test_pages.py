@@ -102,14 +102,14 @@ def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:
 
 
 def test_the_sessions_fit_their_budget() -> None:
-    """The minutes sum up to less than an hour; `unit` counts for each interpreter.
+    """The minutes sum up to less than seventy; `unit` counts for each interpreter.
 
     `bench` and `policies` are not run with the others, and `knox_jar` takes its minutes once, for a
     download.
     """
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
     beside = minutes["bench"] + minutes["policies"] + minutes["knox_jar"]
-    assert sum(minutes.values()) + 2 * minutes["unit"] - beside < 60
+    assert sum(minutes.values()) + 2 * minutes["unit"] - beside < 70
 
 
 def test_every_session_has_a_budget() -> None:

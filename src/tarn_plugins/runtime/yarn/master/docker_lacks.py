@@ -25,7 +25,7 @@ _GPUS = (
     ),
     row(
         "TARN-3156",
-        r"[Uu]nknown(?: or invalid)? runtime (?:specified|name:?) '?(?P<name>[\w.-]*\w)",
+        r"(?i:unknown)(?: or invalid)? runtime (?:specified|name:?) '?(?P<name>[\w.-]*\w)",
         "Docker on the node has no container runtime '{name}'",
         "Install NVIDIA's container toolkit there (nvidia-ctk runtime configure --runtime=docker, "
         f"then restart Docker), or set {DOCKER}.gpu_runtime",
