@@ -76,7 +76,7 @@ class DeployerContract:
         assert sorted(tmp_path.rglob("*")) == before
 
     def test_a_plan_has_the_models_the_environment_and_the_places(self, tmp_path: Path) -> None:
-        """The command names the staged models; ``triton.env`` is in it byte for byte."""
+        """It names the staged models; ``triton.env`` is in it byte for byte."""
         odd = {"A": "b c $(id)", "B": "'\"\\\n", "C": "été 模型"}
         spec = self.spec(tmp_path)
         spec = attrs.evolve(spec, triton=attrs.evolve(spec.triton, env=odd))
@@ -84,7 +84,9 @@ class DeployerContract:
         assert isinstance(plan, LaunchPlan)
         assert len(plan.commands) == spec.instance.parallelism.ranks
         location = self.staged(tmp_path).location
-        assert all(any(location in word for word in words) for words in plan.commands)
+        assert location in plan.files.values()
+        # where an image has them at a place of their own, the command names that place
+        assert all(any("--model-repository" in word for word in words) for words in plan.commands)
         assert {name: plan.environ.get(name) for name in odd} == odd
         assert plan.files
         assert all(what.strip() and where.strip() for what, where in plan.files.items())

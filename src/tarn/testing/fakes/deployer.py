@@ -48,9 +48,10 @@ class FakeDeployer:
         return self.land.findings.get(spec.name, ())
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
-        """Return a command with the models, the environment of the spec, and one place."""
+        """Return a command with the models, the environment of the spec, and two places."""
         command = ("tritonserver", f"--model-repository={staged.location}")
-        return LaunchPlan((command,), dict(spec.triton.env), {"cluster": f"the land/{spec.name}"})
+        places = {"models": staged.location, "cluster": f"the land/{spec.name}"}
+        return LaunchPlan((command,), dict(spec.triton.env), places)
 
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Write the cluster down as running."""
