@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tarn.domain import Endpoint
-from tarn.interfaces import Clock, Discovery, SecretStore
+from tarn.interfaces import Carrier, Clock, Discovery, SecretStore
 from tarn.testing import contracts, fakes
 
 __all__ = [
     "FakeAuthorizerSuite",
+    "FakeCarrierSuite",
     "FakeCeilingSourceSuite",
     "FakeClockSuite",
     "FakeDeployerSuite",
@@ -25,6 +26,20 @@ _QUICK_S = 0.05
 """A fake has done it before the first look, so a second look is one too many."""
 _ANSWER_S = 0.5
 """The mutants that block do so for longer than this."""
+
+
+class FakeCarrierSuite(contracts.CarrierContract):
+    kind = fakes.FakeCarrier
+
+    def make(self, tmp_path: Path) -> Carrier:
+        return self.kind()
+
+    def uri(self, carrier: Carrier) -> str:
+        return "fake://far/file.tar.gz"
+
+    def content(self, carrier: Carrier, uri: str) -> bytes:
+        assert isinstance(carrier, fakes.FakeCarrier)
+        return carrier.there[uri]
 
 
 class FakeClockSuite(contracts.ClockContract):

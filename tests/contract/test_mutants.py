@@ -10,6 +10,7 @@ from contract.inprocess import broken_promises, promises
 
 SUITES = {
     "authorizer": fake_suites.FakeAuthorizerSuite,
+    "carrier": fake_suites.FakeCarrierSuite,
     "ceiling_source": fake_suites.FakeCeilingSourceSuite,
     "clock": fake_suites.FakeClockSuite,
     "deployer": fake_suites.FakeDeployerSuite,

@@ -1,14 +1,15 @@
 """The deployer of YARN keeps the promises of `Deployer`, on a real YARN."""
 
+import secrets
 from pathlib import Path
 
 import pytest
-from deployer_stage import Stage, small
+from deployer_stage import STAGING, Stage, small
 from yarn_stage import Hadoop
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Deployer
-from tarn.testing.contracts import DeployerContract
+from tarn.interfaces import Carrier, Deployer
+from tarn.testing.contracts import CarrierContract, DeployerContract
 from tarn_plugins.runtime import yarn
 
 pytestmark = pytest.mark.yarn
@@ -31,3 +32,20 @@ class TestYarn(DeployerContract):
 
     def doomed_spec(self, tmp_path: Path) -> ClusterSpec:
         return small("doomed-suite")
+
+
+class TestYarnCarries(CarrierContract):
+    """To HDFS, from a client without a JVM."""
+
+    @pytest.fixture(autouse=True)
+    def on(self, hadoop: Hadoop) -> None:
+        self.stage = Stage(hadoop)
+
+    def make(self, tmp_path: Path) -> Carrier:
+        return self.stage.deployer(tmp_path / "home")
+
+    def uri(self, carrier: Carrier) -> str:
+        return f"hdfs://{STAGING}/carried-{secrets.token_hex(4)}/file.tar.gz"
+
+    def content(self, carrier: Carrier, uri: str) -> bytes:
+        return self.stage.files().read(uri)

@@ -22,6 +22,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{suite}"
         for suite in (
             "authorizer",
+            "carrier",
             "ceiling_source",
             "clock",
             "deployer",
@@ -38,6 +39,7 @@ pytest.register_assert_rewrite(
 )
 
 from tarn.testing.contracts.authorizer import AuthorizerContract  # noqa: E402
+from tarn.testing.contracts.carrier import CarrierContract  # noqa: E402
 from tarn.testing.contracts.ceiling_source import CeilingSourceContract  # noqa: E402
 from tarn.testing.contracts.clock import ClockContract  # noqa: E402
 from tarn.testing.contracts.deployer import DeployerContract  # noqa: E402
@@ -52,6 +54,7 @@ from tarn.testing.contracts.storage import StorageContract  # noqa: E402
 
 __all__ = [
     "AuthorizerContract",
+    "CarrierContract",
     "CeilingSourceContract",
     "ClockContract",
     "DeployerContract",

@@ -5,6 +5,7 @@ from tarn.testing.fakes.authorizer import (
     FakeAuthorizerSettings,
     fake_authorizer_factory,
 )
+from tarn.testing.fakes.carrier import FakeCarrier
 from tarn.testing.fakes.ceiling_source import (
     FakeCeilingSource,
     FakeCeilingSourceSettings,
@@ -36,6 +37,7 @@ from tarn.testing.fakes.world import FakeWorld
 __all__ = [
     "FakeAuthorizer",
     "FakeAuthorizerSettings",
+    "FakeCarrier",
     "FakeCeilingSource",
     "FakeCeilingSourceSettings",
     "FakeClock",

@@ -29,7 +29,7 @@ def around(tmp_path, monkeypatch):
 
 @pytest.fixture
 def made(monkeypatch):
-    """What is packed is a few bytes, and the orders are kept."""
+    """What is packed is a few bytes, without uv, and the orders are kept."""
     orders = []
 
     def make(order, _uv, work, say):
@@ -43,6 +43,7 @@ def made(monkeypatch):
         return recipe.Packed(path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",))
 
     monkeypatch.setattr(recipe, "make", make)
+    monkeypatch.setattr(uv, "found", lambda _: "/bin/false")
     return orders
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from short_folder import short_folder
 
 from tarn_plugins.runtime.yarn.probe.driver import call
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
@@ -70,6 +71,12 @@ class Node:
         assert facts.whole
         assert not (self.container / "p").exists()
         return facts
+
+
+@pytest.fixture
+def tmp_path(request):
+    """A short one: of a long path the script says the beginning only."""
+    return short_folder(request.node)
 
 
 def node_with(shell, root):
