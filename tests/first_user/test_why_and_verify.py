@@ -32,7 +32,8 @@ def _slow_request(address: str, delay_s: float) -> threading.Thread:
 def test_a_fleet_is_verified_explained_and_watched(house: House) -> None:
     """Canaries reach every instance; a drain loses none and says what it waits for; a kill does."""
     name = "proof"
-    up = house.tarn("up", "-f", house.spec(name))
+    # With a policy that wants fewer than the idle fleet has, that would be told, too.
+    up = house.tarn("up", "-f", house.spec(name, scaling={"use": "fixed"}))
     assert up.returncode == 0, up.stderr
     assert house.tarn("why", "-c", name).stdout == "proof: 2 of 2 ready; nothing is amiss\n"
     _verify_a_healthy_fleet(house, name)
