@@ -140,8 +140,8 @@ SAID = {
         native("image: triton:1 is not trusted.", code=127), "TARN-3152", SPEC, ["'library'"]),
     "image, no registry reached": (
         native("Unable to find image 'tarn/none:1' locally",
-               'docker: Error response from daemon: Get "https://registry-1.docker.io/v2/": dial '
-               "tcp: lookup registry-1.docker.io: no such host.", code=7),
+               'docker: Error response from daemon: Get "https://registry.example.org/v2/": dial '
+               "tcp: lookup registry.example.org: no such host.", code=7),
         "TARN-3151", NODE, ["'tarn/none:1'", "no such host", "docker load"]),
     "image, denied": (
         native("Unable to find image 'tarn/none:1' locally",
