@@ -103,7 +103,7 @@ def space(case: Case) -> Looked:
         raise NotSeen("the file system does not tell how much is free")
     needed = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
     models = "" if hdfs.to_copy is None else f"; the models take {_bytes(hdfs.to_copy)}"
-    seen = f"{_bytes(hdfs.free)} free, in {hdfs.replication} replicas{models}"
+    seen = f"{_bytes(hdfs.free)} free, each block kept {_times(hdfs.replication)}{models}"
     if hdfs.free >= needed:
         return looked(seen)
     finding = Finding(
@@ -169,3 +169,7 @@ RULES = (
     Rule("Python of the nodes", "The master is a Python program on a node.", python),
     Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
 )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -253,12 +253,16 @@ class _Trial:
             words = waits(self._order, crowd)
         if not words:
             return None
-        if self._order.gpus:  # the rest can be seen without them
-            self.end("its GPUs did not come")
-            self._seen = attrs.evolve(self._seen, gpus_wait=words)
-            self._order = attrs.evolve(self._order, gpus=0)
+        if self._order.gpus:
+            self._go_without_gpus(words)
             return None
         return attrs.evolve(self._seen, failure=_never_granted(self._order, words, waited_s))
+
+    def _go_without_gpus(self, words: str) -> None:
+        """Let go of the application, and begin one without GPUs: the rest can be seen so."""
+        self.end("its GPUs did not come")
+        self._seen = attrs.evolve(self._seen, gpus_wait=words)
+        self._order = attrs.evolve(self._order, gpus=0)
 
     def _running(self, step: Step) -> Outcome | None:
         now_s = self._clock.now_s()
@@ -284,6 +288,10 @@ class _Trial:
             self._order = attrs.evolve(self._order, managed=True)
             return None
         began = self._began is not None
+        if began and self._order.gpus and isinstance(error, ProviderError):
+            wanted = f"{self._order.gpus} of {self._order.gpu_resource}"
+            self._go_without_gpus(f"YARN refuses to look for {wanted} in one container")
+            return None
         return attrs.evolve(self._seen, failure=_failed(self._order, error, began=began))
 
     def _try_to_call(self, node: str) -> None:

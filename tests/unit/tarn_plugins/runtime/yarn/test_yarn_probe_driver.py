@@ -130,6 +130,16 @@ def test_without_its_gpus_the_rest_is_seen():
     assert "2 yarn.io/gpu free" in outcome.gpus_wait
 
 
+def test_more_gpus_than_any_container_may_have_keep_nothing_else_from_being_seen():
+    """YARN calls such an ask invalid at once; the rest is asked for without them."""
+    yarn = Yarn({"-1": [ProviderError("yarn", "calls an ask invalid")], "-2": [ENDED]})
+    outcome = round_of(yarn, order(gpus=9)).outcome("")
+    assert [each.gpus for each in yarn.begun] == [9, 0]
+    assert yarn.ended == ["-1", "-2"]
+    assert (outcome.failure, outcome.facts.get("uid")) == (None, "7")
+    assert "9 of yarn.io/gpu" in outcome.gpus_wait
+
+
 def test_a_container_that_says_nothing_in_time_is_ended():
     """Nothing need be wrong with it."""
     yarn = Yarn({"": [RUNNING]})
