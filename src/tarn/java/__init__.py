@@ -14,10 +14,11 @@ from tarn.java.classpath import (
     kerberos_options,
 )
 from tarn.java.faults import Fault, describe, mask
-from tarn.java.jvm import leave, load, start, throwable
+from tarn.java.jvm import OLDEST_JAVA, leave, load, start, throwable
 
 __all__ = [
     "OLDEST_HADOOP",
+    "OLDEST_JAVA",
     "Fault",
     "describe",
     "dotted",

@@ -15,9 +15,9 @@ import attrs
 
 from tarn.errors import LaunchError, ProviderMissingError
 
-__all__ = ["leave", "load", "start", "throwable"]
+__all__ = ["OLDEST_JAVA", "leave", "load", "start", "throwable"]
 
-_OLDEST = 11
+OLDEST_JAVA = 11
 """What Hadoop runs on beside Java 8, which refuses the class files of JPype 1.7 (Java 9's)."""
 _LOG4J = Path(__file__).with_name("log4j.properties")
 
@@ -197,7 +197,7 @@ def _library(java_home: str | None) -> str | None:
         return None
     home = Path(java_home)
     version = _version(home)
-    if version is not None and version < _OLDEST:
+    if version is not None and version < OLDEST_JAVA:
         raise _no_java(f"Java {version} at '{java_home}' is too old")
     for place in ("lib/server", "jre/lib/server", "lib/client"):
         library = home / place / "libjvm.so"

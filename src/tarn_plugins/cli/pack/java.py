@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tarn.errors import ConfigError, ProviderError
+from tarn.java import OLDEST_JAVA
 
 __all__ = ["MODULES", "bring", "version"]
 
@@ -18,7 +19,6 @@ MODULES = (
     "jdk.zipfs",
 )
 """What Hadoop's client needs: LDAP, Kerberos, TLS; java.desktop is for the beans of its metrics."""
-_OLDEST = 11
 _RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)[^"]*"', re.MULTILINE)
 _ENOUGH_S = 300.0
 _USELESS = shutil.ignore_patterns("src.zip", "jmods", "include", "man", "demo", "sample", "*.jsa")
@@ -46,11 +46,11 @@ def version(home: Path) -> int:
             "/usr/lib/jvm/java-17-openjdk-amd64.",
         ) from error
     found = int(told[1]) if told else 0
-    if found < _OLDEST:
+    if found < OLDEST_JAVA:
         raise ConfigError(
             f"holds Java {found or 'of no version'}",
             where=where,
-            right=f"TARN needs {_OLDEST} or newer.",
+            right=f"TARN needs {OLDEST_JAVA} or newer.",
         )
     return found
 

@@ -23,6 +23,7 @@ __all__ = [
     "DIRECTORY",
     "HEAD",
     "INTERPRETER",
+    "PYTHONS",
     "Seen",
     "about",
     "examine",
@@ -43,7 +44,7 @@ ABOUT: Final = "tarn-environment.json"
 """Its first member."""
 _ENDS = (".tar.gz", ".tgz")
 """A zip keeps neither links nor who may execute what."""
-_PYTHONS = ((3, 11), (3, 14))
+PYTHONS = ((3, 11), (3, 14))
 """The first one that tarn runs on, and the first one that it does not."""
 _GZIP = 16 + zlib.MAX_WBITS
 _PLAIN = re.compile(r"[A-Za-z0-9._,=@%+~:/-]+")
@@ -130,7 +131,7 @@ def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
             where,
             "does not say what is in it; it must hold bin/python3, able to run from any directory, "
             f"with tarn[yarn] {ours}",
-            f"{_PACK[0]}{_PACK[1:]} and says so",
+            f"{_PACK} and says so",
             fatal=False,
         )
     else:
@@ -165,7 +166,7 @@ def _unfit(where: str, said: About, ours: str) -> Iterator[Finding]:
             f"Pack it anew: {_PACK}; or use tarn {said.tarn} here",
         )
     if not _fits(said.python):
-        least, beyond = (".".join(map(str, one)) for one in _PYTHONS)
+        least, beyond = (".".join(map(str, one)) for one in PYTHONS)
         yield Finding(
             "TARN-3193",
             where,
@@ -176,4 +177,4 @@ def _unfit(where: str, said: About, ours: str) -> Iterator[Finding]:
 
 def _fits(version: str) -> bool:
     parts = version.split(".")[:2]
-    return all(map(str.isdecimal, parts)) and _PYTHONS[0] <= tuple(map(int, parts)) < _PYTHONS[1]
+    return all(map(str.isdecimal, parts)) and PYTHONS[0] <= tuple(map(int, parts)) < PYTHONS[1]

@@ -12,7 +12,6 @@ from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn.triton import settings
 from tarn_plugins.runtime.yarn.client.land import (
-    ANY_LABEL,
     MEMORY,
     VCORES,
     Amounts,
@@ -180,14 +179,13 @@ def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
     ):
         there = land.running(land.label(label, queue))
         unknown = set(ask) - set(land.maximum)  # a type that YARN has not is said by its own rule
-        if there and not unknown and not any(_holds(node, ask) for node in there):
+        if there and not unknown and not any(node.holds(ask) for node in there):
             yield _no_node(spec, key, ask, there)
 
 
 def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
     """Yield which node labels do not exist, or may not be used from the queue."""
     here = land.queue(queue)
-    allowed = (ANY_LABEL,) if here is None else here.labels
     for key, label in (
         ("placement.node_label", spec.placement.node_label),
         ("master.node_label", spec.master.node_label),
@@ -200,12 +198,12 @@ def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]
                 f"YARN has no such node label (it has: {known})",
                 "Mend it, or leave it empty for the default partition",
             )
-        elif label and ANY_LABEL not in allowed and label not in allowed:
-            path = queue if here is None else here.name
+        elif label and here is not None and not here.may_use(label):
+            may, path = ", ".join(here.labels) or "none", here.name
             yield Finding(
                 "TARN-3136",
                 f"{key} = '{label}'",
-                f"the queue '{queue}' may not use it (it may use: {', '.join(allowed) or 'none'})",
+                f"the queue '{queue}' may not use it (it may use: {may})",
                 f"Choose another queue or label, or have {label} added to yarn.scheduler.capacity."
                 f"{path}.accessible-node-labels, and a capacity given by yarn.scheduler.capacity."
                 f"{path}.accessible-node-labels.{label}.capacity, {_IN_QUEUES}",
@@ -278,10 +276,6 @@ def _beyond_nodes(kind: str, wanted: int, land: Land) -> bool:
     return any(node.runs for node in land.nodes) and wanted > max(
         node.total.get(kind, 0) for node in land.nodes if node.runs
     )
-
-
-def _holds(node: Node, ask: Amounts) -> bool:
-    return all(node.total.get(kind, 0) >= amount for kind, amount in ask.items())
 
 
 def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[Node, ...]) -> Finding:

@@ -7,7 +7,18 @@ import attrs
 from tarn.interfaces import Finding
 from tarn.triton.lint import Stubs
 
-__all__ = ["ANY_LABEL", "MEMORY", "VCORES", "Amounts", "Land", "Node", "Queue", "listed", "shown"]
+__all__ = [
+    "ANY_LABEL",
+    "MEMORY",
+    "VCORES",
+    "Amounts",
+    "Land",
+    "Node",
+    "Queue",
+    "goes_by",
+    "listed",
+    "shown",
+]
 
 ANY_LABEL = "*"
 MEMORY, VCORES = "memory-mb", "vcores"
@@ -27,6 +38,10 @@ class Queue:
     """Node labels that its applications may use; ``*``: every one."""
     default_label: str = ""
     """Where what names no label goes."""
+
+    def may_use(self, label: str) -> bool:
+        """Whether its applications may ask for the node label *label*."""
+        return ANY_LABEL in self.labels or label in self.labels
 
 
 @attrs.frozen
@@ -48,6 +63,15 @@ class Node:
     def runs(self) -> bool:
         """Whether YARN starts containers there."""
         return self.state == "RUNNING"
+
+    def holds(self, ask: Amounts) -> bool:
+        """Whether it could hold *ask* if nothing else were on it."""
+        return all(self.total.get(kind, 0) >= amount for kind, amount in ask.items())
+
+    def has_free(self, ask: Amounts) -> bool:
+        """Whether it can hold *ask* beside what is on it now."""
+        used, total = self.used, self.total
+        return all(total.get(k, 0) - used.get(k, 0) >= amount for k, amount in ask.items())
 
 
 @attrs.frozen
@@ -79,10 +103,7 @@ class Land:
 
     def queue(self, name: str) -> Queue | None:
         """Return the queue of this name, or whose path ends in it."""
-        for queue in self.queues:
-            if name in (queue.name, queue.name.rpartition(".")[2]):
-                return queue
-        return None
+        return next((queue for queue in self.queues if goes_by(queue.name, name)), None)
 
     def label(self, asked: str, queue: str) -> str:
         """Return the partition of what asks for the label *asked* in *queue*."""
@@ -93,6 +114,11 @@ class Land:
         """Return the nodes that take what asks for a partition, and start containers."""
         lent = () if label else self.lent
         return tuple(n for n in self.nodes if n.runs and (n.label == label or n.label in lent))
+
+
+def goes_by(path: str, name: str) -> bool:
+    """Say whether a queue with this whole path is meant by *name*: all of it, or its last part."""
+    return name in (path, path.rpartition(".")[2])
 
 
 def shown(amounts: Amounts) -> str:

@@ -8,13 +8,12 @@ from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn_plugins.runtime.yarn import Settings, environment
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
+from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 from tarn_plugins.runtime.yarn.layout import HOME, Layout
 from tarn_plugins.runtime.yarn.wire import Record
 
 __all__ = ["foresee", "master_command", "master_environ"]
 
-_PORTS = 8000, 8001, 8002
-"""Where Triton listens when the spec says nothing; a node that has one taken gets the next."""
 _CHOSEN = frozenset(f"--{service}-port=0" for service in ("http", "grpc", "metrics"))
 _ADDRESS = "<address of the node>"
 
@@ -85,19 +84,12 @@ def _files(
 
 def _record(spec: ClusterSpec) -> Record:
     """Return the first instance, as far as it is known before YARN was asked."""
-    triton = spec.triton
-    ports = (
-        default if wanted is None else wanted
-        for wanted, default in zip(
-            (triton.http_port, triton.grpc_port, triton.metrics_port), _PORTS, strict=True
-        )
-    )
     return Record(
         instance_id=f"{spec.name}-0001",
         number=1,
         container_id="container",
         spec_hash="",
         node="node",
-        endpoint=Endpoint("node", *ports),
+        endpoint=Endpoint("node", *wanted_ports(spec.triton)),
         started_at=0.0,
     )

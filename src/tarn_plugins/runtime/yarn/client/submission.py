@@ -8,7 +8,8 @@ import attrs
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
-from tarn_plugins.runtime.yarn.wire import LocalFile
+from tarn_plugins.runtime.yarn.hadoop.requests import for_master
+from tarn_plugins.runtime.yarn.wire import LocalFile, Shape
 
 __all__ = ["Order", "submit"]
 
@@ -58,25 +59,15 @@ def submit(
     context.setAttemptFailuresValidityInterval(VALIDITY_MS)
     context.setKeepContainersAcrossApplicationAttempts(True)
     if order.node_label:
-        _label_master(context, order)
+        # the label is for the master's container only: its instances have their own
+        shape = Shape(order.memory_mib, order.vcores, node_label=order.node_label)
+        context.setAMContainerResourceRequest(for_master(shape))
     # (include, exclude, rolled include, rolled exclude): at the end everything is collected.
     context.setLogAggregationContext(
         _record("LogAggregationContext").newInstance(".*", "", _ROTATED, "")
     )
     context.setAMContainerSpec(_launch(order.command, files, collected))
     client.submitApplication(context)
-
-
-def _label_master(context: Any, order: Order) -> None:
-    """Ask for the label for the master's container only: its instances have their own."""
-    ask = _record("ResourceRequest").newInstance(
-        _record("Priority").newInstance(0),
-        _record("ResourceRequest").ANY,
-        _record("Resource").newInstance(order.memory_mib, order.vcores),
-        1,
-    )
-    ask.setNodeLabelExpression(order.node_label)
-    context.setAMContainerResourceRequest(ask)
 
 
 def _launch(command: str, files: Iterable[LocalFile], collected: Any) -> Any:

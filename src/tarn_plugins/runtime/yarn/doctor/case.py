@@ -8,7 +8,7 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client.land import Land
-from tarn_plugins.runtime.yarn.doctor.survey import Failure, Hdfs, NodeSettings, QueueFacts, Survey
+from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, NodeSettings, QueueFacts, Survey
 
 __all__ = [
     "CONNECTION",
@@ -22,7 +22,6 @@ __all__ = [
     "elsewhere",
     "looked",
     "teller",
-    "told",
     "truth",
 ]
 
@@ -133,11 +132,6 @@ def teller(code: str) -> str:
 def elsewhere(code: str) -> str:
     """Return what all others say of that."""
     return f"not looked at: see '{teller(code)}'"
-
-
-def told(failure: Failure) -> Finding:
-    """Return the finding that a *failure* is."""
-    return Finding(failure.code, failure.where, failure.found, failure.next_step)
 
 
 def looked(seen: str, findings: Iterable[Finding] = ()) -> Looked:

@@ -17,7 +17,7 @@ from tarn.clock import Skew, skew
 from tarn.errors import ProviderError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.java import jvm
-from tarn_plugins.runtime.yarn.client import packed
+from tarn_plugins.runtime.yarn.client import packed, versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.land import Land, Node
@@ -25,7 +25,6 @@ from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
 from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
-    Failure,
     Hdfs,
     NodeSettings,
     ResourceManager,
@@ -119,7 +118,7 @@ class _pool:  # noqa: N801 (a `with` of this module)
 
 def _within(
     hadoop: Hadoop, asked: "Future[T]", silent: TarnError, within_s: float
-) -> tuple[T | None, Failure | None]:
+) -> tuple[T | None, Finding | None]:
     """Return the answer, or why there is none; *silent*: the error for a silence of *within_s*."""
     try:
         return asked.result(within_s), None
@@ -129,8 +128,7 @@ def _within(
         error = raised
     except jvm.throwable() as raised:
         error = hadoop.failed(raised)
-    finding = from_error(error)
-    return None, Failure(finding.code, finding.found, finding.where, finding.next_step)
+    return None, from_error(error)
 
 
 def _no_hdfs() -> TimedOutError:
@@ -154,16 +152,17 @@ def _manager(site: web.Web, base: str) -> ResourceManager:
     """Ask one RM who it is; a standby answers this question, too."""
     before = time.time()
     try:
-        data, date = site.look(f"{base}/ws/v1/cluster/info")
-        info = json.loads(data)["clusterInfo"]
+        data, date = site.look(f"{base}/{versions.INFO}")
+        answer = json.loads(data)
+        state = str(answer["clusterInfo"].get("haState", ""))
     except ProviderError as error:
         return ResourceManager(base, problem=error.found)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return ResourceManager(base, problem="answers something that is no ResourceManager's")
     return ResourceManager(
         base,
-        state=str(info.get("haState", "")),
-        version=str(info.get("hadoopVersion", "")),
+        state=state,
+        version=versions.of_manager(answer),
         clock=skew(date, before, time.time()),
     )
 

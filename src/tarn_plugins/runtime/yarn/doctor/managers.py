@@ -16,7 +16,6 @@ from tarn_plugins.runtime.yarn.doctor.case import (
     Rule,
     looked,
     teller,
-    told,
     truth,
 )
 
@@ -34,7 +33,7 @@ def connection(case: Case) -> Looked:
     seen = f"user {survey.client.user}; {', '.join(states)}"
     failure = survey.failure
     if failure is not None and teller(failure.code) == CONNECTION:
-        return looked(seen, (told(failure),))
+        return looked(seen, (failure,))
     return looked(seen, _web_servers(case))
 
 
@@ -78,7 +77,7 @@ def versions(case: Case) -> Looked:
     seen = f"here {client.hadoop}, {others}"
     failure = case.survey.failure
     if failure is not None and teller(failure.code) == VERSIONS:
-        return looked(seen, (told(failure),))
+        return looked(seen, (failure,))
     major = {version.partition(".")[0] for version in (client.hadoop, *managers, *nodes) if version}
     if len(major) < 2:  # noqa: PLR2004 (one kind)
         return looked(seen)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
-from tarn_plugins.runtime.yarn.client.land import ANY_LABEL, MEMORY, Amounts, shown
+from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts
 
@@ -62,8 +62,7 @@ def _part(case: Case, queue: QueueFacts, label: str) -> Partition | None:
     """
     land = case.land
     here = land.queue(case.settings.queue)
-    labels = () if here is None else here.labels
-    barred = bool(label) and ANY_LABEL not in labels and label not in labels
+    barred = bool(label) and (here is None or not here.may_use(label))
     if barred or not any(node.runs and node.label == label for node in land.nodes):
         return None
     found = queue.partition(label)

@@ -47,7 +47,7 @@ def nodes(case: Case) -> Looked:
     land, spec = case.land, case.spec
     fit = fitting(case)
     where = f" of label {spec.placement.node_label}" if spec.placement.node_label else ""
-    free = [node for node in fit if _holds_now(node, case)]
+    free = [node for node in fit if node.has_free(instance_ask(spec))]
     seen = (
         f"{_nodes(len(fit))}{where} can hold an instance, {len(free)} of them now"
         if land.nodes
@@ -77,14 +77,7 @@ def fitting(case: Case) -> tuple[Node, ...]:
     ask, land = instance_ask(case.spec), case.land
     label = land.label(case.spec.placement.node_label, case.settings.queue)
     there = land.running(label)
-    return tuple(n for n in there if all(n.total.get(k, 0) >= v for k, v in ask.items()))
-
-
-def _holds_now(node: Node, case: Case) -> bool:
-    return all(
-        node.total.get(kind, 0) - node.used.get(kind, 0) >= amount
-        for kind, amount in instance_ask(case.spec).items()
-    )
+    return tuple(node for node in there if node.holds(ask))
 
 
 def health(case: Case) -> Looked:

@@ -9,7 +9,7 @@ from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.client.land import listed
-from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked, told
+from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
 
 __all__ = ["RULES"]
@@ -26,7 +26,7 @@ def staging(case: Case) -> Looked:
     """See whether the files of clusters can be written, and passed by the nodes."""
     failure = case.survey.hdfs_failure
     if failure is not None:
-        return looked("", (told(failure),))
+        return looked("", (failure,))
     hdfs = case.hdfs
     findings = [*checks.staging_written(hdfs.staging, hdfs.problem), *_safe_mode(hdfs)]
     return looked(f"{hdfs.staging} can be written", (*findings, *_closed(case, hdfs)))

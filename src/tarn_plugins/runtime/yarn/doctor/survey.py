@@ -1,7 +1,7 @@
 """One look at a YARN and its HDFS: plain facts, which every check reads. Values.
 
 They are gathered by `looking` in the process that holds the JVM, and cross its pipe as JSON. What
-could not be seen is None, empty, or a `Failure`: a check then says that it does not know.
+could not be seen is None or empty, and a `Finding` may say why: a check then does not know.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,10 @@ import attrs
 
 from tarn.clock import Skew
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn.client.land import Amounts, Land
+from tarn_plugins.runtime.yarn.client.land import Amounts, Land, goes_by
 
 __all__ = [
     "Client",
-    "Failure",
     "Hdfs",
     "NodeSettings",
     "Partition",
@@ -24,16 +23,6 @@ __all__ = [
     "Scheduler",
     "Survey",
 ]
-
-
-@attrs.frozen
-class Failure:
-    """Why something could not be looked at: the parts of a `TarnError`."""
-
-    code: str
-    found: str
-    where: str = ""
-    next_step: str = ""
 
 
 @attrs.frozen
@@ -118,7 +107,7 @@ class Scheduler:
 
     def queue(self, name: str) -> QueueFacts | None:
         """Return the queue of this name, or whose path ends in it."""
-        return next((q for q in self.queues if name in (q.path, q.path.rpartition(".")[2])), None)
+        return next((q for q in self.queues if goes_by(q.path, name)), None)
 
 
 @attrs.frozen
@@ -177,7 +166,7 @@ class Survey:
     client: Client = attrs.field(factory=Client)
     land: Land | None = None
     """What a submission looks at, too; None: *failure* says why."""
-    failure: Failure | None = None
+    failure: Finding | None = None
     """Why YARN gave no answer."""
     resource_managers: tuple[ResourceManager, ...] = ()
     properties: Mapping[str, str] | None = attrs.field(default=None, hash=False)
@@ -188,6 +177,6 @@ class Survey:
     name_node_clock: Skew | None = None
     """How far the NameNode's clock is off; None: it told no time."""
     hdfs: Hdfs | None = None
-    hdfs_failure: Failure | None = None
+    hdfs_failure: Finding | None = None
     python: tuple[Finding, ...] = ()
     """What is wrong with a packed environment; nothing where none is named."""

@@ -14,7 +14,7 @@ from typing import Any
 from tarn.java import load
 from tarn_plugins.runtime.yarn.wire import Ask, Shape
 
-__all__ = ["constrained", "plain", "unknown_types"]
+__all__ = ["constrained", "for_master", "plain", "unknown_types"]
 
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _NAMESPACES = {"all": "all", "cluster": "self"}
@@ -80,6 +80,15 @@ def plain(ask: Ask) -> Any:
         .relaxLocality(True)  # noqa: FBT003 (Java takes no keywords)
         .build()
     )
+
+
+def for_master(shape: Shape) -> Any:
+    """Return a ``ResourceRequest`` for a master's own container, with its node label."""
+    requests = load(_RECORDS + "ResourceRequest")
+    ask = requests.newInstance(_priority(), requests.ANY, _resource(shape), 1)
+    if shape.node_label:
+        ask.setNodeLabelExpression(shape.node_label)
+    return ask
 
 
 def _priority() -> Any:

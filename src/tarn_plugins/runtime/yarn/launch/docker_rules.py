@@ -14,6 +14,7 @@ from tarn.domain import ClusterSpec
 from tarn.domain.spec import TritonSpec
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import Docker
+from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 
 __all__ = ["HOST", "REPOSITORY", "SHM", "Mount", "mount", "notes", "own_ports", "problems"]
 
@@ -36,7 +37,6 @@ _MOUNT = re.compile(
     r"(:(?P<mode>r[ow]|(r[ow]\+)?(r?shared|r?slave|r?private)))?"
 )
 _PORTS = re.compile(r"((?P<address>[0-9]{1,3}(\.[0-9]{1,3}){3}):)?(?P<host>\d*):(?P<inner>\d{1,5})")
-_DEFAULT_PORTS = (8000, 8001, 8002)
 _LAST_PORT = 65_535
 _EVERYWHERE = frozenset({None, "0.0.0.0", "::"})  # noqa: S104 (compared, not bound)
 _CHARACTERS = "letters, digits and _ . / @ + = -"
@@ -61,9 +61,7 @@ def mount(text: str) -> Mount | None:
 
 def own_ports(triton: TritonSpec) -> tuple[int, ...]:
     """Return the ports at which a first instance listens, without those that are chosen late."""
-    given = (triton.http_port, triton.grpc_port, triton.metrics_port)
-    ports = (d if p is None else p for p, d in zip(given, _DEFAULT_PORTS, strict=True))
-    return tuple(port for port in ports if port)
+    return tuple(port for port in wanted_ports(triton) if port)
 
 
 def problems(

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import PlacementSpec, TritonSpec
+from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 from tarn_plugins.runtime.yarn.wire import Shape
 
 __all__ = ["NoPortError", "endpoint_on", "number_of", "shape_of", "size_in_words", "too_large"]
 
-_DEFAULT_PORTS = (8000, 8001, 8002)
 FIRST_FREE = 20_000
 """For a port of 0: above the services that people know by number, below outgoing connections."""
 _SETS = 4_000
@@ -86,8 +86,7 @@ def endpoint_on(node: str, number: int, triton: TritonSpec, held: Iterable[Endpo
         NoPortError: Every set is taken.
     """
     taken = {port for e in held for port in (e.http_port, e.grpc_port, e.metrics_port)}
-    given = (triton.http_port, triton.grpc_port, triton.metrics_port)
-    first = [d if p is None else p for p, d in zip(given, _DEFAULT_PORTS, strict=True)]
+    first = wanted_ports(triton)
     chance = FIRST_FREE + _STEP * (number % _SETS)
     for step in range(_SETS):
         free = FIRST_FREE + (chance - FIRST_FREE + _STEP * step) % (_STEP * _SETS)

@@ -18,10 +18,10 @@ from tarn.java import load, mask, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive
 from tarn_plugins.runtime.yarn.hadoop.node_managers import launch_context
-from tarn_plugins.runtime.yarn.hadoop.requests import unknown_types
+from tarn_plugins.runtime.yarn.hadoop.requests import for_master, unknown_types
 from tarn_plugins.runtime.yarn.probe.order import Order, Step
 from tarn_plugins.runtime.yarn.probe.submitting import submit
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Shape
+from tarn_plugins.runtime.yarn.wire import ContainerLaunch
 
 __all__ = ["Managed"]
 
@@ -54,12 +54,10 @@ class Managed:
         Raises:
             LaunchError: YARN refused it, or does not know a resource type.
         """
-        order = self.order
-        gpus = ((order.gpu_resource, order.gpus),) if order.gpus else ()
-        for kind in unknown_types(Shape(order.memory_mib, order.vcores, gpus)):
+        for kind in unknown_types(self.order.shape):
             raise LaunchError("yarn", f"YARN knows no resource type '{kind}'")
         self._submitted_at = time.time()
-        self.application_id = submit(self.hadoop, order, self._fill)
+        self.application_id = submit(self.hadoop, self.order, self._fill)
 
     def step(self) -> Step:
         """Look how far it is."""
@@ -79,16 +77,8 @@ class Managed:
             self.hadoop.kill(self.application_id, why)
 
     def _fill(self, context: Any) -> None:
-        resource = load(_RECORDS + "Resource").newInstance(self.order.memory_mib, self.order.vcores)
-        if self.order.gpus:
-            resource.setResourceValue(self.order.gpu_resource, self.order.gpus)
-        requests = load(_RECORDS + "ResourceRequest")
-        ask = requests.newInstance(
-            load(_RECORDS + "Priority").newInstance(0), requests.ANY, resource, 1
-        )
-        if self.order.label:
-            ask.setNodeLabelExpression(self.order.label)
-        context.setResource(resource)
+        ask = for_master(self.order.shape)
+        context.setResource(ask.getCapability())
         context.setAMContainerResourceRequest(ask)
         context.setAMContainerSpec(launch_context(self.launch))
 

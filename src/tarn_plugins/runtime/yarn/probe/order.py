@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn_plugins.runtime.yarn.client.land import Land
+from tarn_plugins.runtime.yarn.wire import Shape
 
 __all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "Order", "Step"]
 
@@ -39,6 +40,12 @@ class Order:
     """Environment of what runs in the container, byte for byte."""
     outer: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Environment that YARN itself reads: that of its Docker runtime. Free of secrets."""
+
+    @property
+    def shape(self) -> Shape:
+        """What is asked of YARN."""
+        gpus = ((self.gpu_resource, self.gpus),) if self.gpus else ()
+        return Shape(self.memory_mib, self.vcores, gpus, self.label)
 
 
 @attrs.frozen

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from tarn.interfaces import Finding, Looked
+from tarn.java import OLDEST_HADOOP, OLDEST_JAVA
+from tarn_plugins.runtime.yarn.environment import PYTHONS
 from tarn_plugins.runtime.yarn.probe.told import Told
 
 __all__ = ["hadoop", "java", "python"]
 
-_PYTHON, _JAVA, _HADOOP = (3, 11), 11, (3, 3, 0)
 _ANOTHER = "Name the interpreter on the nodes in runtime.options.python, or make one: `tarn pack`"
 
 
@@ -36,7 +37,7 @@ def _python(told: Told, ours: str) -> Iterator[Finding]:
     if state in broken:
         yield Finding("TARN-3182", where, broken[state], _ANOTHER, fatal=state != "late")
         return
-    if facts.version("python_version")[:2] < _PYTHON:
+    if facts.version("python_version")[:2] < PYTHONS[0]:
         found = f"is Python {facts.get('python_version')} {on}; 3.11 or newer is needed"
         yield Finding("TARN-3182", where, found, _ANOTHER)
         return
@@ -112,7 +113,7 @@ def _java(told: Told) -> Iterator[Finding]:
         yield Finding("TARN-3183", told.node, broken[state], ways)
         return
     release = _release(facts.version("java_version"))
-    if release is not None and release < _JAVA:
+    if release is not None and release < OLDEST_JAVA:
         found = f"has Java {release} at {path}; a master needs 11 or newer"
         yield Finding("TARN-3183", told.node, found, ways)
 
@@ -151,7 +152,7 @@ def _hadoop(told: Told, script: str, home: str) -> Iterator[Finding]:
             f"`{script} classpath --glob` fails: {error}",
             "Run it on that node, and mend what it says",
         )
-    elif (version := facts.version("hadoop_version")) and version < _HADOOP:
+    elif (version := facts.version("hadoop_version")) and version < OLDEST_HADOOP:
         found = f"has Hadoop {facts.get('hadoop_version')}; 3.3.0 or newer is needed"
         next_step = "Name a newer client in runtime.options.hadoop_home"
         yield Finding("TARN-3184", where, found, next_step)

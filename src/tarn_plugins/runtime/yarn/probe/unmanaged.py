@@ -20,7 +20,7 @@ from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers, l
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.probe.order import Order, Step
 from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
-from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant, Shape
+from tarn_plugins.runtime.yarn.wire import Answer, Ask, ContainerLaunch, Exchange, Grant
 
 __all__ = ["Unmanaged"]
 
@@ -138,12 +138,8 @@ class Unmanaged:
             self._rm.register("", -1, "")
 
         _do_as(user, connect)
-        self._hear(self._door().exchange(Exchange(asks=(self._ask(),))))
-
-    def _ask(self) -> Ask:
-        order = self.order
-        gpus = ((order.gpu_resource, order.gpus),) if order.gpus else ()
-        return Ask(_NUMBER, Shape(order.memory_mib, order.vcores, gpus, order.label))
+        ask = Ask(_NUMBER, self.order.shape)
+        self._hear(self._door().exchange(Exchange(asks=(ask,))))
 
     def _hear(self, answer: Answer) -> None:
         self.free_mib = answer.free_mib

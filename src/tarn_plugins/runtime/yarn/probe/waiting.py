@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts, Node, shown
+from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts, shown
 from tarn_plugins.runtime.yarn.probe.order import Crowd, Order
 
 __all__ = ["hopeless", "waits"]
@@ -32,7 +32,7 @@ def _reasons(order: Order, crowd: Crowd) -> Iterator[str]:
     label = crowd.land.label(order.label, order.queue)
     nodes = crowd.land.running(label)
     wanted = _wanted(order)
-    if nodes and not any(_fits(wanted, node) for node in nodes):
+    if nodes and not any(node.has_free(wanted) for node in nodes):
         yield f"of {len(nodes)} nodes none that {_has(label)} has {shown(wanted)} free"
     free = crowd.queue_free_mib
     if free is not None and free < order.memory_mib:
@@ -48,7 +48,3 @@ def _has(label: str) -> str:
 def _wanted(order: Order) -> Amounts:
     gpus = {order.gpu_resource: order.gpus} if order.gpus else {}
     return {MEMORY: order.memory_mib, VCORES: order.vcores, **gpus}
-
-
-def _fits(wanted: Amounts, node: Node) -> bool:
-    return all(node.total.get(k, 0) - node.used.get(k, 0) >= n for k, n in wanted.items())

@@ -11,11 +11,12 @@ from tarn.doctor import Offered, Result, State, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import Choice, ModelsSpec
 from tarn.errors import LaunchError, TarnError, TimedOutError
+from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
 from tarn_plugins.runtime.yarn.doctor import offer
-from tarn_plugins.runtime.yarn.doctor.survey import Client, Failure, Hdfs, Survey
+from tarn_plugins.runtime.yarn.doctor.survey import Client, Hdfs, Survey
 
 YARN = attrs.evolve(cluster_spec(), runtime=Choice("yarn", {"docker": None}))
 LAND = Land("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(Node("n"),))
@@ -85,7 +86,7 @@ def test_a_silence_is_a_finding_too(tmp_path: Path) -> None:
 
 def test_hdfs_is_seen_where_yarn_is_silent(tmp_path: Path) -> None:
     """Each tells for itself; what needs YARN says where to read why."""
-    failure = Failure("TARN-3130", "is silent", "yarn", "start it")
+    failure = Finding("TARN-3130", "yarn", "is silent", "start it")
     found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, land=None, failure=failure)))
     assert found["YARN connection"].state is State.ERROR
     assert found["free space of HDFS"].state is State.OK

@@ -19,7 +19,6 @@ from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
 from tarn_plugins.runtime.yarn.doctor.offer import RULES
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
-    Failure,
     Hdfs,
     NodeSettings,
     Partition,
@@ -161,7 +160,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "YARN connection",
         "TARN-3130",
         "step",
-        survey(failure=Failure("TARN-3130", "no", "", "step")),
+        survey(failure=Finding("TARN-3130", "", "no", "step")),
         {},
     ),
     (
@@ -182,7 +181,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "Hadoop versions",
         "TARN-3121",
         "newer",
-        survey(failure=Failure("TARN-3121", "old", "", "newer")),
+        survey(failure=Finding("TARN-3121", "", "old", "newer")),
         {},
     ),
     (
@@ -376,7 +375,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "staging directory",
         "TARN-3130",
         "up?",
-        survey(hdfs=None, hdfs_failure=Failure("TARN-3130", "silent", "hdfs", "Is it up?")),
+        survey(hdfs=None, hdfs_failure=Finding("TARN-3130", "hdfs", "silent", "Is it up?")),
         {},
     ),
     ("quotas of HDFS", "TARN-3166", "-setQuota NUMBER /q", hdfs(quotas=(Quota("/q", 3),)), {}),
@@ -516,7 +515,7 @@ def test_what_docker_asks_for_beside() -> None:
     assert any("docker.delayed-removal.allowed = true" in fix for fix in fixes)
 
 
-EMPTY = Survey(client=Client("ann"), failure=Failure("TARN-3130", "silent", "yarn", "look"))
+EMPTY = Survey(client=Client("ann"), failure=Finding("TARN-3130", "yarn", "silent", "look"))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
