@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import attrs
@@ -78,6 +78,14 @@ class FakeAuthorizer:
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
         self.asked.append((principal, action, model))
         return self.verdict
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        return tuple(self.check(principal, action, model) for model in models)
+
+    def close(self) -> None:
+        pass
 
     def ready(self) -> Readiness:
         return Readiness(ready=True)

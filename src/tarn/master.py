@@ -36,6 +36,7 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
+from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, TarnError
@@ -188,8 +189,10 @@ class _Master:
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))
         authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
+        self._owned.callback(authorizer.close)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
+        proxy = factory.proxy(settings, context.directory, context.environ)
         app = create_app(
             Sources(
                 board=board,
@@ -199,7 +202,8 @@ class _Master:
                 config=plain,
                 clock=context.clock,
                 api_token=_api_token(context.directory),
-                proxy=factory.proxy(settings, context.directory, context.environ),
+                access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
+                proxy=proxy,
             )
         )
         store = factory.state_store(settings, context)

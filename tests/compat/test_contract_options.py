@@ -121,7 +121,6 @@ ALL = [*WORKS, *NOTED, *REFUSED, JAAS, *LATER]
 # what no Ranger, JCEKS or TLS of this version can do names its part
 PARTS = {
     "secrets": "SECURITY", "ranger-service": "SECURITY",
-    "tls-enabled": "SECURITY",
 }  # fmt: skip
 
 

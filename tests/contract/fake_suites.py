@@ -127,7 +127,10 @@ class FakeDiscoverySuite(contracts.DiscoveryContract):
 class FakeAuthorizerSuite(contracts.AuthorizerContract):
     kind = fakes.FakeAuthorizer
     answer_within_s = _ANSWER_S
-    settings = {"allow": (("ops", "*"), ("alice", "infer"), ("*", "status"))}
+    settings = {
+        "allow": (("ops", "*"), ("alice", "infer"), ("*", "view")),
+        "hidden": ("llama",),
+    }
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_authorizer_factory(self.kind)

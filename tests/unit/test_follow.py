@@ -106,9 +106,9 @@ def test_a_no_of_the_authorizer_says_why() -> None:
     """403 is the same class, with the verdict's reason."""
     no = DirectGate(FakeAuthorizer(Verdict(allowed=False, reason="policy 7")))
     with (
-        FakeMaster(gate=no) as master,
-        Api(master.url, TOKEN.decode()) as api,
-        pytest.raises(NotAuthorizedError, match=r"owner may not manage.*policy 7"),
+        FakeMaster(api_token=None, gate=no) as master,
+        Api(master.url, None) as api,
+        pytest.raises(NotAuthorizedError, match=r"anonymous may not admin.*policy 7"),
     ):
         api.down()
 

@@ -10,6 +10,7 @@ import attrs
 import yaml
 
 from tarn import config
+from tarn.cluster.brought import brought
 from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
@@ -214,5 +215,6 @@ def _files(
     files = {
         "spec.yaml": plain.encode(),
         "staged.json": json.dumps(attrs.asdict(staged)).encode(),
+        **brought(spec, surroundings),
     }
     return files if token is None else {**files, "api_token": token.encode("ascii")}

@@ -15,8 +15,7 @@ __all__ = ["COMING_KEYS", "Offers", "choices", "examine"]
 
 _SINGLE = {"runtime": "local", "scaling": "fixed", "authorizer": "none"}
 _SEVERAL = ("discovery", "secrets")
-COMING_KEYS = {"api.tls": "SECURITY", "api.spnego": "SECURITY", "api.trusted_proxies": "SECURITY"}
-COMING_KEYS |= {"farm": "FARMS", "update.smoke": "MODELS"}
+COMING_KEYS = {"farm": "FARMS", "update.smoke": "MODELS"}
 """Keys of the spec that nothing in this version obeys: to ignore them would be a lie."""
 
 

@@ -20,6 +20,7 @@ _PATHS = (
     "api.tls.key",
     "api.tls.client_ca",
     "api.tls.keystore",
+    "api.tls.ca",
     "api.spnego.keytab",
 )
 _FILE = "file:"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 import attrs
-from attrs.validators import ge, gt, in_, le, matches_re, optional
+from attrs.validators import deep_iterable, ge, gt, in_, le, matches_re, optional
 
 __all__ = [
     "ApiSpec",
@@ -28,7 +28,9 @@ __all__ = [
     "ReplicasSpec",
     "ResourcesSpec",
     "ScalingSpec",
+    "SpnegoSpec",
     "SubjectsSpec",
+    "TlsSpec",
     "TritonSpec",
     "TrustedProxy",
     "UpdateSpec",
@@ -37,7 +39,20 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
+_PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _port = [ge(0), le(65535)]
+RESTRICTABLE = (
+    "health",
+    "inference",
+    "logging",
+    "metadata",
+    "model-config",
+    "model-repository",
+    "shared-memory",
+    "statistics",
+    "trace",
+)
+"""What ``--http-restricted-api`` of tritonserver may name."""
 
 
 @attrs.frozen
@@ -83,6 +98,11 @@ class TritonSpec:
     """More options of tritonserver, without the leading dashes; they win over ours."""
     env: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """More environment of tritonserver; passed byte for byte, never through a shell."""
+    restricted: tuple[str, ...] = attrs.field(
+        default=("logging", "model-repository", "shared-memory", "trace"),
+        validator=deep_iterable(in_(RESTRICTABLE)),
+    )
+    """Parts of Triton's API that only the master may use: each instance is given a key for them."""
     exit_timeout_s: float = attrs.field(default=30.0, validator=gt(0))
     """How long Triton may finish in-flight inferences after SIGTERM."""
 
@@ -205,12 +225,49 @@ class MasterSpec:
 
 @attrs.frozen
 class TrustedProxy:
-    """Who may speak for a user."""
+    """A part of the system that may speak for users: it proves itself with every request."""
 
+    name: str = attrs.field(validator=matches_re(_PROXY))
+    """What proves it must name it so: the common name of its certificate, or its short name in
+    Kerberos. By this name it stands in logs and answers."""
     address: str
+    """From where it connects: an address or a network (``10.0.0.5``, ``10.0.0.0/24``)."""
     authenticated_by: str = attrs.field(
         default="mtls", validator=in_(("mtls", "token", "kerberos"))
     )
+    token: str | None = None
+    """Of one that proves itself by a token of its own: ``file:PATH`` or ``env:NAME``."""
+    users: tuple[str, ...] = ("*",)
+    """For whom it may speak, beside the members of *groups*; ``*``: for everybody."""
+    groups: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class TlsSpec:
+    """HTTPS for the master's API: a certificate in PEM files, or in a keystore of Java's."""
+
+    cert: str | None = None
+    """PEM file of this machine, with the chain."""
+    key: str | None = None
+    """PEM file with the private key, unencrypted; None: it stands in *cert*."""
+    keystore: str | None = None
+    """Instead of both: a keystore of this machine with one private key."""
+    keystore_type: str = attrs.field(default="JKS", validator=in_(("JKS", "PKCS12")))
+    keystore_password_alias: str = "tarn.tls.keystore.password"  # noqa: S105 (a name)
+    """The name of its password in one of ``secrets``."""
+    client_ca: str | None = None
+    """PEM file with who signs certificates of clients; None: clients bring none."""
+    ca: str | None = None
+    """PEM file by which clients of TARN know the master; None: *cert* itself, or its chain."""
+
+
+@attrs.frozen
+class SpnegoSpec:
+    """Kerberos at the master's API."""
+
+    keytab: str
+    """File of this machine with the keys of ``HTTP/<host>`` for every host where a master may
+    run."""
 
 
 @attrs.frozen
@@ -221,9 +278,11 @@ class ApiSpec:
     """0: a free one. A fixed one that is taken fails before anything starts."""
     token: str = "auto"  # noqa: S105 (a kind, not a secret)
     """``auto`` (generated), ``none``, ``file:PATH`` or ``env:NAME``."""
-    spnego: Mapping[str, object] | None = attrs.field(default=None, hash=False)
-    tls: Mapping[str, object] | None = attrs.field(default=None, hash=False)
+    spnego: SpnegoSpec | None = None
+    tls: TlsSpec | None = None
     trusted_proxies: tuple[TrustedProxy, ...] = ()
+    requests_per_s: int = attrs.field(default=2000, validator=ge(1))
+    """From one address, as a mean of a second; beyond it the answer is 429."""
 
 
 @attrs.frozen

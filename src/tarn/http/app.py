@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,9 +13,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Principal, Verdict
+from tarn.domain.access import ADMIN, FOLLOW, VIEW, by_standing
 from tarn.errors import NotAuthorizedError, NotFoundError, TarnError
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
+from tarn.http.asked import Identified, asked
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
 from tarn.http.sources import Sources
@@ -26,9 +28,6 @@ _LOG = logging.getLogger(__name__)
 
 OPEN = frozenset({"/health", "/livez", "/readyz"})
 """Routes that ask nobody, and therefore name nobody."""
-
-VIEW, MANAGE, FOLLOW = "view", "manage", "follow"
-"""Actions that the authorizer is asked about."""
 
 SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -84,7 +83,7 @@ class Application:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
-            refusal = None if scope["path"] in OPEN else await self._refusal(scope)
+            refusal = None if scope["path"] in OPEN else await self._refusal(scope, send)
             if refusal is not None:
                 await refusal(scope, receive, send)
             elif not await self._hot(scope, send):
@@ -96,16 +95,17 @@ class Application:
             if not send.started:
                 await _internal()(scope, receive, send)
 
-    async def _refusal(self, scope: Scope) -> Response | None:
+    async def _refusal(self, scope: Scope, send: "_Safe") -> Response | None:
         """Return the answer for somebody who may not; None lets the request in."""
-        path, action = scope["path"], _action(scope)
-        peer = (scope.get("client") or ("",))[0]
-        headers, query = scope["headers"], scope["query_string"]
-        principal = self._identity.principal(path, query, headers, peer)
-        if principal is None:
-            return _unidentified(action)
-        verdict = await self._sources.gate.allow(principal, action, "")
-        return None if verdict.allowed else _forbidden(principal, action, verdict)
+        action = _action(scope)
+        who = await self._identity.identify(asked(scope))
+        if who.principal is None:
+            return _unidentified(action, who)
+        send.add(who.headers)
+        verdict = by_standing(who.principal, action, self._sources.access)
+        if verdict is None:
+            verdict = await self._sources.gate.allow(who.principal, action, "")
+        return None if verdict.allowed else _forbidden(who.principal, action, verdict)
 
     async def _hot(self, scope: Scope, send: Send) -> bool:
         if scope["path"] != "/instances" or scope["method"] != "GET":
@@ -151,12 +151,17 @@ class _Safe:
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self._more: tuple[tuple[bytes, bytes], ...] = ()
         self.started = False
+
+    def add(self, headers: Mapping[str, str]) -> None:
+        """Let the answer carry *headers*, too."""
+        self._more = tuple((name.lower().encode(), v.encode()) for name, v in headers.items())
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            message["headers"] = [*message.get("headers", ()), *SAFE_HEADERS]
+            message["headers"] = [*message.get("headers", ()), *SAFE_HEADERS, *self._more]
         await self._send(message)
 
 
@@ -164,16 +169,12 @@ def _action(scope: Scope) -> str:
     if scope["method"] in ("GET", "HEAD"):
         return VIEW
     followed = scope["path"].startswith("/api/v1/followers/") or scope["path"] == "/api/v1/demand"
-    return FOLLOW if followed else MANAGE
+    return FOLLOW if followed else ADMIN
 
 
-def _unidentified(action: str) -> Response:
-    error = NotAuthorizedError(
-        "anonymous",
-        action,
-        next_step="The api token is missing or wrong: send it in the header X-TARN-Token",
-    )
-    return error_answer(error, 401, {"WWW-Authenticate": 'Bearer realm="tarn"'})
+def _unidentified(action: str, who: Identified) -> Response:
+    error = NotAuthorizedError("anonymous", action, next_step=who.found)
+    return error_answer(error, who.status, who.headers)
 
 
 def _forbidden(principal: Principal, action: str, verdict: Verdict) -> Response:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import queue
 import threading
+from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
@@ -24,6 +25,12 @@ class Gate(Protocol):
         """Return the verdict; never raises, and never takes longer than its deadline."""
         ...
 
+    async def allow_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Return the verdict for each of *models*, asked as one question."""
+        ...
+
 
 @attrs.frozen
 class DirectGate:
@@ -33,16 +40,22 @@ class DirectGate:
 
     async def allow(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return the authorizer's verdict."""
-        return _ask(self.authorizer, principal, action, model)
+        return _ask(self.authorizer, principal, action, (model,))[0]
+
+    async def allow_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Return the authorizer's verdicts."""
+        return _ask(self.authorizer, principal, action, models)
 
 
 @attrs.frozen(eq=False)
 class _Question:
     principal: Principal
     action: str
-    model: str
+    models: tuple[str, ...]
     loop: asyncio.AbstractEventLoop
-    answer: "asyncio.Future[Verdict]"
+    answer: "asyncio.Future[tuple[Verdict, ...]]"
 
 
 class PooledGate:
@@ -77,18 +90,23 @@ class PooledGate:
 
     async def allow(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return the authorizer's verdict, or a no with the reason why there is none."""
+        return (await self.allow_each(principal, action, (model,)))[0]
+
+    async def allow_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Return the authorizer's verdicts, or as many times no with the reason."""
         loop = asyncio.get_running_loop()
-        question = _Question(principal, action, model, loop, loop.create_future())
+        question = _Question(principal, action, tuple(models), loop, loop.create_future())
         try:
             self._questions.put_nowait(question)
         except queue.Full:
-            return Verdict(allowed=False, reason="the authorizer has too many questions waiting")
+            return _no("the authorizer has too many questions waiting", models)
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await question.answer
         except TimeoutError:
-            reason = f"the authorizer did not answer within {self._deadline_s:g} s"
-            return Verdict(allowed=False, reason=reason)
+            return _no(f"the authorizer did not answer within {self._deadline_s:g} s", models)
 
     def close(self) -> None:
         """End the threads; one that hangs is left alone after a second. Idempotent."""
@@ -107,22 +125,33 @@ class PooledGate:
                 continue
             if question is None or question.answer.done():
                 continue
-            verdict = _ask(self._authorizer, question.principal, question.action, question.model)
+            asked = question.principal, question.action, question.models
+            verdicts = _ask(self._authorizer, *asked)
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                question.loop.call_soon_threadsafe(_settle, question.answer, verdict)
+                question.loop.call_soon_threadsafe(_settle, question.answer, verdicts)
 
 
-def _settle(answer: "asyncio.Future[Verdict]", verdict: Verdict) -> None:
+def _settle(answer: "asyncio.Future[tuple[Verdict, ...]]", verdicts: tuple[Verdict, ...]) -> None:
     if not answer.done():
-        answer.set_result(verdict)
+        answer.set_result(verdicts)
 
 
-def _ask(authorizer: Authorizer, principal: Principal, action: str, model: str) -> Verdict:
+def _ask(
+    authorizer: Authorizer, principal: Principal, action: str, models: Sequence[str]
+) -> tuple[Verdict, ...]:
     try:
-        verdict = authorizer.check(principal, action, model)
+        verdicts: tuple[Verdict, ...]
+        if len(models) == 1:
+            verdicts = (authorizer.check(principal, action, models[0]),)
+        else:
+            verdicts = tuple(authorizer.check_each(principal, action, models))
     except Exception:  # noqa: BLE001 (whatever it raises is a no, and stands in the log)
         _LOG.exception("the authorizer raised")
-        return Verdict(allowed=False, reason="the authorizer failed")
-    if not isinstance(verdict, Verdict):
-        return Verdict(allowed=False, reason="the authorizer gave no verdict")
-    return verdict
+        return _no("the authorizer failed", models)
+    if len(verdicts) != len(models) or not all(isinstance(one, Verdict) for one in verdicts):
+        return _no("the authorizer gave no verdict", models)
+    return verdicts
+
+
+def _no(reason: str, models: Sequence[str]) -> tuple[Verdict, ...]:
+    return (Verdict(allowed=False, reason=reason),) * len(models)

@@ -11,12 +11,18 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
+from tarn.http.asked import Asked, Identified
 
 __all__ = ["OWNER", "Identity"]
 
 OWNER = Principal("owner", via="token")
 """Whoever holds the api token."""
 
+_UNIDENTIFIED = Identified(
+    None,
+    found="The api token is missing or wrong: send it in the header X-TARN-Token",
+    headers={"WWW-Authenticate": 'Bearer realm="tarn"'},
+)
 LONGEST_NAME = 256
 _USER = re.compile(r"[^\s\x00-\x1f\x7f;,\"]+")
 """No user's name has blanks, control characters or what separates cookies."""
@@ -39,32 +45,30 @@ class Identity:
     def __repr__(self) -> str:
         return f"Identity(api_token={'none' if self._api_token is None else '***'})"
 
-    def principal(
-        self, path: str, query: bytes, headers: Headers, peer: str = ""
-    ) -> Principal | None:
-        """Return who asks from the address *peer*, or None for somebody who may not.
+    async def identify(self, asked: Asked) -> Identified:
+        """Return who asks, or a refusal of somebody who may not.
 
         The header ``X-TARN-Token`` comes first, then ``Authorization: Bearer``; ``?token=`` is
         read on ``/metrics`` only, for scrapers that can send nothing else. Who sends a wrong token
         is refused. Without one, the cluster's owner is let in by the word of the proxy.
         """
-        headers = tuple(headers)
-        proven = self._proven(headers, peer)
+        proven = self._proven(asked)
         if self._api_token is None:
-            return proven or ANONYMOUS
-        given = _from_headers(headers)
-        if given is None and path == "/metrics":
-            given = _from_query(query)
+            return Identified(proven or ANONYMOUS)
+        given = _from_headers(asked.headers)
+        if given is None and asked.path == "/metrics":
+            given = _from_query(asked.query)
         if given is not None:
-            return OWNER if hmac.compare_digest(given, self._api_token) else None
+            right = hmac.compare_digest(given, self._api_token)
+            return Identified(OWNER) if right else _UNIDENTIFIED
         owner = self._proxy.owner if self._proxy is not None else ""
-        return proven if proven is not None and proven.user == owner else None
+        return Identified(proven) if proven and proven.user == owner else _UNIDENTIFIED
 
-    def _proven(self, headers: Headers, peer: str) -> Principal | None:
+    def _proven(self, asked: Asked) -> Principal | None:
         rule = self._proxy
-        if rule is None or not rule.proves or peer not in rule.addresses:
+        if rule is None or not rule.proves or asked.peer not in rule.addresses:
             return None
-        user = _from_cookies(headers, rule.cookie.encode())
+        user = _from_cookies(asked.headers, rule.cookie.encode())
         return None if user is None else Principal(user, via="rm-proxy")
 
 

@@ -7,6 +7,7 @@ import attrs
 from tarn.control.inbox import Inbox
 from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
+from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
 from tarn.interfaces import Clock
 
@@ -27,6 +28,8 @@ class Sources:
     clock: Clock
     api_token: bytes | None = attrs.field(default=None, repr=False)
     """None: nobody is asked for one."""
+    access: AccessRules = attrs.field(factory=AccessRules)
+    """Whose standing counts before the authorizer is asked."""
     proxy: ProxyRule | None = None
     """Whose cookie names a user; None: nobody's."""
     alive: Callable[[], bool] = lambda: True

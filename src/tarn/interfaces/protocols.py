@@ -1,6 +1,6 @@
 """The Protocols: what a provider must do, on which thread, and what it may not do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -222,14 +222,28 @@ class Discovery(Protocol):
 
 
 class Authorizer(Protocol):
-    """Says who may do what. Called on a small pool; must be thread-safe."""
+    """Says who may do what. Called on a small pool; must be thread-safe.
+
+    The actions are those of `tarn.domain.access`: on a model, or (with the model ``""``) on the
+    fleet.
+    """
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
         """Answer within the deadline of the caller; an exception or a late answer is a no."""
         ...
 
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Answer for each of *models*, in their order: what a list shows to somebody."""
+        ...
+
     def ready(self) -> Readiness:
-        """Say whether checks can be answered at all; shown in ``/health``."""
+        """Say whether checks can be answered at all; shown in ``/health``. Never blocks."""
+        ...
+
+    def close(self) -> None:
+        """Leave: write what an audit has not written yet. Idempotent, returns within a second."""
         ...
 
 

@@ -1,16 +1,18 @@
-"""The authorizer `none`: everybody who got past the api token may do everything."""
+"""The authorizer `none`: every model is open to everybody; the fleet to whom it belongs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from tarn.domain import Principal, Readiness, Verdict
+from tarn.domain.access import MODEL_ACTIONS
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Authorizer, MasterContext
 
 __all__ = ["NoAuthorizer", "Settings", "tarn_authorizers"]
 
 _REASON = "no authorizer is configured"
+_GUARDED = "no authorizer is configured: only the api token, the owner and admins may"
 
 
 @attrs.frozen
@@ -20,19 +22,31 @@ class Settings:
 
 @attrs.frozen
 class NoAuthorizer:
-    """Allows everything, and says so in each answer."""
+    """Opens every model, and says so in each answer; the fleet too where ``api.token`` is none."""
+
+    open_fleet: bool = False
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return yes."""
-        return Verdict(allowed=True, reason=_REASON)
+        """Return yes for a model; for the fleet only where no token guards it."""
+        allowed = self.open_fleet or action in MODEL_ACTIONS
+        return Verdict(allowed=allowed, reason=_REASON if allowed else _GUARDED)
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Return the same for each."""
+        return (self.check(principal, action, ""),) * len(models)
 
     def ready(self) -> Readiness:
         """Return yes: there is nothing that could be away."""
         return Readiness(ready=True, reason=_REASON)
 
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
 
-def _create(_settings: Settings, _context: MasterContext) -> Authorizer:
-    return NoAuthorizer()
+
+def _create(_settings: Settings, context: MasterContext) -> Authorizer:
+    return NoAuthorizer(open_fleet=context.spec.api.token == "none")  # noqa: S105 (a kind)
 
 
 @hookimpl

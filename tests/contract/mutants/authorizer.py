@@ -1,6 +1,7 @@
 """Authorizers with one fault each."""
 
 import threading
+from collections.abc import Sequence
 
 from tarn.domain import Principal, Readiness, Verdict
 from tarn.testing.fakes import FakeAuthorizer
@@ -98,3 +99,30 @@ class FailsOpen(FakeAuthorizer):
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
         return Verdict(allowed=True, reason="nobody forbids it")
+
+
+class ForgetsTheOrderOfAList(FakeAuthorizer):
+    """Answers a list from its end."""
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        return super().check_each(principal, action, [*reversed(models)])
+
+
+class AnswersAListOnce(FakeAuthorizer):
+    """Gives one answer for a whole list."""
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        return super().check_each(principal, action, models[:1])
+
+
+class ClosesOnce(FakeAuthorizer):
+    """Cannot be closed a second time."""
+
+    def close(self) -> None:
+        if self.__dict__.setdefault("closed", False):
+            raise RuntimeError
+        self.__dict__["closed"] = True

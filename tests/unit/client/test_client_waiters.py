@@ -90,9 +90,10 @@ class OnlyLooks(FakeAuthorizer):
 def test_who_may_not_report_gets_no_error_for_it():
     """And does not ask again at once: the request waits as before."""
     authorizer = OnlyLooks()
-    with FakeTriton("echo") as triton, FakeMaster(gate=DirectGate(authorizer)) as master:
+    gate = DirectGate(authorizer)
+    with FakeTriton("echo") as triton, FakeMaster(api_token=None, gate=gate) as master:
         publish(master, [], 4)
-        with tarn.client.http(master.url, api_token=TOKEN_TEXT) as client:
+        with tarn.client.http(master.url) as client:
             authorizer.verdict = Verdict(allowed=False, reason="no")
             got = []
             thread = threading.Thread(target=lambda: got.append(asks(client, 7)))

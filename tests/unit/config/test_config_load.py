@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tarn import config
+from tarn.domain import spec as parts
 from tarn.errors import ConfigErrors
 
 
@@ -286,8 +287,8 @@ def test_the_manuals_example_with_every_key_loads(folder: Path) -> None:
     assert spec.api.trusted_proxies[0].authenticated_by == "mtls"
     assert spec.farm is not None
     assert spec.farm.scaledown_after_n_triggers == 5
-    assert spec.api.tls == {
-        "cert": str(folder / "cert.pem"),
-        "key": str(folder / "key.pem"),
-        "client_ca": str(folder / "ca.pem"),
-    }
+    assert spec.api.tls == parts.TlsSpec(
+        cert=str(folder / "cert.pem"),
+        key=str(folder / "key.pem"),
+        client_ca=str(folder / "ca.pem"),
+    )

@@ -141,8 +141,6 @@ def test_options_are_checked_by_the_providers_settings(
     [
         ("authorizer: {use: ranger}", "SECURITY"),
         ("secrets: [{use: jceks}]", "SECURITY"),
-        ("api: {tls: {cert: c, key: k}}", "SECURITY"),
-        ("api: {trusted_proxies: [{address: 10.0.0.0/8}]}", "SECURITY"),
         ("farm: {name: alice}", "FARMS"),
     ],
 )

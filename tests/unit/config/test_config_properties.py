@@ -61,8 +61,9 @@ specs = st.builds(
     api=st.builds(
         parts.ApiSpec, port=st.integers(0, 65535),
         token=st.sampled_from(["auto", "none", "file:/t", "env:T"]),
-        trusted_proxies=st.lists(st.builds(parts.TrustedProxy, address=words), max_size=2)
-        .map(tuple),
+        trusted_proxies=st.lists(
+            st.builds(parts.TrustedProxy, name=st.just("lb1"), address=words), max_size=2
+        ).map(tuple),
     ),
     discovery=st.lists(
         st.builds(parts.DiscoverySpec, use=words, options=options, required=st.booleans()),

@@ -1,10 +1,13 @@
 """Whose word about a user is believed: the proxy of the runtime, from its own address only."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
+from tarn.http.asked import Asked
 from tarn.http.identity import OWNER, Identity
 
 PROXY = "10.0.0.7"
@@ -24,7 +27,8 @@ def asked(
     more: Headers | None = None,
 ) -> Principal | None:
     headers = [*(more or []), *((b"cookie", cookie) for cookie in cookies)]
-    return Identity(token, rule).principal("/api/v1/status", b"", headers, peer)
+    one = Asked("/api/v1/status", b"", tuple(headers), peer)
+    return asyncio.run(Identity(token, rule).identify(one)).principal
 
 
 def test_the_owner_is_let_in_by_the_word_of_the_proxy() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tarn.domain import ANONYMOUS, FleetView, Limits, Wish
+from tarn.domain import ANONYMOUS, FleetView, Limits, Principal, Wish
+from tarn.domain.access import FLEET_ACTIONS
 from tarn_plugins.authorizer.none import NoAuthorizer
 from tarn_plugins.scaling.fixed import Fixed, Settings
 
@@ -26,11 +27,20 @@ def test_fixed_refuses_a_negative_size() -> None:
         Settings(-1)
 
 
-def test_no_authorizer_allows_and_says_that_it_is_none() -> None:
+def test_no_authorizer_opens_models_and_says_that_it_is_none() -> None:
     """Nobody mistakes it for a check that was passed."""
     authorizer = NoAuthorizer()
-    verdict = authorizer.check(ANONYMOUS, "scale", "")
+    verdict = authorizer.check(ANONYMOUS, "infer", "ocr")
     assert verdict.allowed
     assert verdict.reason == "no authorizer is configured"
     assert authorizer.ready().ready
     assert authorizer.ready().reason == verdict.reason
+
+
+@pytest.mark.parametrize("action", [*FLEET_ACTIONS, "scale", ""])
+def test_no_authorizer_guards_the_fleet_unless_no_token_does(action: str) -> None:
+    """Whoever is only known by name may use models; ``token: none`` opens all, as it says."""
+    guarded = NoAuthorizer().check(Principal("bob", via="spnego"), action, "")
+    assert not guarded.allowed
+    assert "admins" in guarded.reason
+    assert NoAuthorizer(open_fleet=True).check(ANONYMOUS, action, "").allowed

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
+from tarn.domain.access import FLEET_ACTIONS, MODEL_ACTIONS
 from tarn.hookspecs import Factory
 from tarn.interfaces import Authorizer
 from tarn.testing.context import master_context
@@ -30,7 +31,7 @@ class AuthorizerContract:
         Principal("ops", frozenset({"ml-admins"}), "token"),
         Principal("alice", frozenset({"users"}), "spnego"),
     )
-    actions: tuple[str, ...] = ("infer", "status", "scale", "down", "no such action", "")
+    actions: tuple[str, ...] = (*MODEL_ACTIONS, *FLEET_ACTIONS, "no such action", "")
 
     def make(self, tmp_path: Path) -> Authorizer:
         """Return the authorizer under test, made by its factory."""
@@ -63,6 +64,23 @@ class AuthorizerContract:
         first = self._answers(authorizer)
         assert self._answers(authorizer) == first
 
+    def test_a_list_of_models_gets_the_answers_of_each(self, tmp_path: Path) -> None:
+        """In their order, and as many as were asked for; of none there is none."""
+        authorizer = self.make(tmp_path)
+        models = ("ocr", "llama", "ocr", "", "no/such model")
+        for principal in self.askers:
+            for action in self.actions:
+                each = tuple(authorizer.check(principal, action, model) for model in models)
+                assert authorizer.check_each(principal, action, models) == each
+                assert authorizer.check_each(principal, action, ()) == ()
+
+    def test_closes_twice(self, tmp_path: Path) -> None:
+        """A master closes it when it leaves, within a second; again is nothing."""
+        authorizer = self.make(tmp_path)
+        authorizer.check(ANONYMOUS, "infer", "ocr")
+        for _ in range(2):
+            within(1.0, authorizer.close)
+
     def test_many_threads_get_the_answers_of_one(self, tmp_path: Path) -> None:
         """Eight threads ask at once, and nobody gets another's answer."""
         authorizer = self.make(tmp_path)
@@ -85,7 +103,7 @@ class AuthorizerContract:
         authorizer = self.make(tmp_path)
         if not authorizer.ready().ready:
             for principal in self.askers:
-                verdict = authorizer.check(principal, "down", "")
+                verdict = authorizer.check(principal, "admin", "")
                 assert verdict.stale or not verdict.allowed
 
     def _answers(self, authorizer: Authorizer) -> list[bool]:

@@ -1,5 +1,7 @@
 """An authorizer with its rules in memory."""
 
+from collections.abc import Sequence
+
 import attrs
 
 from tarn.domain import Principal, Readiness, Verdict
@@ -15,6 +17,8 @@ class FakeAuthorizerSettings:
 
     allow: tuple[tuple[str, str], ...] = ()
     """(user, action) pairs; ``*`` stands for any."""
+    hidden: tuple[str, ...] = ()
+    """Models to which nobody has a right."""
     unready: str = ""
     """Why it cannot answer; empty when it can."""
 
@@ -29,14 +33,25 @@ class FakeAuthorizer:
         """Answer by the rules; while unready everything is denied."""
         if self.settings.unready:
             return Verdict(allowed=False, reason=self.settings.unready)
+        if model in self.settings.hidden:
+            return Verdict(allowed=False, reason=f"nobody may use {model!r}")
         for user, what in self.settings.allow:
             if user in ("*", principal.user) and what in ("*", action):
                 return Verdict(allowed=True, reason=f"the rule ({user}, {what}) allows it")
         return Verdict(allowed=False, reason=f"no rule lets {principal.user!r} {action}")
 
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Answer for each model."""
+        return tuple(self.check(principal, action, model) for model in models)
+
     def ready(self) -> Readiness:
         """Say whether `unready` is empty."""
         return Readiness(ready=not self.settings.unready, reason=self.settings.unready)
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
 
 
 def fake_authorizer_factory(kind: type[FakeAuthorizer] = FakeAuthorizer) -> Factory[Authorizer]:

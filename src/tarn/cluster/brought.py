@@ -1,0 +1,18 @@
+"""What a client reads on its machine for a master elsewhere: keys, keytabs, secrets."""
+
+from collections.abc import Mapping
+
+from tarn.cluster.surroundings import Surroundings
+from tarn.domain import ClusterSpec
+
+__all__ = ["brought"]
+
+
+def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
+    """Return name (of `tarn.domain.brought`) to content of all that *spec* asks for.
+
+    Raises:
+        ConfigErrors: What cannot be read or does not fit together, everything at once.
+    """
+    del spec, surroundings
+    return {}

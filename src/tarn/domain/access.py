@@ -1,0 +1,65 @@
+"""What may be asked for, and who may without asking an authorizer. Pure.
+
+The api token opens a cluster: its fleet, and whose rights may be looked up. It is nobody's name,
+so models, to which people have rights, it does not open: its holder is asked about as anybody.
+"""
+
+import attrs
+
+from tarn.domain.principal import Principal, Verdict
+from tarn.domain.spec import SubjectsSpec
+
+__all__ = [
+    "ADMIN",
+    "AUTHORIZE",
+    "FLEET_ACTIONS",
+    "FOLLOW",
+    "INFER",
+    "LIST",
+    "METADATA",
+    "MODEL_ACTIONS",
+    "VIEW",
+    "AccessRules",
+    "by_standing",
+]
+
+INFER, METADATA, LIST = "infer", "metadata", "list"
+VIEW, FOLLOW, AUTHORIZE, ADMIN = "view", "follow", "authorize", "admin"
+
+MODEL_ACTIONS = (INFER, METADATA, LIST)
+"""On one model: use it, see its details, see that it is there."""
+FLEET_ACTIONS = (VIEW, FOLLOW, AUTHORIZE, ADMIN)
+"""On the fleet: see it, say what was applied of it, ask what others may, change it."""
+_PARTS = frozenset({VIEW, FOLLOW, AUTHORIZE})
+"""What a trusted proxy needs for its own work."""
+
+
+@attrs.frozen
+class AccessRules:
+    """Whose standing is known without an authorizer."""
+
+    owner: str = ""
+    """Who submitted the cluster, where the runtime can prove it; empty: nobody."""
+    admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+
+
+def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdict | None:
+    """Return why *principal* may do *action* to the fleet; None: the authorizer is asked."""
+    if action not in FLEET_ACTIONS:
+        return None
+    standing = _standing(principal, action, rules)
+    return Verdict(allowed=True, reason=standing) if standing else None
+
+
+def _standing(principal: Principal, action: str, rules: AccessRules) -> str:
+    if principal.via == "token":
+        return "the api token opens its cluster"
+    if principal.via == "trusted-proxy" and action in _PARTS:
+        return "a trusted proxy does its work"
+    if principal.via in ("none", "trusted-proxy"):
+        return ""
+    if rules.owner and principal.user == rules.owner:
+        return "the cluster is theirs"
+    if principal.user in rules.admins.users or principal.groups.intersection(rules.admins.groups):
+        return "they stand in admins"
+    return ""

@@ -1,0 +1,28 @@
+"""The files that a client brings to a master, by the names that they have there.
+
+Each has mode 0600, and on YARN travels in the credentials of the submission.
+"""
+
+__all__ = [
+    "API_TOKEN",
+    "CLIENT_CA",
+    "PROXY_TOKENS",
+    "SECRETS",
+    "SPEC",
+    "SPNEGO_KEYTAB",
+    "STAGED",
+    "TLS",
+]
+
+SPEC = "spec.yaml"
+STAGED = "staged.json"
+API_TOKEN = "api_token"  # noqa: S105 (a name)
+SECRETS = "secrets.json"
+"""Alias to value, of every secret in ``secrets`` of the spec."""
+TLS = "tls.pem"
+"""The master's private key, then its certificate and the chain."""
+CLIENT_CA = "client_ca.pem"
+"""Who signs certificates of clients."""
+SPNEGO_KEYTAB = "spnego.keytab"
+PROXY_TOKENS = "proxy_tokens.json"
+"""Name of a trusted proxy to its token."""
