@@ -281,8 +281,8 @@ class ApiSpec:
     spnego: SpnegoSpec | None = None
     tls: TlsSpec | None = None
     trusted_proxies: tuple[TrustedProxy, ...] = ()
-    requests_per_s: int = attrs.field(default=2000, validator=ge(1))
-    """From one address, as a mean of a second; beyond it the answer is 429."""
+    rate_limit: int = attrs.field(default=2000, validator=ge(1))
+    """Requests a second from one address; beyond it the answer is 429."""
 
 
 @attrs.frozen
