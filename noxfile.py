@@ -28,6 +28,7 @@ BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,pack]"
+WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,ranger,secrets]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
@@ -270,6 +271,19 @@ def discovery(session: nox.Session) -> None:
     # One by one: its loads are timed, and a starved HAProxy takes healthy servers for dead ones.
     chosen = ("-m", "discovery", "--timeout", "300")
     _pytest(session, *chosen, *_folders("discovery", "compat"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def security(session: nox.Session) -> None:
+    """Who asks, who may, and nothing leaks: a real KDC, Ranger's engine, TLS, and Tritons.
+
+    Needs a KDC, the headers of MIT Kerberos, a compiler, Java and, the first time, Maven.
+    """
+    session.install("-e", WITH_PROOFS, *_group("tests"))
+    # The JVM and faulthandler want the same signals.
+    chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
+    _pytest(session, *BY_FILE, *chosen, *_folders("security"))
 
 
 @nox.session(python=ONE)
