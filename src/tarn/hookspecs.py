@@ -42,6 +42,7 @@ __all__ = [
     "FileCheck",
     "LintRule",
     "RuntimeFactory",
+    "SecretStoreFactory",
     "StorageFactory",
     "hookimpl",
     "hookspec",
@@ -115,6 +116,22 @@ class StorageFactory:
 
 
 @attrs.frozen
+class SecretStoreFactory:
+    """What a plugin offers as a store of secrets; it is made in a client, never in a master."""
+
+    settings: type[Any]
+    """An attrs class, as for `Factory`."""
+    create: Callable[[Any, ClientContext], SecretStore]
+    """Called when secrets are needed; opens nothing before the store is asked."""
+    summary: str
+    requires: tuple[str, ...] = ()
+    extra: str = ""
+    names: Callable[[Any], Mapping[str, str]] = lambda _settings: {}
+    """Which environment variable an instance gets from a secret, by the secret's name, where these
+    settings say so; for any other name the rule of `tarn.domain.given_secrets` holds."""
+
+
+@attrs.frozen
 class LintRule:
     """One rule of `tarn lint`."""
 
@@ -169,8 +186,11 @@ def tarn_scaling_policies() -> Mapping[str, Factory[ScalingPolicy]]:
 
 
 @hookspec
-def tarn_secret_stores() -> Mapping[str, Factory[SecretStore]]:
-    """Offer secret stores, by the name written in ``secrets[].use``."""
+def tarn_secret_stores() -> Mapping[str, SecretStoreFactory]:
+    """Offer secret stores, by the name written in ``secrets[].use``.
+
+    A client makes and reads them, when a cluster is started: a master gets values only.
+    """
     raise NotImplementedError
 
 

@@ -27,6 +27,7 @@ from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
 from tarn.control.discoveries import Named, named, reach
 from tarn.control.inbox import Inbox
+from tarn.control.launching import launch_in
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
@@ -181,7 +182,7 @@ class _Master:
 
     def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
         context, spec = self._context, self._context.spec
-        launch = _launch(spec, context.directory)
+        launch = launch_in(context.directory, spec)
         rules = _rules(spec, launch.spec_hash)
         host = factory.host(context.environ)
         server = Server(host, spec.api.port, preferred=_last_port(context.directory))
@@ -339,13 +340,6 @@ def _load(store: StateStore, clock: Clock, stop: threading.Event) -> Memory:
             for alert in memory[1]:
                 log.warning("%s", alert)
             return memory
-
-
-def _launch(spec: ClusterSpec, directory: Path) -> Launch:
-    staged = json.loads((directory / "staged.json").read_text())
-    return Launch(
-        spec.models, spec.triton, spec.instance, staged["location"], config.spec_hash(spec)
-    )
 
 
 def _rules(spec: ClusterSpec, spec_hash: str) -> Rules:

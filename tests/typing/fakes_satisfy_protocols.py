@@ -9,7 +9,6 @@ from tarn.interfaces import (
     Discovery,
     Runtime,
     ScalingPolicy,
-    Secret,
     SecretStore,
     Signal,
     StateStore,
@@ -26,7 +25,6 @@ storage: Storage = fakes.FakeStorage()
 discovery: Discovery = fakes.FakeDiscovery()
 authorizer: Authorizer = fakes.FakeAuthorizer()
 policy: ScalingPolicy = fakes.FakePolicy()
-secret: Secret = fakes.FakeSecret("value")
 secret_store: SecretStore = fakes.FakeSecretStore()
 signal: Signal = fakes.FakeSignal()
 ceiling_source: CeilingSource = fakes.FakeCeilingSource()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 
@@ -14,5 +15,4 @@ def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    del spec, surroundings
-    return {}
+    return carried(held(spec, surroundings))

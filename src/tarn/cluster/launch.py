@@ -16,7 +16,7 @@ from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token
-from tarn.domain import ClusterSpec
+from tarn.domain import ClusterSpec, Secret
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
@@ -49,7 +49,7 @@ def bring_up(
     surroundings: Surroundings,
     deployer: Deployer,
     hear: Hear,
-    given: config.ApiToken | None = None,
+    given: Secret | None = None,
 ) -> Outcome:
     """Start the cluster of *spec*, or attach to the one that runs with an equal spec.
 
@@ -74,9 +74,10 @@ def bring_up(
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
         _writable(surroundings.paths.home / "clusters")
         _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
+    carried = brought(spec, surroundings)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
-    files = _files(spec, staged, surroundings, given)
+    files = {**_files(spec, staged, surroundings, given), **carried}
     hear(Progress("launching", starting(spec)))
     try:
         return Outcome(deployer.submit(spec, staged, files), started=True)
@@ -204,7 +205,7 @@ def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged
 
 
 def _files(
-    spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: config.ApiToken | None
+    spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: Secret | None
 ) -> Mapping[str, bytes]:
     kept = surroundings.paths.cluster(spec.name) / "api_token"
     if given is not None and spec.api.token == "auto":  # noqa: S105 (a kind, not a secret)
@@ -215,6 +216,5 @@ def _files(
     files = {
         "spec.yaml": plain.encode(),
         "staged.json": json.dumps(attrs.asdict(staged)).encode(),
-        **brought(spec, surroundings),
     }
     return files if token is None else {**files, "api_token": token.encode("ascii")}

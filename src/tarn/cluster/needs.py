@@ -27,10 +27,11 @@ def needs(around: Surroundings, path: Path) -> tuple[frozenset[str], str, Mappin
 
 
 def _choices(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of what a master of *spec* runs beside the runtime. Pure."""
+    """Yield the kind and the name of what a master of *spec* runs beside the runtime. Pure.
+
+    Stores of secrets are read by clients: a master brings none.
+    """
     yield "authorizer", spec.authorizer.use
     yield "scaling", spec.scaling.use
     for one in spec.discovery:
         yield "discovery", one.use
-    for store in spec.secrets:
-        yield "secrets", store.use

@@ -16,11 +16,12 @@ from tarn.config.legacy import Legacy
 from tarn.config.offers import Offers, examine
 from tarn.config.policy import choose_policy
 from tarn.config.relative import make_absolute
+from tarn.domain.secret import Secret
 from tarn.domain.spec import NAME, ClusterSpec, problems
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
 from tarn.plain import Problem, join, structure, unstructure
 
-__all__ = ["UNNAMED", "ApiToken", "Loaded", "load"]
+__all__ = ["UNNAMED", "Loaded", "load"]
 
 UNNAMED = "unnamed"
 """The name of a spec that has none, where none is needed."""
@@ -28,22 +29,6 @@ UNNAMED = "unnamed"
 _OVERLAY = "argument: "
 """Marks what the nested arguments gave; an option of the command line is ``argument --x``."""
 _TOKEN = re.compile(r"auto|none|file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
-
-
-class ApiToken:
-    """An api token that somebody gave; `repr` and `str` do not show it."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def __repr__(self) -> str:
-        return "ApiToken(***)"
-
-    def reveal(self) -> str:
-        """Return the token."""
-        return self._value
 
 
 @attrs.frozen
@@ -56,7 +41,7 @@ class Loaded:
     ``argument --min-instances``, ``argument: replicas.min`` or ``default``."""
     notes: tuple[str, ...] = ()
     """What a person should know: options that do nothing here (code TARN-2005), a line each."""
-    api_token: ApiToken | None = None
+    api_token: Secret | None = None
     """The token of ``--token`` or ``TARN_TOKEN``; to be used where ``api.token`` is ``auto``."""
 
 
@@ -108,7 +93,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     if spec is None or errors:
         raise _together(errors)
     given = legacy.api_token if spec.api.token == "auto" else None  # noqa: S105 (a kind)
-    token = ApiToken(given) if given else None
+    token = Secret(given) if given else None
     return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
 
 

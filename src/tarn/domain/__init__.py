@@ -32,6 +32,7 @@ from tarn.domain.principal import ANONYMOUS, Principal, ProxyRule, Readiness, Ve
 from tarn.domain.reading import ModelState, Reading
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.scaling import Decision, FleetView, Wish
+from tarn.domain.secret import Secret
 from tarn.domain.spec import Choice, ClusterSpec
 from tarn.domain.state import Pause, SavedState
 from tarn.domain.status import ClusterState
@@ -83,6 +84,7 @@ __all__ = [
     "Sample",
     "SavedState",
     "Scale",
+    "Secret",
     "Severity",
     "State",
     "Unknown",

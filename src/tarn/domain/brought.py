@@ -5,6 +5,7 @@ Each has mode 0600, and on YARN travels in the credentials of the submission.
 
 __all__ = [
     "API_TOKEN",
+    "BROUGHT",
     "CLIENT_CA",
     "PROXY_TOKENS",
     "SECRETS",
@@ -18,7 +19,7 @@ SPEC = "spec.yaml"
 STAGED = "staged.json"
 API_TOKEN = "api_token"  # noqa: S105 (a name)
 SECRETS = "secrets.json"
-"""Alias to value, of every secret in ``secrets`` of the spec."""
+"""Environment variable to value: what instances get from the spec's ``secrets``."""
 TLS = "tls.pem"
 """The master's private key, then its certificate and the chain."""
 CLIENT_CA = "client_ca.pem"
@@ -26,3 +27,6 @@ CLIENT_CA = "client_ca.pem"
 SPNEGO_KEYTAB = "spnego.keytab"
 PROXY_TOKENS = "proxy_tokens.json"
 """Name of a trusted proxy to its token."""
+
+BROUGHT = (SPEC, STAGED, API_TOKEN, SECRETS, TLS, CLIENT_CA, SPNEGO_KEYTAB, PROXY_TOKENS)
+"""All of them: what one start does not bring must not be left by an earlier one."""

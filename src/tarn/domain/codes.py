@@ -286,6 +286,15 @@ _TABLE = (
     Code("TARN-3612", _W, "no redispatch", "A request that finds no connection to an instance that just died is not given to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
     Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
     Code("TARN-3614", _W, "little shared memory", "The machine's /dev/shm may not hold what Python models have there.", "Make it larger, or free it: regions of a Triton that was killed stay there."),
+    # 374x: secrets; each is met by a client, before anything starts
+    Code("TARN-3740", _A, "no secret store", "The file with the secrets is missing, or this user may not read it.", "Check the path; `tarn secrets put NAME` makes a new one."),
+    Code("TARN-3741", _A, "no JCEKS keystore", "The file with the secrets is damaged, or of a kind that holds none or that is not read: PKCS12, BCFKS, JKS.", "Write the secrets into a JCEKS keystore: `tarn secrets put NAME`, or `hadoop credential create`."),
+    Code("TARN-3742", _A, "wrong password of a secret store", "The password does not open the keystore.", "Check what options.password names; Hadoop's own default is `none`, or HADOOP_CREDSTORE_PASSWORD."),
+    Code("TARN-3743", _A, "secret not usable", "A secret that instances should get is missing, contradicts another one or `triton.env`, or cannot be an environment variable.", "Read the message; `options.names` chooses other variables, and `tarn secrets list` shows what there is."),
+    Code("TARN-3744", _A, "secret store out of reach", "Hadoop, or the Java that speaks to it, did not read or write the keystore.", "Read the message; `hadoop credential list -provider URI` on this machine must work."),
+    Code("TARN-3745", _A, "secret not written", "The keystore is as it was before.", "Free disk space, or mend the permissions of its directory."),
+    Code("TARN-3746", _W, "secret store open to others", "Others than its owner may read the keystore, and everybody knows the default password.", "Take the right to read away: `chmod 600`, or `hdfs dfs -chmod 600`."),
+    Code("TARN-3747", _A, "no password for a secret store", "The file or the variable that holds the keystore's password is missing or empty.", "Write the file, set the variable, or name another one in options.password."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

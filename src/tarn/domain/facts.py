@@ -4,10 +4,13 @@ Both are whole states, never changes: a message that is late, doubled or lost do
 the next one says everything again.
 """
 
+from collections.abc import Mapping
+
 import attrs
 
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.epoch import Epoch
+from tarn.domain.secret import Secret
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
 
 __all__ = [
@@ -32,6 +35,10 @@ class Launch:
     repository: str
     """Where the staged repository lies: a local path, or what the node localizes."""
     spec_hash: str
+    """Of the spec alone: another value of a secret replaces no instance that runs."""
+    secrets: Mapping[str, Secret] = attrs.field(factory=dict, hash=False)
+    """More environment of tritonserver, by variable: never in an argument, in a file that others
+    can read, or in what YARN is told."""
 
 
 @attrs.frozen

@@ -1,5 +1,6 @@
 """What a provider must do (`protocols`), and the values it is given and gives back (`values`)."""
 
+from tarn.domain import Secret
 from tarn.interfaces.protocols import (
     Authorizer,
     Carrier,
@@ -8,7 +9,6 @@ from tarn.interfaces.protocols import (
     Discovery,
     Runtime,
     ScalingPolicy,
-    Secret,
     SecretStore,
     Signal,
     StateStore,

@@ -17,6 +17,7 @@ from tarn.domain import (
     RuntimeWish,
     Sample,
     SavedState,
+    Secret,
     Verdict,
     Wish,
 )
@@ -37,7 +38,6 @@ __all__ = [
     "Discovery",
     "Runtime",
     "ScalingPolicy",
-    "Secret",
     "SecretStore",
     "Signal",
     "StateStore",
@@ -255,27 +255,29 @@ class ScalingPolicy(Protocol):
         ...
 
 
-class Secret(Protocol):
-    """A secret value whose ``repr`` and ``str`` are masked."""
-
-    def reveal(self) -> str:
-        """Return the value; the one way to read it."""
-        ...
-
-
 class SecretStore(Protocol):
-    """Reads, and where it can writes, secrets by name."""
+    """Reads, and where it can writes, secrets by name. Made and used in a client process only."""
 
     def names(self) -> tuple[str, ...]:
-        """Return the names, sorted."""
+        """Return the names, sorted; raises like `read`."""
         ...
 
     def read(self, name: str) -> Secret:
-        """Return one secret; ``NotFoundError`` when there is none of that name."""
+        """Return one secret; ``NotFoundError`` when there is none of that name.
+
+        Raises:
+            ConfigError: The store is none, or of a kind that cannot be read, or the password is
+                wrong: in words that name no value.
+            ProviderError: It did not answer.
+        """
         ...
 
     def write(self, name: str, value: str) -> None:
-        """Store *value*; ``ProviderError`` where the store is read-only."""
+        """Store *value* durably, in place of an older one; other names keep theirs.
+
+        Whoever reads meanwhile sees the old store or the new one. ``ProviderError`` where the store
+        is read-only.
+        """
         ...
 
 

@@ -13,7 +13,14 @@ import pluggy
 from tarn.domain import ClusterSpec, Decision, Event, Instance
 from tarn.domain.signals import SIGNALS
 from tarn.errors import ConfigError, ConfigErrors, PluginError, ProviderMissingError
-from tarn.hookspecs import Factory, FileCheck, LintRule, RuntimeFactory, StorageFactory
+from tarn.hookspecs import (
+    Factory,
+    FileCheck,
+    LintRule,
+    RuntimeFactory,
+    SecretStoreFactory,
+    StorageFactory,
+)
 from tarn.interfaces import (
     Authorizer,
     CeilingSource,
@@ -22,7 +29,6 @@ from tarn.interfaces import (
     Discovery,
     MasterContext,
     ScalingPolicy,
-    SecretStore,
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, join, structure
@@ -118,7 +124,7 @@ class Plugins:
         return self._offers["scaling"]
 
     @property
-    def secret_stores(self) -> Mapping[str, Factory[SecretStore]]:
+    def secret_stores(self) -> Mapping[str, SecretStoreFactory]:
         """Secret stores, by the name in ``secrets[].use``."""
         return self._offers["secrets"]
 

@@ -2,15 +2,15 @@
 
 from tarn.errors import NotFoundError
 from tarn.interfaces import Secret
-from tarn.testing.fakes import FakeSecret, FakeSecretStore
+from tarn.testing.fakes import FakeSecretStore
 
 
-class _Open(FakeSecret):
+class _Open(Secret):
     def __repr__(self) -> str:
         return f"<secret {self.reveal()}>"
 
 
-class _HalfMasked(FakeSecret):
+class _HalfMasked(Secret):
     def __str__(self) -> str:
         return self.reveal()
 
@@ -47,7 +47,7 @@ class GivesNothingForTheMissing(FakeSecretStore):
     """Answers an unknown name with an empty secret."""
 
     def read(self, name: str) -> Secret:
-        return super().read(name) if name in self.names() else FakeSecret("")
+        return super().read(name) if name in self.names() else Secret("")
 
 
 class RaisesForeignErrors(FakeSecretStore):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn.hookspecs import Factory
+from tarn.hookspecs import SecretStoreFactory
 from tarn.interfaces import SecretStore
-from tarn.testing.context import master_context
+from tarn.testing.context import client_context
 from tarn.testing.strategies import for_any, texts
 
 __all__ = ["SecretStoreContract"]
@@ -20,14 +20,14 @@ _VALUE = " hunter2-\u00e4-\N{SNOWMAN} "
 class SecretStoreContract:
     """Set `factory` and `settings`; a store that cannot be written overrides `seed`."""
 
-    factory: Factory[SecretStore]
+    factory: SecretStoreFactory
     settings: Mapping[str, Any] = {}
     writable: bool = True
 
     def make(self, tmp_path: Path) -> SecretStore:
         """Return the store under test, made by its factory; empty, or as `seed` left it."""
         made = self.factory.settings(**self.settings)
-        return self.factory.create(made, master_context(tmp_path))
+        return self.factory.create(made, client_context(tmp_path))
 
     def seed(self, tmp_path: Path, values: Mapping[str, str]) -> SecretStore:
         """Return a store that holds *values*."""

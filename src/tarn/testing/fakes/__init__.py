@@ -24,7 +24,6 @@ from tarn.testing.fakes.offer import FakeRuntimeSettings, fake_runtime_factory
 from tarn.testing.fakes.runtime import FakeRuntime
 from tarn.testing.fakes.scaling_policy import FakePolicy, FakePolicySettings, fake_policy_factory
 from tarn.testing.fakes.secret_store import (
-    FakeSecret,
     FakeSecretStore,
     FakeSecretStoreSettings,
     fake_secret_store_factory,
@@ -51,7 +50,6 @@ __all__ = [
     "FakeRegistry",
     "FakeRuntime",
     "FakeRuntimeSettings",
-    "FakeSecret",
     "FakeSecretStore",
     "FakeSecretStoreSettings",
     "FakeShelf",

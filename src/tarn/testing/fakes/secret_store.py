@@ -5,25 +5,10 @@ import threading
 import attrs
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn.hookspecs import Factory
-from tarn.interfaces import MasterContext, Secret, SecretStore
+from tarn.hookspecs import SecretStoreFactory
+from tarn.interfaces import ClientContext, Secret, SecretStore
 
-__all__ = ["FakeSecret", "FakeSecretStore", "FakeSecretStoreSettings", "fake_secret_store_factory"]
-
-
-class FakeSecret:
-    """A value that neither ``repr`` nor ``str`` shows."""
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def __repr__(self) -> str:
-        """Return the mask."""
-        return "<secret>"
-
-    def reveal(self) -> str:
-        """Return the value."""
-        return self._value
+__all__ = ["FakeSecretStore", "FakeSecretStoreSettings", "fake_secret_store_factory"]
 
 
 @attrs.frozen
@@ -32,6 +17,8 @@ class FakeSecretStoreSettings:
 
     values: dict[str, str] = attrs.field(factory=dict, repr=False, hash=False)
     writable: bool = True
+    names: dict[str, str] = attrs.field(factory=dict, hash=False)
+    """Name of a secret to the environment variable that instances get."""
 
 
 class FakeSecretStore:
@@ -52,7 +39,7 @@ class FakeSecretStore:
         with self._lock:
             if name not in self._values:
                 raise NotFoundError(f"there is no secret '{name}'", where="fake secret store")
-            return FakeSecret(self._values[name])
+            return Secret(self._values[name])
 
     def write(self, name: str, value: str) -> None:
         """Keep *value*, unless the store is read-only."""
@@ -64,10 +51,15 @@ class FakeSecretStore:
 
 def fake_secret_store_factory(
     kind: type[FakeSecretStore] = FakeSecretStore,
-) -> Factory[SecretStore]:
+) -> SecretStoreFactory:
     """Return a factory of secret stores of *kind*."""
 
-    def create(settings: FakeSecretStoreSettings, _context: MasterContext) -> SecretStore:
+    def create(settings: FakeSecretStoreSettings, _context: ClientContext) -> SecretStore:
         return kind(settings)
 
-    return Factory(FakeSecretStoreSettings, create, "secrets in memory, for tests")
+    return SecretStoreFactory(
+        FakeSecretStoreSettings,
+        create,
+        "secrets in memory, for tests",
+        names=lambda settings: settings.names,
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import ClusterSpec, Epoch
+from tarn.domain.brought import BROUGHT
 from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.interfaces import (
     ClientContext,
@@ -133,6 +134,8 @@ class LocalDeployer:
 
     def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
         (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)
+        for name in set(BROUGHT) - set(files):  # an earlier start may have brought it
+            (directory / name).unlink(missing_ok=True)
         for name, data in files.items():
             replace_file(directory / name, data)
         return epoch.begin(directory)

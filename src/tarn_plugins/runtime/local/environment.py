@@ -28,11 +28,12 @@ def environment(  # noqa: PLR0913 (what differs between two instances, all by ke
     gpus: Sequence[str],
     inherited: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return Triton's whole environment: *inherited*, ours, and ``triton.env``, which wins."""
+    """Return Triton's whole environment: *inherited*, ours, ``triton.env``, and secrets."""
     environ = binary.environment(program, inherited)
     environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     environ.pop(MASTER_VARIABLE, None)
     environ.update(launch.triton.env)
+    environ.update({name: secret.reveal() for name, secret in launch.secrets.items()})
     environ[INSTANCE_VARIABLE] = instance_id
     environ[DIRECTORY_VARIABLE] = str(directory)
     return environ

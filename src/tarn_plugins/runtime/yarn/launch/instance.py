@@ -89,6 +89,7 @@ def program(
             **dict.fromkeys(_YARNS_OWN),
             INSTANCE_VARIABLE: record.instance_id,
             **launch.triton.env,
+            **{name: secret.reveal() for name, secret in launch.secrets.items()},
         },
         container=_variables(launch, record, within) if within else {},
         shown_at=REPOSITORY if within and localized(launch) else "",
