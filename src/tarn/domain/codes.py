@@ -286,6 +286,16 @@ _TABLE = (
     Code("TARN-3612", _W, "no redispatch", "A request that finds no connection to an instance that just died is not given to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
     Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
     Code("TARN-3614", _W, "little shared memory", "The machine's /dev/shm may not hold what Python models have there.", "Make it larger, or free it: regions of a Triton that was killed stay there."),
+    # 376x: Kerberos
+    Code("TARN-3760", _I, "tokens renewed by keytab", "The delegation tokens of the submission end at the date in the message; the master gets new ones by its keytab, so instances start after it, too.", "Nothing."),
+    Code("TARN-3761", _A, "keytab not usable", "The keytab that `runtime.options.kerberos` names is missing, not readable by you, or no keytab.", "Name a file made by ktutil, kadmin or ipa-getkeytab that you may read."),
+    Code("TARN-3762", _A, "no such key", "The keytab has no key of the principal.", "The message lists whose keys it has: mend runtime.options.kerberos.principal, or name another keytab."),
+    Code("TARN-3763", _A, "Kerberos ticket over", "This YARN asks for Kerberos, and the ticket of this user has ended.", "Run kinit."),
+    Code("TARN-3764", _A, "principal of another realm", "The cluster has no user for this principal: no rule of hadoop.security.auth_to_local fits it.", "Take a principal of the cluster's own realm, or have a rule added."),
+    Code("TARN-3765", _A, "key refused", "The KDC does not know the principal, or the keytab holds an old key of it.", "Have a new keytab made."),
+    Code("TARN-3766", _A, "KDC silent", "No KDC of the realm could be found, or none answers.", "Check krb5.conf (KRB5_CONFIG), and that its KDC can be reached from there."),
+    Code("TARN-3767", _W, "master without its key", "The master could not log in with its keytab: it works with the delegation tokens of the submission, and they end.", "Mend what the message says; the next master tries again: `tarn logs` tells how this one began."),
+    Code("TARN-3768", _A, "master not proven", "Who answered after a Kerberos log-in did not prove to hold the master's key.", "Check the URL, and that the master's keytab has a key of HTTP/<its host>."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
