@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 
@@ -61,23 +61,30 @@ def _absolute(text: str, start: Path, home: str) -> str:
     return os.path.normpath(start / text)
 
 
-def _path_keys(settings: type[Any]) -> tuple[str, ...]:
-    """Return the keys of a provider's settings that hold a path of this machine."""
-    if not attrs.has(settings):
-        return ()
-    return tuple(
-        key_of(field.name)
-        for field in attrs.fields(attrs.resolve_types(settings))
-        if field.type in (Path, Path | None)
-    )
-
-
 def options_absolute(
     options: Mapping[str, Any], settings: type[Any], start: Path, home: str
 ) -> dict[str, Any]:
-    """Return *options* with the paths among them absolute."""
-    keys = _path_keys(settings)
-    return {
-        key: _absolute(value, start, home) if key in keys and isinstance(value, str) else value
-        for key, value in options.items()
-    }
+    """Return *options* with the paths among them absolute, also in classes within *settings*."""
+    kinds = _kinds(settings)
+    return {key: _made(value, kinds.get(key), start, home) for key, value in options.items()}
+
+
+def _kinds(settings: type[Any]) -> dict[str, Any]:
+    """Return the keys of a provider's settings, with the type of each; ``X | None`` is X."""
+    if not attrs.has(settings):
+        return {}
+    fields = attrs.fields(attrs.resolve_types(settings))
+    return {key_of(field.name): _without_none(field.type) for field in fields}
+
+
+def _without_none(kind: Any) -> Any:
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    return parts[0] if len(parts) == 1 and type(None) in get_args(kind) else kind
+
+
+def _made(value: Any, kind: Any, start: Path, home: str) -> Any:
+    if kind is Path and isinstance(value, str):
+        return _absolute(value, start, home)
+    if isinstance(kind, type) and attrs.has(kind) and isinstance(value, Mapping):
+        return options_absolute(value, kind, start, home)
+    return value

@@ -295,6 +295,16 @@ _TABLE = (
     Code("TARN-3745", _A, "secret not written", "The keystore is as it was before.", "Free disk space, or mend the permissions of its directory."),
     Code("TARN-3746", _W, "secret store open to others", "Others than its owner may read the keystore, and everybody knows the default password.", "Take the right to read away: `chmod 600`, or `hdfs dfs -chmod 600`."),
     Code("TARN-3747", _A, "no password for a secret store", "The file or the variable that holds the keystore's password is missing or empty.", "Write the file, set the variable, or name another one in options.password."),
+    # 376x: Kerberos
+    Code("TARN-3760", _I, "tokens renewed by keytab", "The delegation tokens of the submission end at the date in the message; the master gets new ones by its keytab, so instances start after it, too.", "Nothing."),
+    Code("TARN-3761", _A, "keytab not usable", "The keytab that `runtime.options.kerberos` names is missing, not readable by you, or no keytab.", "Name a file made by ktutil, kadmin or ipa-getkeytab that you may read."),
+    Code("TARN-3762", _A, "no such key", "The keytab has no key of the principal.", "The message lists whose keys it has: mend runtime.options.kerberos.principal, or name another keytab."),
+    Code("TARN-3763", _A, "Kerberos ticket over", "This YARN asks for Kerberos, and the ticket of this user has ended.", "Run kinit."),
+    Code("TARN-3764", _A, "principal of another realm", "The cluster has no user for this principal: no rule of hadoop.security.auth_to_local fits it.", "Take a principal of the cluster's own realm, or have a rule added."),
+    Code("TARN-3765", _A, "key refused", "The KDC does not know the principal, or the keytab holds an old key of it.", "Have a new keytab made."),
+    Code("TARN-3766", _A, "KDC silent", "No KDC of the realm could be found, or none answers.", "Check krb5.conf (KRB5_CONFIG), and that its KDC can be reached from there."),
+    Code("TARN-3767", _W, "master without its key", "The master could not log in with its keytab: it works with the delegation tokens of the submission, and they end.", "Mend what the message says; the next master tries again: `tarn logs` tells how this one began."),
+    Code("TARN-3768", _A, "master not proven", "Who answered after a Kerberos log-in did not prove to hold the master's key.", "Check the URL, and that the master's keytab has a key of HTTP/<its host>."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

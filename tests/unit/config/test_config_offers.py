@@ -21,6 +21,14 @@ class Nothing:
 
 
 @attrs.frozen
+class Login:
+    """Settings within settings."""
+
+    user: str
+    keytab: Path
+
+
+@attrs.frozen
 class Ensemble:
     """Settings of a discovery."""
 
@@ -29,6 +37,7 @@ class Ensemble:
     session_s: float = 10.0
     """How long the session lives without a word."""
     keytab: Path | None = None
+    login: Login | None = None
 
 
 class Offering:
@@ -83,13 +92,16 @@ def test_a_spec_of_offered_providers_loads(offered: plugins.Plugins, tmp_path: P
     """Options stay as they were written, but for the paths among them."""
     (tmp_path / "tarn.yaml").write_text(
         "name: a\nmodels: /m\ndiscovery:\n"
-        "  - {use: registry, options: {ensemble: 'z:1', session: 5s, keytab: svc.keytab}}\n"
+        "  - use: registry\n"
+        "    options:\n"
+        "      {ensemble: 'z:1', session: 5s, keytab: svc.keytab, login: {user: a, keytab: b}}\n"
     )
     spec = config.load(tmp_path, environ={}, plugins=offered).spec
     assert spec.discovery[0].options == {
         "ensemble": "z:1",
         "session": "5s",
         "keytab": str(tmp_path / "svc.keytab"),
+        "login": {"user": "a", "keytab": str(tmp_path / "b")},
     }
     assert spec.runtime == Choice("local")
 

@@ -57,7 +57,11 @@ class Realm:
     @property
     def keytab(self) -> Path:
         """The keys of the user."""
-        return self._folder / "user.keytab"
+        return self.keytab_of("user")
+
+    def keytab_of(self, name: str) -> Path:
+        """Return a keytab by its name in `security.principals`, such as ``spnego`` or ``lb``."""
+        return self._folder / f"{name}.keytab"
 
     def check(self) -> None:
         """Return when every program is there.

@@ -9,26 +9,34 @@ from collections.abc import Mapping
 from tarn_plugins.cli.sandbox.network import PORTS, address, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import Options
 
-__all__ = ["REALM", "core", "hdfs", "node", "orders", "resource_manager", "texts", "yarn"]
+__all__ = ["PEOPLE", "REALM", "core", "hdfs", "node", "orders", "resource_manager", "texts", "yarn"]
 
 Properties = Mapping[str, str]
 
 REALM = "TARN.TEST"
+PEOPLE = ("lb", "alice")
+"""More principals for tests, each with a keytab of its own: a load balancer, and a stranger."""
 _IDLE_MS = 2000
 """A connection that is open is not asked for its token again; so tests of its end want it short."""
 _FILTER = "org.apache.hadoop.security.AuthenticationFilterInitializer"
 
 
 def principals(options: Options, user: str) -> dict[str, str]:
-    """Return principal -> the name of its keytab, without ``.keytab``."""
+    """Return principal -> the name of its keytab, without ``.keytab``.
+
+    ``spnego`` holds the keys of a master's API, for every node on which one may run.
+    """
     managers = (f"yarn/{host(name, options)}" for name in resource_managers(options))
     node_managers = (f"yarn/{host(name, options)}" for name in nodes(options))
+    masters = (f"HTTP/{host(name, options)}" for name in nodes(options))
     return {
         f"hdfs/{host('nn', options)}": "hdfs",
         f"hdfs/{host('dn', options)}": "hdfs",
         f"HTTP/{host('nn', options)}": "HTTP",
         **dict.fromkeys((*managers, *node_managers), "yarn"),
+        **dict.fromkeys(masters, "spnego"),
         user: "user",
+        **{name: name for name in PEOPLE if name != user},
     }
 
 

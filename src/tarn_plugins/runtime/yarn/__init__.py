@@ -25,6 +25,7 @@ from tarn.interfaces import (
 __all__ = [
     "READS",
     "Docker",
+    "Kerberos",
     "Settings",
     "tarn_doctor_checks",
     "tarn_doctor_probes",
@@ -51,6 +52,17 @@ class Docker:
 
 
 @attrs.frozen
+class Kerberos:
+    """Who the client and its masters are, by a key instead of a ticket."""
+
+    principal: str
+    """Such as ``svc-tarn@EXAMPLE.COM``."""
+    keytab: Path
+    """File of the client's machine. Each master gets a copy in the submission's credentials, and
+    with it new delegation tokens for as long as the cluster lives."""
+
+
+@attrs.frozen
 class Settings:
     """``runtime.options`` of the runtime ``yarn``."""
 
@@ -70,6 +82,8 @@ class Settings:
     staging: str | None = None
     """Directory (a URI, or a path of ``fs.defaultFS``) for the files of clusters; None:
     ``.tarn`` in the user's home directory."""
+    kerberos: Kerberos | None = None
+    """None: the user's ticket, and delegation tokens that end after some days."""
     heartbeat_s: float = attrs.field(default=1.0, validator=gt(0))
     """Between two words with the ResourceManager when nothing is asked for."""
 
