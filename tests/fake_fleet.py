@@ -253,7 +253,7 @@ class FakeFleet:
         return Surroundings(
             {"TARN_HOME": str(self.home), "HOME": str(self.home), **self.environ},
             lambda: plugins.load([FakePlugin(self)], points=()),
-            lambda url, api_token: FakeApi(self, url, api_token),  # type: ignore[arg-type, return-value]
+            lambda url, api_token, _trust: FakeApi(self, url, api_token),  # type: ignore[arg-type, return-value]
             self.clock,
             rest,
         )

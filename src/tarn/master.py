@@ -46,6 +46,7 @@ from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.server import Server
 from tarn.http.sources import Sources
+from tarn.http.tls import of_master
 from tarn.interfaces import Authorizer, Clock, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
 
@@ -185,7 +186,8 @@ class _Master:
         launch = launch_in(context.directory, spec)
         rules = _rules(spec, launch.spec_hash)
         host = factory.host(context.environ)
-        server = Server(host, spec.api.port, preferred=_last_port(context.directory))
+        tls = of_master(spec.api.tls, context.directory)
+        server = Server(host, spec.api.port, preferred=_last_port(context.directory), tls=tls)
         self._owned.callback(server.close)
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from tarn.cluster.entries import reference
 from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.trusting import trust
 from tarn.domain import ANONYMOUS
 from tarn.errors import (
     NotAuthorizedError,
@@ -14,7 +15,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api
+from tarn.follow import Api, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
@@ -252,7 +253,10 @@ class Link:
 
     def _open(self, url: str, *, proxied: bool = False) -> None:
         self.close()
-        self._api = self._surroundings.api(url, None if proxied else self._api_token())
+        # Before a proxy stands another's certificate, and no api token passes it.
+        known = Trust() if proxied else trust(self._surroundings.paths.cluster(self.name), url)
+        token = None if proxied else self._api_token()
+        self._api = self._surroundings.api(url, token, known)
         self._url, self.proxied = url, proxied
 
     def _noted(self) -> str | None:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import socket
+import ssl
 from collections.abc import Iterator
 from urllib.parse import SplitResult, urlsplit
 
@@ -11,7 +12,9 @@ import attrs
 from tarn.clock import Skew, skew, skewed
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.trusting import trust
 from tarn.errors import NotAuthorizedError, TarnError
+from tarn.follow import Trust
 from tarn.interfaces import Clock, Finding, Looked
 
 __all__ = ["reach"]
@@ -38,7 +41,8 @@ def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looke
     if ref.url is None:
         return Looked(f"no master of '{link.name}' is at work", known=False)
     place = urlsplit(ref.url)
-    heard = _ask(place, around.clock, within_s)
+    known = trust(around.paths.cluster(link.name), ref.url)
+    heard = _ask(_line(place, known, within_s), around.clock, within_s)
     found: list[Finding] = []
     if heard.off is not None:
         found += filter(None, [skewed(f"machine of the master {place.hostname}", heard.off)])
@@ -47,18 +51,27 @@ def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looke
     return Looked("" if found else f"{ref.url} answers", tuple(found))
 
 
-def _ask(place: SplitResult, clock: Clock, within_s: float) -> _Heard:
+def _line(place: SplitResult, known: Trust, within_s: float) -> http.client.HTTPConnection:
+    host = place.hostname or ""
+    if place.scheme != "https":
+        return http.client.HTTPConnection(host, place.port, timeout=within_s)
+    context = known.context()
+    return http.client.HTTPSConnection(host, place.port, timeout=within_s, context=context)
+
+
+def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _Heard:
     """Ask the master for its health, which it tells everybody."""
-    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     asked_at = clock.at()
-    with contextlib.closing(kind(place.hostname or "", place.port, timeout=within_s)) as line:
+    with contextlib.closing(line):
         try:
             line.request("GET", "/health")
             date = line.getresponse().getheader("Date", "")
         except TimeoutError:
             return _Heard(f"no answer within {within_s:g} s")
         except socket.gaierror as error:
-            return _Heard(f"the name '{place.hostname}' leads nowhere ({error.strerror})")
+            return _Heard(f"the name '{line.host}' leads nowhere ({error.strerror})")
+        except ssl.SSLCertVerificationError as error:
+            return _Heard(f"its certificate is not believed ({error.verify_message})")
         except (OSError, http.client.HTTPException) as error:
             return _Heard(getattr(error, "strerror", None) or type(error).__name__)
     return _Heard(off=skew(date or "", asked_at, clock.at()))
@@ -66,7 +79,7 @@ def _ask(place: SplitResult, clock: Clock, within_s: float) -> _Heard:
 
 def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     """Yield what is wrong where the master does not answer straight: the proxy may lead to it."""
-    where, port = f"http://{place.netloc}", place.port or 80
+    where, port = f"{place.scheme}://{place.netloc}", place.port or 80
     checks = (
         f"Look at three things: `getent hosts {place.hostname}` gives the right address; "
         f"`tarn logs -c {link.name}` shows the master at work; `nc -vz {place.hostname} {port}` "

@@ -8,7 +8,7 @@ import attrs
 
 from tarn import config
 from tarn.clock import SystemClock
-from tarn.follow import Api
+from tarn.follow import Api, Trust
 from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
 
@@ -19,6 +19,10 @@ def _rest(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
+def _api(url: str, api_token: str | None, trust: Trust) -> Api:
+    return Api(url, api_token, trust=trust)
+
+
 @attrs.frozen
 class Surroundings:
     """Everything that a `Cluster` takes from outside, so that tests can bring their own."""
@@ -26,8 +30,8 @@ class Surroundings:
     environ: Mapping[str, str] = attrs.field(repr=False)
     plugins: Callable[[], Plugins] = load
     """Loads the plugins; called as often as they are needed."""
-    api: Callable[[str, str | None], Api] = Api
-    """Makes a client of the API at a URL, with an api token."""
+    api: Callable[[str, str | None, Trust], Api] = _api
+    """Makes a client of the API at a URL, with an api token, and by what its master is known."""
     clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
     """Waits so many seconds between two looks; an interrupt ends it."""

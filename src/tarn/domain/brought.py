@@ -13,20 +13,33 @@ __all__ = [
     "SPNEGO_KEYTAB",
     "STAGED",
     "TLS",
+    "TLS_CA",
 ]
 
 SPEC = "spec.yaml"
+"""What the user wants: the whole of ``tarn.yaml`` as values."""
 STAGED = "staged.json"
 API_TOKEN = "api_token"  # noqa: S105 (a name)
 SECRETS = "secrets.json"
 """Environment variable to value: what instances get from the spec's ``secrets``."""
 TLS = "tls.pem"
 """The master's private key, then its certificate and the chain."""
+TLS_CA = "tls_ca.pem"
+"""By what clients know the master; no secret, and kept with the cluster's ``ref.json``."""
 CLIENT_CA = "client_ca.pem"
 """Who signs certificates of clients."""
 SPNEGO_KEYTAB = "spnego.keytab"
 PROXY_TOKENS = "proxy_tokens.json"
 """Name of a trusted proxy to its token."""
-
-BROUGHT = (SPEC, STAGED, API_TOKEN, SECRETS, TLS, CLIENT_CA, SPNEGO_KEYTAB, PROXY_TOKENS)
-"""All of them: what one start does not bring must not be left by an earlier one."""
+BROUGHT = (
+    SPEC,
+    STAGED,
+    API_TOKEN,
+    SECRETS,
+    TLS,
+    TLS_CA,
+    CLIENT_CA,
+    SPNEGO_KEYTAB,
+    PROXY_TOKENS,
+)
+"""All of them: a cluster that ends leaves none, and a start keeps none of an earlier one."""

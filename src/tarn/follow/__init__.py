@@ -2,6 +2,7 @@
 
 from tarn.follow.agent import Agent, Bounded
 from tarn.follow.api import Api, Message
+from tarn.follow.trust import Trust
 from tarn.follow.views import Following, Master, Source
 
-__all__ = ["Agent", "Api", "Bounded", "Following", "Master", "Message", "Source"]
+__all__ = ["Agent", "Api", "Bounded", "Following", "Master", "Message", "Source", "Trust"]

@@ -25,6 +25,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
+from tarn.follow.trust import Trust, distrusted
 
 __all__ = ["Api", "Message"]
 
@@ -53,17 +54,28 @@ class Api:
         url: Base URL, like ``http://127.0.0.1:40001``.
         api_token: None where the master asks for none.
         timeout_s: For each request as a whole to make progress; streams have their own.
+        trust: By what a master at an https URL is known; its files are read here.
+
+    Raises:
+        ConfigError: A file of *trust* cannot be read, or is of no use.
     """
 
-    def __init__(self, url: str, api_token: str | None, *, timeout_s: float = 5.0) -> None:
-        self.url = url.rstrip("/")
+    def __init__(
+        self,
+        url: str,
+        api_token: str | None,
+        *,
+        timeout_s: float = 5.0,
+        trust: Trust | None = None,
+    ) -> None:
+        self.url, self._trust = url.rstrip("/"), trust or Trust()
         connect_s = min(CONNECT_WITHIN_S, timeout_s)
         self._client = httpx.Client(
             auth=_ApiToken(api_token),
             timeout=httpx.Timeout(timeout_s, connect=connect_s),
             trust_env=False,
             # Loading the certificates takes 20 ms, which a plain URL need not pay.
-            verify=not self.url.startswith("http:"),
+            verify=self._trust.context() if self.url.startswith("https:") else False,
         )
 
     def __repr__(self) -> str:
@@ -203,7 +215,7 @@ class Api:
 
     def _ask(self, method: str, path: str, **arguments: Any) -> Json:
         headers = {"Accept": "application/json", **arguments.pop("headers", {})}
-        with _translated(self.url):
+        with _translated(self.url, self._trust):
             url = f"{self.url}/{path.lstrip('/')}"
             response = self._client.request(method, url, headers=headers, **arguments)
         return _answer(response, self.url)
@@ -217,7 +229,7 @@ class Api:
         url = f"{self.url}/api/v1/{path.lstrip('/')}"
         timeout = httpx.Timeout(SILENT_FOR_S, connect=CONNECT_WITHIN_S)
         with (
-            _translated(self.url),
+            _translated(self.url, self._trust),
             self._client.stream("GET", url, headers=headers, timeout=timeout) as response,
         ):
             if response.status_code != httpx.codes.OK:
@@ -241,7 +253,7 @@ class _ApiToken(httpx.Auth):
 
 
 @contextlib.contextmanager
-def _translated(url: str) -> Iterator[None]:
+def _translated(url: str, trust: Trust) -> Iterator[None]:
     """Turn every error of the HTTP library into one of ours."""
     try:
         yield
@@ -253,6 +265,8 @@ def _translated(url: str) -> Iterator[None]:
         right = "Right would be http://HOST:PORT, or https."
         raise ConfigError("is no URL of a master", where=url, right=right) from error
     except httpx.TransportError as error:
+        if (distrust := distrusted(error, url, trust)) is not None:
+            raise distrust from error
         raise UnreachableError(f"no answer: {error}", where=url) from error
     except httpx.InvalidURL as error:
         raise UnreachableError(f"is no URL: {error}", where=url) from error

@@ -9,6 +9,7 @@ import attrs
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import NotAuthorizedError, TarnError, TimedOutError, UnreachableError
 from tarn.follow.api import Api
+from tarn.follow.trust import Trust
 from tarn.interfaces import Clock
 
 __all__ = ["Following", "Master", "Source", "asked", "pushed"]
@@ -42,10 +43,12 @@ class Master:
 
     name: str
     api_token: str | None = attrs.field(default=None, repr=False)
+    trust: Trust | None = None
+    """By what it is known at an https URL; None: by the authorities of the system."""
 
     def open(self) -> Api:
         """Return a client of that URL."""
-        return Api(self.name, self.api_token)
+        return Api(self.name, self.api_token, trust=self.trust)
 
 
 def pushed(data: Mapping[str, Any]) -> DiscoveryView:

@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["hang_up_on_idlers"]
+__all__ = ["hang_up_on_idlers", "idle"]
 
 
 async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> None:
@@ -30,7 +30,11 @@ async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> Non
                 connection.transport.close()
 
 
+def idle(connection: Any) -> bool:
+    """Say whether no request of *connection* is being answered."""
+    return connection.cycle is None or bool(connection.cycle.response_complete)
+
+
 def _waits_for_head(connection: Any) -> bool:
-    busy = connection.cycle is not None and not connection.cycle.response_complete
     paused = connection.timeout_keep_alive_task is not None
-    return not busy and not paused and connection.transport is not None
+    return idle(connection) and not paused and connection.transport is not None

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 import threading
 from typing import Protocol, cast
 
@@ -11,7 +12,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from tarn.errors import LaunchError
-from tarn.http.patience import hang_up_on_idlers
+from tarn.http.door import Connection, Door
+from tarn.http.patience import hang_up_on_idlers, idle
 
 __all__ = ["App", "Server"]
 
@@ -45,13 +47,15 @@ class Server:
         port: 0 takes a free one.
         preferred: With port 0: taken when it is free, so that a restarted master is found again.
         advertised: The host that others should use; by default *host*.
-        head_within_s: Seconds for the head of a request, before the connection is closed.
+        head_within_s: Seconds for the head of a request, before the connection is closed; as many
+            for the handshake of TLS before it.
+        tls: See `tarn.http.tls.server_context`; None: plain HTTP.
 
     Raises:
         LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be beside)
         self,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -59,10 +63,13 @@ class Server:
         preferred: int | None = None,
         advertised: str = "",
         head_within_s: float = 10.0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{advertised or host}:{self.port}"
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://{advertised or host}:{self.port}"
+        self._tls = tls
         self._head_within_s = head_within_s
         self._app: App | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -77,6 +84,8 @@ class Server:
         """
         self._app = app
         self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
+        if self._tls is not None:
+            self._uvicorn.secure(self._socket, self._tls, self.url)
         self._thread = threading.Thread(
             target=self._run, args=(self._uvicorn,), name="http", daemon=True
         )
@@ -119,15 +128,33 @@ class _Uvicorn(uvicorn.Server):
         self._serves = settled
         self._head_within_s = head_within_s
         self._watch: asyncio.Task[None] | None = None
+        self._door: Door | None = None
+
+    def secure(self, listener: socket.socket, context: ssl.SSLContext, url: str) -> None:
+        """Let a `Door` accept in uvicorn's place. Before it serves."""
+
+        def made() -> asyncio.Protocol:
+            state = self.lifespan.state
+            return Connection(self.config, self.server_state, state, asyncio.get_running_loop())
+
+        self._door = Door(listener, context, made, self._head_within_s, url)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup(sockets if self._door is None else [])
+        if self._door is not None:
+            self._door.open()
         self._watch = asyncio.create_task(hang_up_on_idlers(self, self._head_within_s))
         self._serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        if self._door is not None:
+            self._door.close()
+        for connection in tuple(self.server_state.connections):
+            # Its goodbye would be waited for: a client that rests reads nothing.
+            if idle(connection) and connection.transport.get_extra_info("ssl_object"):
+                connection.transport.abort()
         await super().shutdown(sockets)
 
 
@@ -177,6 +204,7 @@ def _config(app: App) -> uvicorn.Config:
         app,
         access_log=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
+        http=Connection,
         interface="asgi3",
         lifespan="on",
         limit_concurrency=MOST_CONNECTIONS,

@@ -1,0 +1,116 @@
+"""TLS of the master's API: what it shows to clients, and what it asks of theirs.
+
+Nothing here needs more than the standard library: a client looks at a certificate with it, too,
+before anything starts.
+"""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tarn.domain.brought import CLIENT_CA, TLS
+from tarn.domain.spec import TlsSpec
+from tarn.errors import LaunchError
+
+__all__ = ["HSTS", "covers", "of_master", "seen_by", "server_context", "shake"]
+
+HSTS = (b"strict-transport-security", b"max-age=86400")
+"""A day, and no other host: a browser applies it to every port of this one, where others listen."""
+_NO_CHECK_TIME = 0x200000
+"""``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL, for which the standard library has no name."""
+_ROUNDS = 10
+"""More flights than any handshake has."""
+
+
+def of_master(spec: TlsSpec | None, directory: Path) -> ssl.SSLContext | None:
+    """Return what the master of *directory* listens with; None where *spec* asks for no TLS.
+
+    Raises:
+        LaunchError: It asks for it, and what was brought is of no use: there is no plain API then.
+    """
+    if spec is None:
+        return None
+    try:
+        return server_context(directory / TLS, directory / CLIENT_CA if spec.client_ca else None)
+    except OSError as error:
+        found = f"its certificate is of no use on this machine ({error.strerror or error})"
+        raise LaunchError("http", found, code="TARN-3720", where="api.tls") from error
+
+
+def server_context(proof: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    """Return what a master listens with: TLS 1.2 or newer.
+
+    Args:
+        proof: PEM file with the private key, its certificate and the chain.
+        client_ca: Who signs certificates of clients. A client may come without one; one whose
+            certificate is not good is refused. None: clients are not asked.
+
+    Raises:
+        OSError: (``ssl.SSLError`` is one) A file cannot be read, or is of no use.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.load_cert_chain(proof, password=lambda: "")  # never ask a terminal
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(client_ca)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whom it names is believed
+        # A resumed session would bring a certificate that is not looked at again.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    return context
+
+
+def seen_by(ca: Path) -> ssl.SSLContext:
+    """Return a client's view that believes whom *ca* names, whatever the host and the date."""
+    context = ssl.create_default_context(cafile=str(ca))
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
+    return context
+
+
+def shake(
+    server: ssl.SSLContext, client: ssl.SSLContext, host: str | None = None
+) -> Mapping[str, Any]:
+    """Shake hands in memory; return the server's certificate as the client sees it.
+
+    Raises:
+        ssl.SSLError: They do not come together; of a certificate that is not believed it is a
+            ``ssl.SSLCertVerificationError``.
+    """
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(back, there, server_hostname=host)
+    sides = (asking, server.wrap_bio(there, back, server_side=True))
+    for _ in range(_ROUNDS):
+        if all([_went_on(side) for side in sides]):  # noqa: C419 (each of them, every time)
+            return asking.getpeercert() or {}
+    raise ssl.SSLError("the handshake does not end")
+
+
+def _went_on(side: ssl.SSLObject) -> bool:
+    try:
+        side.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def covers(proof: Path, host: str) -> bool:
+    """Say whether a client would take *host* for one that the certificate in *proof* names.
+
+    It is matched as every client matches it: by a handshake.
+
+    Raises:
+        OSError: The file is of no use.
+    """
+    client = seen_by(proof)
+    client.check_hostname = True
+    try:
+        shake(server_context(proof), client, host)
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
