@@ -262,6 +262,8 @@ _TABLE = (
     Code("TARN-3332", _A, "Ranger sees no models", "Ranger's plugin for Knox (XASecurePDPKnox) decides by topology and service; it cannot see models.", "Let TARN's authorizer decide over models; keep the plugin for the rest, or use AclsAuthz."),
     Code("TARN-3333", _W, "who may is not said", "No authorization provider: whoever is authenticated may use every model.", "Add AclsAuthz with TRITON.acl, or let TARN's authorizer decide."),
     Code("TARN-3334", _W, "password in the file", "The topology holds passwords of users in plain text.", "Use a provider that keeps them elsewhere; for tests only, if at all."),
+    # 3335 to 3349: authorization in HAProxy
+    Code("TARN-3335", _A, "no name for a model", "A model's name has signs that programs on a request's way may read differently, or is the name of a path of Triton; rights to it could not be enforced.", "Rename the model's folder, and `name` in its config.pbtxt: letters, digits, `_`, `-` and `.`, no `.` first, not `stats`."),
     # 35xx: the sandbox
     Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
     Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),

@@ -6,6 +6,7 @@ for a local directory, a bucket or a zip archive.
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +19,11 @@ MOST_ENTRIES = 200_000
 
 _JUNK = frozenset({"__pycache__", "lost+found", "_SUCCESS", "_temporary"})
 _JUNK_SUFFIXES = (".crc", ".pyc", ".tmp", "~", "._COPYING_")
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
+"""What no two readers of a request's path can read differently, whatever one of them decodes."""
+_TAKEN = "stats"
+"""Triton's ``/v2/models/stats`` is about all models."""
 
 Parts = tuple[str, ...]
 
@@ -72,7 +78,9 @@ def examine(
     paths = _clean(files)
     names = _models(paths)
     if names:
-        return tuple(_missing(model, names, where) for model in serve if model not in names)
+        missing = [_missing(model, names, where) for model in serve if model not in names]
+        misnamed = [_misnamed(model, where) for model in names if not _is_name(model)]
+        return (*missing, *misnamed)
     return (_misplaced(paths, where) or _empty(where, _some(sorted({p[0] for p in paths}))),)
 
 
@@ -178,6 +186,23 @@ def _missing(model: str, names: Sequence[str], where: str) -> Finding:
         where=where,
         found=f"models.serve names '{model}', which is not in the repository ({_some(names)})",
         next_step=f"Did you mean '{near[0]}'?" if near else "Mend the name, or add the model.",
+    )
+
+
+def _is_name(model: str) -> bool:
+    return _NAME.fullmatch(model) is not None and model != _TAKEN
+
+
+def _misnamed(model: str, where: str) -> Finding:
+    """Refuse a model whose name cannot stand in a path that rights depend on."""
+    return Finding(
+        code="TARN-3335",
+        where=_join(where, model),
+        found="is a path of Triton's own, /v2/models/stats, and no name for a model"
+        if model == _TAKEN
+        else "is no name for a model: a letter, digit, '_' or '-' is right, then these and '.'; "
+        "255 at most",
+        next_step="Rename the folder, and `name` in its config.pbtxt where it has one.",
     )
 
 

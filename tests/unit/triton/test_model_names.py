@@ -1,0 +1,36 @@
+"""Which names models may have: those that every program on a request's way reads the same."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn.triton.repository import examine
+
+
+def _codes(name: str, *serve: str) -> list[str]:
+    return [one.code for one in examine((f"{name}/1/model.py",), serve, "/models")]
+
+
+@pytest.mark.parametrize("name", ["ocr", "llama-3.1_8B", "_x", "-x", "7b", "a" * 255, "Stats"])
+def test_plain_names_pass(name: str) -> None:
+    """Letters, digits, dashes, underscores, and dots but in front."""
+    assert _codes(name) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["stats", "a b", "a%2e", "été", "a+b", "a;b", "a#b", "a\nb", "a" * 256, "a\\b", "a:1"]
+)
+def test_other_names_are_refused(name: str) -> None:
+    """Also where only another model is served: the folder may be loaded later."""
+    (finding,) = examine((f"{name}/1/model.py", "ok/1/model.py"), ("ok",), "/models")
+    assert finding.code == "TARN-3335"
+    assert name in finding.where
+    assert "Rename" in finding.next_step
+
+
+@given(st.text(min_size=1).filter(lambda name: "/" not in name and not name.startswith(".")))
+def test_what_passes_has_nothing_that_could_be_decoded(name: str) -> None:
+    """No sign with a meaning in a URL, whatever the name."""
+    if "TARN-3335" not in _codes(name):
+        assert not set(name) & set("%?#;&=+\\/: \t\r\n\0\"'")
+        assert name.isascii()
