@@ -68,7 +68,7 @@ def _path_keys(settings: type[Any]) -> tuple[str, ...]:
     return tuple(
         key_of(field.name)
         for field in attrs.fields(attrs.resolve_types(settings))
-        if field.type in (Path, Path | None)
+        if field.type in (Path, Path | None, Path | tuple[Path, ...] | None)
     )
 
 
@@ -77,7 +77,10 @@ def options_absolute(
 ) -> dict[str, Any]:
     """Return *options* with the paths among them absolute."""
     keys = _path_keys(settings)
-    return {
-        key: _absolute(value, start, home) if key in keys and isinstance(value, str) else value
-        for key, value in options.items()
-    }
+
+    def absolute(value: Any) -> Any:
+        if isinstance(value, list):
+            return [absolute(item) for item in value]
+        return _absolute(value, start, home) if isinstance(value, str) else value
+
+    return {key: absolute(value) if key in keys else value for key, value in options.items()}
