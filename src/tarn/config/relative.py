@@ -66,25 +66,29 @@ def options_absolute(
 ) -> dict[str, Any]:
     """Return *options* with the paths among them absolute, also in classes within *settings*."""
     kinds = _kinds(settings)
-    return {key: _made(value, kinds.get(key), start, home) for key, value in options.items()}
+    return {key: _made(value, kinds.get(key, ()), start, home) for key, value in options.items()}
 
 
-def _kinds(settings: type[Any]) -> dict[str, Any]:
-    """Return the keys of a provider's settings, with the type of each; ``X | None`` is X."""
+def _kinds(settings: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the keys of a provider's settings, each with the types that it may have."""
     if not attrs.has(settings):
         return {}
     fields = attrs.fields(attrs.resolve_types(settings))
-    return {key_of(field.name): _without_none(field.type) for field in fields}
+    return {key_of(field.name): _flat(field.type) for field in fields}
 
 
-def _without_none(kind: Any) -> Any:
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    return parts[0] if len(parts) == 1 and type(None) in get_args(kind) else kind
+def _flat(kind: Any) -> tuple[Any, ...]:
+    """Return what ``A | tuple[B, ...] | None`` is made of."""
+    parts = get_args(kind)
+    return tuple(one for part in parts for one in _flat(part)) if parts else (kind,)
 
 
-def _made(value: Any, kind: Any, start: Path, home: str) -> Any:
-    if kind is Path and isinstance(value, str):
-        return _absolute(value, start, home)
-    if isinstance(kind, type) and attrs.has(kind) and isinstance(value, Mapping):
-        return options_absolute(value, kind, start, home)
+def _made(value: Any, kinds: tuple[Any, ...], start: Path, home: str) -> Any:
+    if isinstance(value, list):
+        return [_made(item, kinds, start, home) for item in value]
+    if isinstance(value, str):
+        return _absolute(value, start, home) if Path in kinds else value
+    inner = next((kind for kind in kinds if isinstance(kind, type) and attrs.has(kind)), None)
+    if inner is not None and isinstance(value, Mapping):
+        return options_absolute(value, inner, start, home)
     return value
