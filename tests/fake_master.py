@@ -183,6 +183,7 @@ class FakeMaster:
         config: Mapping[str, object] | None = None,
         readiness: Readiness | None = None,
         proxy: ProxyRule | None = None,
+        **more: Any,
     ) -> None:
         self.board = Board(first or snapshot(instance(1), instance(2)))
         self._asked = threading.Event()
@@ -203,6 +204,7 @@ class FakeMaster:
                 clock=RealClock(),
                 api_token=api_token,
                 proxy=proxy,
+                **{"rate_limit": 1_000_000, **more},
             )
         )
 

@@ -206,6 +206,8 @@ class _Master:
                 clock=context.clock,
                 api_token=_api_token(context.directory),
                 access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
+                guards_models=spec.authorizer.use != "none",
+                rate_limit=spec.api.rate_limit,
                 proxy=proxy,
             )
         )

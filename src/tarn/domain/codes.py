@@ -321,6 +321,9 @@ _TABLE = (
     Code("TARN-3766", _A, "KDC silent", "No KDC of the realm could be found, or none answers.", "Check krb5.conf (KRB5_CONFIG), and that its KDC can be reached from there."),
     Code("TARN-3767", _W, "master without its key", "The master could not log in with its keytab: it works with the delegation tokens of the submission, and they end.", "Mend what the message says; the next master tries again: `tarn logs` tells how this one began."),
     Code("TARN-3768", _A, "master not proven", "Who answered after a Kerberos log-in did not prove to hold the master's key.", "Check the URL, and that the master's keytab has a key of HTTP/<its host>."),
+    # 371x: questions over HTTP
+    Code("TARN-3710", _W, "too many requests", "One address sent more requests than `api.rate_limit`; the answer 429 says when to come again.", "Ask less often, or raise the limit."),
+    Code("TARN-3711", _A, "page of another site", "A browser sent the request for a page that is not the master's, so it was not obeyed.", "Send it from a program, or from a page of the master."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -16,13 +16,16 @@ from tarn.errors import ConfigError, ProviderError, RefusedError, TarnError, Tim
 from tarn.http.answers import JSON, RejectedError, error_answer, json_answer
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
+from tarn.http.hidden import Hidden
 from tarn.http.render import (
+    authorizer_json,
     decision_json,
     event_json,
     limits_json,
     render_instances_json,
     render_status,
 )
+from tarn.http.rights import Glance, Rights, principal_of
 from tarn.http.scaling import scaling_json
 from tarn.http.sources import Sources
 
@@ -39,11 +42,15 @@ class Api:
 
     Args:
         sources: The master.
+        rights: Who sees which models.
         answer_within_s: How long the control thread may take to answer a command.
     """
 
-    def __init__(self, sources: Sources, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+    def __init__(
+        self, sources: Sources, rights: Rights, *, answer_within_s: float = ANSWER_WITHIN_S
+    ) -> None:
         self._sources = sources
+        self._rights = rights
         self._answer_within_s = answer_within_s
         board = sources.board
         self._events = Feed(board, event_changes)
@@ -75,37 +82,47 @@ class Api:
         for feed in (self._events, self._decisions, self._fleet):
             feed.close()
 
-    async def status(self, _request: Request) -> Response:
+    async def status(self, request: Request) -> Response:
         """Answer the status; the ``ETag`` is what ``If-Match`` of a PUT may name."""
         now = self._sources.board.current
-        body = render_status(now, self._sources.clock.now_s())
+        hidden = await self._hidden(request, now)
+        now_s, readiness = self._sources.clock.now_s(), self._sources.readiness()
+        stale, hides = self._rights.stale, bool(hidden)
+        authorizer = authorizer_json(readiness, stale=stale, hides=hides)
+        body = render_status(now, now_s, hidden, authorizer=authorizer)
         return json_answer(body, headers={"ETag": f'"{now.spec_revision}"'})
 
-    async def instances(self, _request: Request) -> Response:
+    async def instances(self, request: Request) -> Response:
         """Answer every instance that is alive."""
         now = self._sources.board.current
-        return json_answer(render_instances_json(now, self._sources.clock.now_s()))
+        hidden = await self._hidden(request, now)
+        return json_answer(render_instances_json(now, self._sources.clock.now_s(), hidden))
 
     async def events(self, request: Request) -> Response:
         """Answer the events that are kept, or a stream of them."""
         if _streaming(request):
             return self._stream(request, self._events)
         feed = self._events
-        rows = [event_json(event) for event in feed.snapshot.events]
-        return json_answer({"last_id": feed.last_id, "events": rows})
+        now, last_id = feed.snapshot, feed.last_id
+        hidden = await self._hidden(request, now)
+        rows = [hidden.row(event_json(event)) for event in now.events]
+        return json_answer({"last_id": last_id, "events": rows})
 
     async def decisions(self, request: Request) -> Response:
         """Answer the decisions that are kept, or a stream of them."""
         if _streaming(request):
             return self._stream(request, self._decisions)
         feed = self._decisions
-        rows = [decision_json(decision) for decision in feed.snapshot.decisions]
-        return json_answer({"last_id": feed.last_id, "decisions": rows})
+        now, last_id = feed.snapshot, feed.last_id
+        hidden = await self._hidden(request, now)
+        rows = [hidden.row(decision_json(decision)) for decision in now.decisions]
+        return json_answer({"last_id": last_id, "decisions": rows})
 
-    async def scaling(self, _request: Request) -> Response:
+    async def scaling(self, request: Request) -> Response:
         """Answer what the size is and why, what comes next, and by which signals."""
         now = self._sources.board.current
-        return json_answer(scaling_json(now, self._sources.clock.now_s()))
+        hidden = await self._hidden(request, now)
+        return json_answer(hidden.head(scaling_json(now, self._sources.clock.now_s())))
 
     async def stream(self, request: Request) -> Response:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
@@ -129,6 +146,9 @@ class Api:
     async def demand(self, request: Request) -> Response:
         """Tell the control thread that requests wait somewhere for an instance."""
         return await self._obey(request, demand(await _body(request)))
+
+    async def _hidden(self, request: Request, now: Snapshot) -> Hidden:
+        return await self._rights.hidden(principal_of(request), now)
 
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))
@@ -167,7 +187,8 @@ class Api:
             raise ProviderError("master", found, retry_after_s=10.0)
         headers = {"X-Accel-Buffering": "no"}
         last_id = request.headers.get("last-event-id")
-        texts = self._counted(feed.read(last_id or None))
+        glance = Glance(self._rights, self._sources, principal_of(request))
+        texts = self._counted(feed.read(last_id or None, glance))
         return StreamingResponse(texts, headers=headers, media_type="text/event-stream")
 
     async def _counted(self, texts: AsyncIterator[str]) -> AsyncIterator[str]:

@@ -9,32 +9,37 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain import Principal, Verdict
-from tarn.domain.access import ADMIN, FOLLOW, VIEW, by_standing
-from tarn.errors import NotAuthorizedError, NotFoundError, TarnError
+from tarn.errors import NotFoundError, TarnError
+from tarn.http.admission import Admission
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
-from tarn.http.asked import Identified, asked
+from tarn.http.authorize import Authorize
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
+from tarn.http.rights import Rights
 from tarn.http.sources import Sources
 
 __all__ = ["Application", "create_app"]
 
 _LOG = logging.getLogger(__name__)
 
-OPEN = frozenset({"/health", "/livez", "/readyz"})
-"""Routes that ask nobody, and therefore name nobody."""
-
 SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        # the page at / names its base where a proxy shows it under another path
+        b"default-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    ),
 )
+"""On every answer: nothing of it is kept, framed, run, or taken for another type."""
 
 
 def create_app(sources: Sources) -> "Application":
@@ -43,20 +48,25 @@ def create_app(sources: Sources) -> "Application":
 
 
 class Application:
-    """Identifies and authorizes every request before any route sees it.
+    """Lets every request through its `Door` before any route sees it.
 
-    A route that is added later is closed unless it stands in ``OPEN``. The text of ``/instances``
-    is answered here, before the router: it is asked the most.
+    A route that does not stand in the table of actions is closed. The text of ``/instances`` is
+    answered here, before the router: it is asked the most.
     """
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self._identity = Identity(sources.api_token, sources.proxy)
-        self._api = Api(sources)
+        rights = Rights(sources)
+        self._door = Admission(sources, rights, Identity(sources.api_token, sources.proxy))
+        self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: Snapshot | None = None
         self._routes = Starlette(
-            routes=[*Pages(sources).routes(), *self._api.routes()],
+            routes=[
+                *Pages(sources, rights).routes(),
+                *Authorize(rights, sources.groups).routes(),
+                *self._api.routes(),
+            ],
             lifespan=self._follow,
             exception_handlers={
                 HTTPException: _http_error,
@@ -65,6 +75,13 @@ class Application:
                 Exception: _bug,
             },
         )
+        # a redirect would be told by the Host that somebody sent
+        self._routes.router.redirect_slashes = False
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """Return every route there is."""
+        return tuple(one for one in self._routes.routes if isinstance(one, Route))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
@@ -83,7 +100,7 @@ class Application:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
-            refusal = None if scope["path"] in OPEN else await self._refusal(scope, send)
+            refusal = await self._door.refusal(scope, send.add)
             if refusal is not None:
                 await refusal(scope, receive, send)
             elif not await self._hot(scope, send):
@@ -94,18 +111,6 @@ class Application:
             _LOG.exception("a request failed: %s %s", scope["method"], scope["path"])
             if not send.started:
                 await _internal()(scope, receive, send)
-
-    async def _refusal(self, scope: Scope, send: "_Safe") -> Response | None:
-        """Return the answer for somebody who may not; None lets the request in."""
-        action = _action(scope)
-        who = await self._identity.identify(asked(scope))
-        if who.principal is None:
-            return _unidentified(action, who)
-        send.add(who.headers)
-        verdict = by_standing(who.principal, action, self._sources.access)
-        if verdict is None:
-            verdict = await self._sources.gate.allow(who.principal, action, "")
-        return None if verdict.allowed else _forbidden(who.principal, action, verdict)
 
     async def _hot(self, scope: Scope, send: Send) -> bool:
         if scope["path"] != "/instances" or scope["method"] != "GET":
@@ -163,22 +168,6 @@ class _Safe:
             self.started = True
             message["headers"] = [*message.get("headers", ()), *SAFE_HEADERS, *self._more]
         await self._send(message)
-
-
-def _action(scope: Scope) -> str:
-    if scope["method"] in ("GET", "HEAD"):
-        return VIEW
-    followed = scope["path"].startswith("/api/v1/followers/") or scope["path"] == "/api/v1/demand"
-    return FOLLOW if followed else ADMIN
-
-
-def _unidentified(action: str, who: Identified) -> Response:
-    error = NotAuthorizedError("anonymous", action, next_step=who.found)
-    return error_answer(error, who.status, who.headers)
-
-
-def _forbidden(principal: Principal, action: str, verdict: Verdict) -> Response:
-    return error_answer(NotAuthorizedError(principal.user, action), reason=verdict.reason)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

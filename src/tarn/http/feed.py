@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
 import attrs
 
 from tarn.control.snapshot import Board, Snapshot
+from tarn.http.hidden import NOTHING, Hidden
 from tarn.http.render import decision_json, encode, event_json, instances_json, status_json
 
 __all__ = ["Change", "Feed", "decision_changes", "event_changes", "fleet_changes"]
@@ -26,10 +27,23 @@ _ID = re.compile(r"(\d{1,15}-\d{1,9})\.(\d{1,15})\.(\d{1,15})")
 
 @attrs.frozen
 class Change:
-    """One message: the name of the event, and its JSON on one line."""
+    """One message: the name of the event, and what it says."""
 
     event: str
-    data: str
+    said: Mapping[str, object]
+
+    def message(self, number: str = "", hidden: Hidden = NOTHING) -> str:
+        """Return it as it is sent, without *hidden* models, its JSON on one line."""
+        head = f"id: {number}\n" if number else ""
+        return f"{head}event: {self.event}\ndata: {encode(hidden.head(self.said))}\n\n"
+
+
+Look = Callable[[], Awaitable[Hidden | None]]
+"""What is hidden from a reader now; None: they may not read any more."""
+
+
+async def _all() -> Hidden | None:
+    return NOTHING
 
 
 Changes = Callable[[Snapshot | None, Snapshot], Iterable[Change]]
@@ -41,7 +55,7 @@ def event_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
     if before and before.events is after.events:
         return []
     old = frozenset(before.events) if before else frozenset()
-    return [Change("event", encode(event_json(e))) for e in after.events if e not in old]
+    return [Change("event", event_json(e)) for e in after.events if e not in old]
 
 
 def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
@@ -49,16 +63,16 @@ def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Chang
     if before and before.decisions is after.decisions:
         return []
     old = frozenset(before.decisions) if before else frozenset()
-    return [Change("decision", encode(decision_json(d))) for d in after.decisions if d not in old]
+    return [Change("decision", decision_json(d)) for d in after.decisions if d not in old]
 
 
 def fleet_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
     """Return ``instances`` (the whole view) and ``status`` where they changed."""
     if before is None or before.view != after.view:
-        yield Change("instances", encode(instances_json(after)))
+        yield Change("instances", instances_json(after))
     old = status_json(before) | {"at": after.at} if before else None
     if status_json(after) != old:
-        yield Change("status", encode(status_json(after)))
+        yield Change("status", status_json(after))
 
 
 class Feed:
@@ -68,7 +82,7 @@ class Feed:
         self._changes = changes
         self._board = board
         self._folded = board.current
-        self._ring: deque[tuple[int, str]] = deque(maxlen=RING)
+        self._ring: deque[_Told] = deque(maxlen=RING)
         self._newest = 0
         self._news = asyncio.Event()
         self._closed = False
@@ -89,7 +103,8 @@ class Feed:
         self._folded = snapshot
         for change in self._changes(before, snapshot):
             self._newest += 1
-            self._ring.append((self._newest, _message(change, self._id(self._newest))))
+            number = self._id(self._newest)
+            self._ring.append(_Told(self._newest, number, change, change.message(number)))
         self._wake()
 
     def close(self) -> None:
@@ -97,23 +112,27 @@ class Feed:
         self._closed = True
         self._wake()
 
-    async def read(self, last_id: str | None) -> AsyncIterator[str]:
-        """Yield text for one reader until the feed is closed; *last_id* is where it stopped."""
+    async def read(self, last_id: str | None, look: Look = _all) -> AsyncIterator[str]:
+        """Yield text for one reader until the feed is closed; *last_id* is where it stopped.
+
+        Before anything is sent *look* says what is hidden from the reader; it ends at None.
+        """
         cursor = None if last_id is None else self._resume(last_id)
-        if cursor is None:
-            cursor = self._newest  # before the yield: more may be folded in while it is sent
-            yield self._whole(reset=last_id is not None)
-        while not self._closed:
-            if cursor == self._newest:
+        whole, reset = cursor is None, last_id is not None
+        while not self._closed and (hidden := await look()) is not None:
+            # no wait from here to the yield: more may be folded in while it is sent
+            if whole or cursor is None:
+                cursor, whole = self._newest, False
+                yield self._whole(hidden, reset=reset)
+            elif cursor == self._newest:
                 if not await self._heard():
                     yield ": keep-alive\n\n"
             elif self._has(cursor):
-                texts = [text for number, text in self._ring if number > cursor]
+                texts = [told.text(hidden) for told in self._ring if told.number > cursor]
                 cursor = self._newest
                 yield "".join(texts)
             else:
-                cursor = self._newest
-                yield self._whole(reset=True)
+                whole = reset = True
 
     async def _heard(self) -> bool:
         """Wait for news, or until the connection needs a sign of life."""
@@ -131,7 +150,7 @@ class Feed:
         return f"{self._folded.epoch}.{self._folded.view.revision}.{number}"
 
     def _has(self, cursor: int) -> bool:
-        oldest = self._ring[0][0] if self._ring else self._newest + 1
+        oldest = self._ring[0].number if self._ring else self._newest + 1
         return oldest - 1 <= cursor <= self._newest
 
     def _resume(self, last_id: str) -> int | None:
@@ -140,15 +159,25 @@ class Feed:
             return None
         return int(match[3]) if self._has(int(match[3])) else None
 
-    def _whole(self, *, reset: bool) -> str:
+    def _whole(self, hidden: Hidden, *, reset: bool) -> str:
         """Return everything; only its last message has an id, so a torn one is sent again."""
         changes = list(self._changes(None, self._folded))
-        texts = [_message(Change("reset", encode({"epoch": str(self._folded.epoch)})))] * reset
-        texts += [_message(change) for change in changes[:-1]]
-        texts += [_message(change, self.last_id) for change in changes[-1:]]
+        begin = Change("reset", {"epoch": str(self._folded.epoch)})
+        texts = [begin.message()] * reset
+        texts += [change.message(hidden=hidden) for change in changes[:-1]]
+        texts += [change.message(self.last_id, hidden) for change in changes[-1:]]
         return "".join(texts) or ": nothing yet\n\n"
 
 
-def _message(change: Change, number: str = "") -> str:
-    head = f"id: {number}\n" if number else ""
-    return f"{head}event: {change.event}\ndata: {change.data}\n\n"
+@attrs.frozen
+class _Told:
+    """One message in the ring."""
+
+    number: int
+    id: str
+    change: Change
+    whole: str
+    """As it is sent to who may see every model."""
+
+    def text(self, hidden: Hidden) -> str:
+        return self.change.message(self.id, hidden) if hidden else self.whole

@@ -8,6 +8,7 @@ URL, and hands it on as ``/``. So who comes through the proxy gets the prefix as
 from html import escape
 
 from tarn.control.snapshot import Snapshot
+from tarn.http.hidden import NOTHING, Hidden
 
 __all__ = ["PAGES", "front"]
 
@@ -27,12 +28,13 @@ PAGES = (
 """Path, relative -> what it shows. No stream: a proxy would collect it without end."""
 
 
-def front(now: Snapshot, base: str) -> bytes:
+def front(now: Snapshot, base: str, hidden: Hidden = NOTHING) -> bytes:
     """Return the page as HTML.
 
     Args:
         now: What is shown of the cluster.
         base: The proxy's prefix (``/proxy/application_1_2``); empty: asked without a proxy.
+        hidden: Which models are not named.
     """
     under = f'<base href="{escape(base.rstrip("/"))}/">\n' if base else ""
     rows = "".join(
@@ -45,7 +47,7 @@ def front(now: Snapshot, base: str) -> bytes:
 <meta charset="utf-8">
 {under}<title>TARN: {escape(now.name)}</title>
 <h1>{escape(now.name)} is {escape(now.state.value)}</h1>
-<p>{now.ready} of {now.desired} ready. {escape(now.reason)}</p>
+<p>{now.ready} of {now.desired} ready. {escape(hidden.text(now.reason))}</p>
 <ul>
 {rows}</ul>
 </html>

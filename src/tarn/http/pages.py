@@ -11,11 +11,12 @@ from tarn.control.snapshot import Snapshot
 from tarn.http.answers import json_answer, text_answer, wants_json
 from tarn.http.front import front
 from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, health, render_instances_json
+from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
 __all__ = ["Pages"]
 
-_PLAIN_PAGE = {"Content-Security-Policy": "default-src 'none'"}
+STALE = "the authorizer answers from what it knew last"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -24,6 +25,7 @@ class Pages:
     """One method for each page; none of them waits for anything."""
 
     sources: Sources
+    rights: Rights
 
     def routes(self) -> list[Route]:
         """Return the routes; all of them GET and HEAD."""
@@ -46,20 +48,23 @@ class Pages:
         rule = self.sources.proxy
         # no proof is asked of who comes through the proxy: they mislead nobody but themselves
         base = rule.base if rule is not None and rule.cookie in request.cookies else ""
-        return Response(front(self._now, base), headers=_PLAIN_PAGE, media_type="text/html")
+        now = self._now
+        hidden = await self.rights.hidden(principal_of(request), now)
+        return Response(front(now, base, hidden), media_type="text/html")
 
     async def instances(self, request: Request) -> Response:
         """Answer ``host:port`` lines of the ready ones, or every instance in JSON."""
         if _json(request):
-            body = render_instances_json(self._now, self.sources.clock.now_s())
-            return json_answer(body)
+            now = self._now
+            hidden = await self.rights.hidden(principal_of(request), now)
+            return json_answer(render_instances_json(now, self.sources.clock.now_s(), hidden))
         return text_answer(self._now.instances_text)
 
     async def health(self, request: Request) -> Response:
         """Answer the contract's word, then one line for each fault; names nobody."""
         readiness = self.sources.readiness()
         word = health(self._now, authorizer_ready=readiness.ready)
-        return _verdict(request, word, self._now.faults)
+        return _verdict(request, word, (*self._now.faults, *[STALE] * self.rights.stale))
 
     async def livez(self, request: Request) -> Response:
         """Answer whether this master is at work at all: what a supervisor should ask."""
@@ -72,13 +77,18 @@ class Pages:
 
     async def config(self, request: Request) -> Response:
         """Answer the redacted configuration: ``key: value`` lines, or JSON."""
+        hidden = await self.rights.hidden(principal_of(request), self._now)
+        spec = hidden.config(self.sources.config)
         if _json(request):
-            return json_answer(self.sources.config)
-        return text_answer("".join(f"{line}\n" for line in _flat(self.sources.config)))
+            return json_answer(spec)
+        return text_answer("".join(f"{line}\n" for line in _flat(spec)))
 
-    async def metrics(self, _request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Answer the Prometheus text of the present revision."""
-        return Response(self._now.metrics_text, headers={"Content-Type": PROMETHEUS})
+        now = self._now
+        hidden = await self.rights.hidden(principal_of(request), now)
+        text = hidden.metrics(now.metrics_text)
+        return Response(text, headers={"Content-Type": PROMETHEUS})
 
 
 def _json(request: Request) -> bool:

@@ -5,12 +5,24 @@ import math
 from collections.abc import Iterable, Mapping
 
 from tarn.control.snapshot import Follower, Snapshot
-from tarn.domain import CODES, Decision, DiscoveryView, Event, Instance, Known, Limits, Sample
+from tarn.domain import (
+    CODES,
+    Decision,
+    DiscoveryView,
+    Event,
+    Instance,
+    Known,
+    Limits,
+    Readiness,
+    Sample,
+)
 from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
+from tarn.http.hidden import NOTHING, Hidden
 
 __all__ = [
+    "authorizer_json",
     "decision_json",
     "encode",
     "event_json",
@@ -53,33 +65,40 @@ def _finite(value: object) -> object:
             return value
 
 
-def _join(head: Json, lists: Mapping[str, Iterable[Json]]) -> bytes:
-    """Encode a mapping whose long lists are written item by item."""
-    parts = [encode(head)[:-1]]
+def _join(head: Json, lists: Mapping[str, Iterable[Json]], hidden: Hidden) -> bytes:
+    """Encode a mapping whose long lists are written item by item, without *hidden* models."""
+    parts = [encode(hidden.head(head))[:-1]]
     for key, items in lists.items():
-        texts = [encode(item) for item in items]
+        texts = [encode(hidden.row(item)) for item in items]
         parts.append(f", {json.dumps(key)}: [{', '.join(texts)}]")
     return ("".join(parts) + "}\n").encode()
 
 
-def render_status(snapshot: Snapshot, now_s: float) -> bytes:
-    """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages."""
+def render_status(
+    snapshot: Snapshot, now_s: float, hidden: Hidden = NOTHING, **more: object
+) -> bytes:
+    """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages.
+
+    *more* goes into its head.
+    """
     waits = snapshot.prospects
     return _join(
         {
             **status_json(snapshot),
             "holds": holds_json(snapshot.holds, now_s),
             "demand": _demand(snapshot.demand, now_s),
+            **more,
         },
         {
             "instances": (_instance(i, now_s, waits.get(i.id)) for i in snapshot.instances),
             "ended": (_instance(i, now_s) for i in snapshot.ended),
             "followers": (_follower(f) for f in snapshot.followers),
         },
+        hidden,
     )
 
 
-def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
+def render_instances_json(snapshot: Snapshot, now_s: float, hidden: Hidden = NOTHING) -> bytes:
     """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic.
 
     Beside it stands the ``weight`` that the view gives it, null without: rows in view say what
@@ -101,7 +120,7 @@ def render_instances_json(snapshot: Snapshot, now_s: float) -> bytes:
         }
         for i in snapshot.instances
     )
-    return _join(head, {"instances": rows})
+    return _join(head, {"instances": rows}, hidden)
 
 
 def status_json(snapshot: Snapshot) -> dict[str, object]:
@@ -129,6 +148,12 @@ def status_json(snapshot: Snapshot) -> dict[str, object]:
             for code, subject, said in snapshot.troubles
         ],
     }
+
+
+def authorizer_json(readiness: Readiness, *, stale: bool, hides: bool) -> dict[str, object]:
+    """Return whether it can answer, from a cache that went stale, and with no for some models."""
+    said = {"ready": readiness.ready, "reason": readiness.reason}
+    return {**said, "stale": stale, "hides_models": hides}
 
 
 def holds_json(holds: Holds, now_s: float) -> dict[str, object]:

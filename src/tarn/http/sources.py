@@ -1,6 +1,6 @@
 """What the HTTP API reads from and asks: handed over once, by the composition root."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
@@ -11,7 +11,14 @@ from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
 from tarn.interfaces import Clock
 
-__all__ = ["Sources"]
+__all__ = ["Groups", "Sources"]
+
+Groups = Callable[[str], Awaitable[frozenset[str]]]
+"""Short name of a user -> their groups; empty for somebody unknown."""
+
+
+async def _no_groups(_user: str) -> frozenset[str]:
+    return frozenset()
 
 
 @attrs.frozen(eq=False)
@@ -30,6 +37,12 @@ class Sources:
     """None: nobody is asked for one."""
     access: AccessRules = attrs.field(factory=AccessRules)
     """Whose standing counts before the authorizer is asked."""
+    groups: Groups = _no_groups
+    """Of users about whom somebody else asks."""
+    guards_models: bool = True
+    """False: the authorizer says yes to every model, so no answer needs to be looked through."""
+    rate_limit: int = 2000
+    """Requests a second from one address, as a mean."""
     proxy: ProxyRule | None = None
     """Whose cookie names a user; None: nobody's."""
     alive: Callable[[], bool] = lambda: True

@@ -159,8 +159,9 @@ def test_any_snapshot_can_be_rendered(
     render_instances(picture)
     for changes in (event_changes, decision_changes, fleet_changes):
         for change in changes(before, picture):
-            assert "\n" not in change.data
-            _strict(change.data)
+            event, data, end = change.message().split("\n", 2)
+            assert (event, end) == (f"event: {change.event}", "\n")
+            _strict(data.removeprefix("data: "))
 
 
 @settings(max_examples=150, deadline=None)

@@ -43,6 +43,9 @@ SAFE = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; base-uri 'self'; form-action 'none';"
+    " frame-ancestors 'none'",
 }
 CLOSED = (
     "/",
@@ -168,7 +171,8 @@ def test_without_a_configured_token_everybody_is_anonymous() -> None:
         answer = httpx.get(f"{master.url}/config", headers=headers, trust_env=False)
     assert answer.status_code == 200
     assert [(p.user, p.via, action) for p, action, _ in authorizer.asked] == [
-        ("anonymous", "none", "view")
+        ("anonymous", "none", "view"),
+        ("anonymous", "none", "list"),
     ]
 
 
@@ -324,7 +328,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     assert set(body) == {
         *("name", "runtime", "state", "reason", "epoch", "spec_revision", "view_revision"),
         *("desired", "ready", "manual", "limits", "pause", "at", "stale", "instances", "ended"),
-        *("followers", "warnings", "faults", "troubles", "holds", "demand"),
+        *("followers", "warnings", "faults", "troubles", "holds", "demand", "authorizer"),
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),

@@ -1,0 +1,94 @@
+"""Who is let in: every request passes here, before any route sees it."""
+
+import math
+from collections.abc import Callable, Mapping
+
+from starlette.responses import Response
+from starlette.types import Scope
+
+from tarn.domain import Principal, Verdict
+from tarn.domain.access import VIEW
+from tarn.errors import NotAuthorizedError, NotFoundError, TarnError
+from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
+from tarn.http.answers import error_answer
+from tarn.http.asked import Asked, Identified, asked
+from tarn.http.identity import Identity
+from tarn.http.origin import foreign
+from tarn.http.rate import Rates
+from tarn.http.rights import PRINCIPAL, Rights
+from tarn.http.sources import Sources
+
+__all__ = ["Admission"]
+
+Add = Callable[[Mapping[str, str]], None]
+
+
+class Admission:
+    """Lets a request in, or answers it. Lives on one event loop.
+
+    In order: how often the address asked, who asks, whether there is such a route, whether a page
+    of somebody else sent it, and whether they may.
+    """
+
+    def __init__(self, sources: Sources, rights: Rights, identity: Identity) -> None:
+        self._clock = sources.clock
+        self._rates = Rates(sources.rate_limit)
+        self._rights = rights
+        self._identity = identity
+
+    async def refusal(self, scope: Scope, add: Add) -> Response | None:
+        """Return the answer for who may not; None lets the request in, its principal in *scope*.
+
+        What the answer must carry beside (the other half of a proof) goes to *add*.
+        """
+        what = asked(scope)
+        wait_s = self._rates.wait_s(what.peer, self._clock.now_s())
+        if wait_s > 0:
+            return _too_many(wait_s)
+        need = asking(what.path)
+        if need.action == OPEN:
+            return _astray(scope, need)
+        who = await self._identity.identify(what)
+        if who.principal is None:
+            return _unidentified(need.action, who)
+        add(who.headers)
+        scope[PRINCIPAL] = who.principal
+        return _astray(scope, need) or await self._forbidden(what, need, who.principal)
+
+    async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
+        abroad = foreign(what) if need.methods == WRITE else ""
+        if abroad:
+            error = TarnError(abroad, code="TARN-3711", where=what.path)
+            return error_answer(error, 403)
+        if need.action == SELF:
+            return None
+        verdict = await self._rights.on_fleet(principal, need.action)
+        return None if verdict.allowed else _no(principal, need.action, verdict)
+
+
+def _astray(scope: Scope, need: Asking) -> Response | None:
+    """Return the answer to a request for no route, or with a method that its route has not."""
+    if need is NOWHERE:
+        return error_answer(NotFoundError("there is no such page", where=scope["path"]))
+    if scope["method"] in need.methods:
+        return None
+    error = TarnError(f"{scope['method']}: Method Not Allowed", where=scope["path"])
+    return error_answer(error, 405, {"Allow": ", ".join(need.methods)})
+
+
+def _too_many(wait_s: float) -> Response:
+    error = TarnError(
+        "too many requests came from this address",
+        code="TARN-3710",
+        next_step="Ask less often, or have api.rate_limit raised",
+    )
+    return error_answer(error, 429, {"Retry-After": str(math.ceil(wait_s))})
+
+
+def _unidentified(action: str, who: Identified) -> Response:
+    error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
+    return error_answer(error, who.status, who.headers)
+
+
+def _no(principal: Principal, action: str, verdict: Verdict) -> Response:
+    return error_answer(NotAuthorizedError(principal.user, action), reason=verdict.reason)

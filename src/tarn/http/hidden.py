@@ -1,0 +1,152 @@
+"""Answers without the models that somebody may not list. Pure.
+
+It works on what is about to be sent: mappings and lists of plain values, row by row. Whatever is
+not known to be something else is taken for text that may name a model, so a field that is added
+later is covered.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+__all__ = ["NOTHING", "Hidden", "models_in"]
+
+MASK = "***"
+
+_KEPT = frozenset(
+    {
+        *("id", "instance_id", "container_id", "node", "host", "http", "grpc", "metrics"),
+        *("spec_hash", "state", "code", "severity", "epoch", "runtime", "by", "unit"),
+    }
+)
+"""Keys of our own answers whose texts are words of the master, or addresses."""
+_WORD = re.compile(r"[\w.\-]+")
+_MOST_SPANS = 1024
+"""Places in one word at which a name could stand; a word with more is masked as a whole."""
+
+Json = Mapping[str, object]
+
+
+def models_in(spec: object) -> Iterator[str]:
+    """Yield the models of a spec as plain values: what stands in ``models.serve``."""
+    models = spec.get("models") if isinstance(spec, Mapping) else None
+    served = models.get("serve") if isinstance(models, Mapping) else None
+    if isinstance(served, list | tuple):
+        yield from (name for name in served if isinstance(name, str))
+
+
+@attrs.frozen
+class Hidden:
+    """What somebody does not get to see, and what they do."""
+
+    names: frozenset[str] = frozenset()
+    """Models that they may not list."""
+    shown: frozenset[str] = frozenset()
+    """Models that they may list: a hidden name inside one of these is left as it is."""
+    cluster: str = ""
+    """Name of the cluster, with which those of its instances begin: no secret of a model's."""
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def head(self, row: Json) -> Json:
+        """Return *row*, whose ``name`` is that of the cluster, without hidden models."""
+        return _named(row, self.row(row)) if self.names else row
+
+    def row(self, row: Json) -> Json:
+        """Return *row* without hidden models: their rows and keys left out, their names masked."""
+        return self._mapping(row, _KEPT) if self.names else row
+
+    def config(self, spec: Json) -> Json:
+        """Return the plain values of a *spec* without hidden models; its keys are anybody's."""
+        return _named(spec, self._mapping(spec, frozenset())) if self.names else spec
+
+    def text(self, text: str) -> str:
+        """Return *text* with each hidden name in it masked.
+
+        A name counts where no letter or digit touches it. Of names that begin at one place the
+        longest counts, so that the hidden ``ocr`` leaves the shown ``ocr-large`` alone.
+        """
+        if not self.names:
+            return text
+        odd = [name for name in self.names if name and not _WORD.fullmatch(name)]
+        for name in sorted(odd, key=len, reverse=True):
+            text = text.replace(name, MASK)
+        masked = _WORD.sub(lambda match: self._word(match[0]), text)
+        # a name that stood beside another one stands alone now
+        return masked if masked == text else self.text(masked)
+
+    def metrics(self, text: bytes) -> bytes:
+        """Return the Prometheus *text* without samples that have a hidden model as a label."""
+        if not self.names or b'model="' not in text:
+            return text
+        labels = [f'model="{_escaped(name)}"'.encode() for name in self.names]
+        lines = text.splitlines(keepends=True)
+        return b"".join(one for one in lines if not any(label in one for label in labels))
+
+    def _mapping(self, row: Json, kept: frozenset[str]) -> dict[str, object]:
+        return {
+            key: value if key in kept and isinstance(value, str) else self._plain(value, kept)
+            for key, value in row.items()
+            if self.text(key) == key
+        }
+
+    def _plain(self, value: object, kept: frozenset[str]) -> object:
+        match value:
+            case str():
+                return self.text(value)
+            case Mapping():
+                return self._mapping(value, kept)
+            case list() | tuple():
+                return [self._plain(part, kept) for part in self._listed(value)]
+            case _:
+                return value
+
+    def _listed(self, parts: Iterable[object]) -> Iterator[object]:
+        for part in parts:
+            name = part.get("name") if isinstance(part, Mapping) else part
+            if not (isinstance(name, str) and name in self.names):
+                yield part
+
+    def _word(self, word: str) -> str:
+        """Return *word* (no blank, slash or quote in it) with the hidden names in it masked."""
+        last = len(word)
+        starts = [i for i in range(last) if i == 0 or not word[i - 1].isalnum()]
+        ends = [i for i in range(last, 0, -1) if i == last or not word[i].isalnum()]
+        if len(starts) * len(ends) > _MOST_SPANS:
+            return MASK
+        done, at = "", 0
+        for start in starts:
+            end = self._known(word, start, ends) if start >= at else 0
+            if end:
+                name = word[start:end]
+                done += word[at:start] + (MASK if name in self.names else name)
+                at = end
+        return done + word[at:]
+
+    def _known(self, word: str, start: int, ends: list[int]) -> int:
+        """Return where the longest name that begins at *start* ends; 0: none does."""
+        for end in ends:
+            if end <= start:
+                break
+            name = word[start:end]
+            if name in self.names or name in self.shown or self._instance(name):
+                return end
+        return 0
+
+    def _instance(self, name: str) -> bool:
+        cluster, dash, number = name.rpartition("-")
+        return bool(dash) and cluster == self.cluster and number.isdigit()
+
+
+def _named(row: Json, clean: Json) -> Json:
+    return {**clean, "name": row["name"]} if "name" in row else clean
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+NOTHING = Hidden()
+"""Nothing is hidden."""

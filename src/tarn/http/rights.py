@@ -1,0 +1,104 @@
+"""Who may do what: standing first, then the authorizer, through one place that fails closed."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+
+from tarn.control.snapshot import Snapshot
+from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
+from tarn.domain.access import LIST, VIEW, AccessRules, by_standing
+from tarn.http.gate import Gate
+from tarn.http.hidden import NOTHING, Hidden, models_in
+from tarn.http.sources import Sources
+
+__all__ = ["Glance", "Rights", "principal_of"]
+
+GLANCE_S = 2.0
+"""How long a stream goes on by what was answered last."""
+PRINCIPAL = "tarn.principal"
+"""Key in the scope of a request that was let in."""
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who asks; nobody, where no one was asked for a proof."""
+    found = request.scope.get(PRINCIPAL)
+    return found if isinstance(found, Principal) else ANONYMOUS
+
+
+class Rights:
+    """Asks for verdicts, and never about more than there is to know. Lives on one event loop."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._gate: Gate = sources.gate
+        self._readiness: Callable[[], Readiness] = sources.readiness
+        self._rules: AccessRules = sources.access
+        self._guarding = sources.guards_models
+        self._seen: object = None
+        self._known = frozenset(models_in(sources.config))
+        self.stale = False
+        """The last verdict came from a cache that could not be refreshed."""
+
+    async def on_fleet(self, principal: Principal, action: str) -> Verdict:
+        """Return whether *principal* may do *action* to the fleet."""
+        standing = by_standing(principal, action, self._rules)
+        return standing or (await self._ask(principal, action, ("",)))[0]
+
+    async def on_model(self, principal: Principal, action: str, model: str) -> Verdict:
+        """Return whether *principal* may do *action* to *model*."""
+        return (await self._ask(_named(principal), action, (model,)))[0]
+
+    async def hidden(self, principal: Principal, snapshot: Snapshot) -> Hidden:
+        """Return what of *snapshot* is kept from *principal*: one question for all its models.
+
+        Without an authorizer that can say no nothing is asked, and nothing is hidden.
+        """
+        names = sorted(self.models(snapshot)) if self._guarding else []
+        if not names:
+            return NOTHING
+        verdicts = await self._ask(_named(principal), LIST, names)
+        shown = frozenset(n for n, v in zip(names, verdicts, strict=True) if v.allowed)
+        return Hidden(frozenset(names) - shown, shown, snapshot.name)
+
+    def models(self, snapshot: Snapshot) -> frozenset[str]:
+        """Return every model that was ever heard of: words about one outlive it."""
+        if self._seen is not snapshot.instances:
+            self._seen = snapshot.instances
+            rows = (*snapshot.instances, *snapshot.ended)
+            self._known |= {name for instance in rows for name, _, _ in instance.models}
+        return self._known
+
+    async def _ask(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        if not self._readiness().ready:
+            return (Verdict(allowed=False, reason="the authorizer is not ready"),) * len(models)
+        verdicts = await self._gate.allow_each(principal, action, models)
+        self.stale = any(verdict.stale for verdict in verdicts)
+        return verdicts
+
+
+class Glance:
+    """What one reader of a stream may see: looked up again every two seconds, and for a model."""
+
+    def __init__(self, rights: Rights, sources: Sources, principal: Principal) -> None:
+        self._rights, self._sources, self._principal = rights, sources, principal
+        self._looked_s: float | None = None
+        self._models: frozenset[str] = frozenset()
+        self._hidden: Hidden | None = None
+
+    async def __call__(self) -> Hidden | None:
+        """Return what is hidden now; None: they may not look any more."""
+        now_s, current = self._sources.clock.now_s(), self._sources.board.current
+        models = self._rights.models(current)
+        old = self._looked_s is None or now_s - self._looked_s >= GLANCE_S
+        if old or models != self._models:
+            self._looked_s, self._models = now_s, models
+            allowed = (await self._rights.on_fleet(self._principal, VIEW)).allowed
+            seen = await self._rights.hidden(self._principal, current) if allowed else None
+            self._hidden = seen
+        return self._hidden
+
+
+def _named(principal: Principal) -> Principal:
+    """Return about whom a question on models is: who holds the api token has no name."""
+    return ANONYMOUS if principal.via == "token" else principal

@@ -1,0 +1,64 @@
+"""Requests of one address: a bucket each, and bounded memory."""
+
+import httpx
+from fake_master import FakeMaster
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn.http.rate import Rates
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["10.0.0.1", "10.0.0.2", ""]), st.floats(-0.5, 2.0)), max_size=200
+)
+
+
+@given(per_s=st.integers(1, 20), steps=STEPS)
+def test_nobody_gets_more_than_the_mean_and_a_burst_of_it(
+    per_s: int, steps: list[tuple[str, float]]
+) -> None:
+    """Over any time: a second's worth, and as many as the seconds allow; whoever waits gets in."""
+    rates, now_s, let_in = Rates(per_s), 1000.0, dict[str, int]()
+    latest = now_s
+    for address, pause_s in steps:
+        now_s += pause_s  # a clock that steps back gives nothing away
+        latest = max(latest, now_s)
+        wait_s = rates.wait_s(address, now_s)
+        assert 0 <= wait_s <= 1.0
+        let_in[address] = let_in.get(address, 0) + (wait_s == 0)
+        back = sum(max(0.0, -pause) for _, pause in steps)
+        assert let_in[address] <= per_s + (latest - 1000.0 + back) * per_s + 1e-6
+
+
+@given(per_s=st.integers(1, 50), asked=st.integers(1, 100))
+def test_whoever_waits_as_long_as_told_is_let_in(per_s: int, asked: int) -> None:
+    """The answer's Retry-After is true."""
+    rates = Rates(per_s)
+    waits = [rates.wait_s("a", 5.0) for _ in range(asked)]
+    assert sum(wait == 0 for wait in waits) == min(per_s, asked)
+    assert rates.wait_s("a", 5.0 + waits[-1] + 1e-9) == 0 or waits[-1] == 0
+
+
+@given(st.lists(st.integers(0, 50), max_size=300))
+def test_memory_is_bounded_whoever_comes(addresses: list[int]) -> None:
+    """The address heard of the longest ago is forgotten."""
+    rates = Rates(1, most=8)
+    for number in addresses:
+        rates.wait_s(f"10.0.0.{number}", 1.0)
+        assert len(rates) <= 8
+
+
+def test_beyond_the_limit_it_is_429_on_every_route_and_before_anybody_is_asked_who_they_are() -> (
+    None
+):
+    """With when to come again; a bad token costs what a good one costs."""
+    with (
+        FakeMaster(rate_limit=3) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        paths = ("/health", "/instances", "/nowhere", "/health", "/instances", "/nowhere")
+        answers = [web.get(path) for path in paths]
+    assert [a.status_code for a in answers] == [200, 401, 404 - 3, 429, 429, 429]
+    late = answers[-1]
+    assert late.headers["Retry-After"] == "1"
+    assert late.json()["error"]["code"] == "TARN-3710"
+    assert "content-security-policy" in late.headers
