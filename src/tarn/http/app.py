@@ -1,4 +1,4 @@
-"""The application: one door in front of every route, then the pages and the API."""
+"""The application: who may come in, then the pages and the API."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def create_app(sources: Sources) -> "Application":
 
 
 class Application:
-    """Lets every request through its `Door` before any route sees it.
+    """Asks its `Admission` about every request before any route sees it.
 
     A route that does not stand in the table of actions is closed. The text of ``/instances`` is
     answered here, before the router: it is asked the most.
@@ -57,7 +57,7 @@ class Application:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         rights = Rights(sources)
-        self._door = Admission(sources, rights, Identity(sources.api_token, sources.proxy))
+        self._admission = Admission(sources, rights, Identity(sources.api_token, sources.proxy))
         self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: Snapshot | None = None
@@ -100,7 +100,7 @@ class Application:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
-            refusal = await self._door.refusal(scope, send.add)
+            refusal = await self._admission.refusal(scope, send.add)
             if refusal is not None:
                 await refusal(scope, receive, send)
             elif not await self._hot(scope, send):
