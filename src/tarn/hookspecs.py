@@ -28,6 +28,7 @@ from tarn.interfaces import (
     Discovery,
     Finding,
     MasterContext,
+    Names,
     Runtime,
     RuntimeCapabilities,
     ScalingPolicy,
@@ -104,6 +105,9 @@ class RuntimeFactory:
     proxy: Callable[[Any, Path, Mapping[str, str]], ProxyRule | None] = lambda *_: None
     """Say whose word about users a master believes: (settings, its directory, environment). Asked
     once, after ``runtime``; None: nobody's."""
+    names: Callable[[Any, Path, Mapping[str, str]], Names | None] = lambda *_: None
+    """Say how the cluster calls people: (settings, the master's directory, environment). Asked
+    once, after ``runtime``; None: by this machine's krb5.conf, and its list of groups."""
 
 
 @attrs.frozen

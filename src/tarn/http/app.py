@@ -57,7 +57,8 @@ class Application:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         rights = Rights(sources)
-        self._admission = Admission(sources, rights, Identity(sources.api_token, sources.proxy))
+        identity = Identity(sources.api_token, sources.proxy, sources.proofs)
+        self._admission = Admission(sources, rights, identity)
         self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: Snapshot | None = None

@@ -9,6 +9,7 @@ from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
+from tarn.http.identity.proofs import Proofs
 from tarn.interfaces import Clock
 
 __all__ = ["Groups", "Sources"]
@@ -45,5 +46,7 @@ class Sources:
     """Requests a second from one address, as a mean."""
     proxy: ProxyRule | None = None
     """Whose cookie names a user; None: nobody's."""
+    proofs: Proofs = attrs.field(factory=Proofs)
+    """What else proves somebody: tickets, and trusted proxies."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""

@@ -36,6 +36,7 @@ __all__ = [
     "CeilingSource",
     "Deployer",
     "Discovery",
+    "Names",
     "Runtime",
     "ScalingPolicy",
     "SecretStore",
@@ -244,6 +245,21 @@ class Authorizer(Protocol):
 
     def close(self) -> None:
         """Leave: write what an audit has not written yet. Idempotent, returns within a second."""
+        ...
+
+
+class Names(Protocol):
+    """How a cluster calls people. Asked on a small pool; must be thread-safe, and may block."""
+
+    def short(self, principal: str) -> str:
+        """Return the user's name of a Kerberos *principal*, by the cluster's ``auth_to_local``.
+
+        Empty: no rule makes a name of it, so it may not come in. An exception is a no, too.
+        """
+        ...
+
+    def groups(self, user: str) -> frozenset[str]:
+        """Return the groups of *user*; none of somebody unknown. An exception is a no."""
         ...
 
 

@@ -1,0 +1,109 @@
+"""What a request says of who sent it: read strictly, and nothing of it believed. Pure."""
+
+import base64
+import binascii
+import re
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import attrs
+
+from tarn.http.asked import Asked
+
+__all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "is_name", "ticket"]
+
+LONGEST_NAME = 128
+LONGEST_COOKIE = 256
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@$+=-]{0,127}")
+_IN_COOKIE = re.compile(r"[^\s\x00-\x1f\x7f;,\"]+")
+"""No user's name has blanks, control characters or what separates cookies."""
+_ONCE = (b"x-tarn-user", b"x-tarn-token", b"authorization")
+
+
+@attrs.frozen
+class Claims:
+    """What came, each at most once."""
+
+    token: bytes | None = attrs.field(default=None, repr=False)
+    ticket: bytes | None = attrs.field(default=None, repr=False)
+    """As it stands behind ``Negotiate``."""
+    user: bytes | None = None
+    """Of ``X-TARN-User``."""
+
+
+def claims(asked: Asked) -> Claims:
+    """Return what *asked* says of who sent it.
+
+    ``X-TARN-Token`` or ``Authorization: Bearer``; ``?token=`` is read on ``/metrics`` only, for
+    scrapers that can send nothing else.
+
+    Raises:
+        ValueError: It contradicts itself; the text says how, and holds nothing of what was sent.
+    """
+    for name in _ONCE:
+        if len(asked.values(name)) > 1:
+            raise ValueError(f"The header {_title(name)} stands twice: send it once")
+    own = _only(asked, b"x-tarn-token")
+    scheme, _, rest = (_only(asked, b"authorization") or b"").partition(b" ")
+    kind, said = scheme.lower(), rest.strip()
+    bearer = said if kind == b"bearer" else None
+    if None not in (own, bearer) and own != bearer:
+        raise ValueError("X-TARN-Token and Authorization: Bearer differ: send one of them")
+    token = bearer if own is None else own
+    negotiated = said if kind == b"negotiate" else None
+    if token is None and negotiated is None and asked.path == "/metrics":
+        token = _from_query(asked.query)
+    return Claims(token, negotiated, _only(asked, b"x-tarn-user"))
+
+
+def is_name(text: str) -> bool:
+    """Say whether *text* can be a user's name, as the master takes it from a proxy or a ticket."""
+    return _NAME.fullmatch(text) is not None
+
+
+def ticket(encoded: bytes) -> bytes | None:
+    """Return the token behind ``Negotiate``; None: it is none, or empty.
+
+    Decoded strictly: else any nonsense would become an empty token.
+    """
+    try:
+        return base64.b64decode(encoded, validate=True) or None
+    except binascii.Error:
+        return None
+
+
+def cookie_user(asked: Asked, wanted: bytes) -> str | None:
+    """Return the user that the cookie *wanted* names; None when it says nothing, or too much.
+
+    The proxy sets it once: of several, one was sent by somebody else, and none is believed.
+    """
+    values = [
+        value.strip()
+        for line in asked.values(b"cookie")
+        for name, equals, value in (pair.partition(b"=") for pair in line.split(b";"))
+        if equals and name.strip() == wanted
+    ]
+    if len(values) != 1 or len(values[0]) > LONGEST_COOKIE:
+        return None
+    try:
+        user = unquote_to_bytes(values[0].replace(b"+", b" ")).decode()
+    except UnicodeDecodeError:
+        return None
+    return user if _IN_COOKIE.fullmatch(user) else None
+
+
+def _only(asked: Asked, name: bytes) -> bytes | None:
+    return next(iter(asked.values(name)), None)
+
+
+def _from_query(query: bytes) -> bytes | None:
+    try:
+        pairs = parse_qsl(query.decode("latin-1"), encoding="latin-1", max_num_fields=100)
+    except ValueError:
+        return None
+    return next((value.encode("latin-1") for name, value in pairs if name == "token"), None)
+
+
+def _title(name: bytes) -> str:
+    return {b"x-tarn-user": "X-TARN-User", b"x-tarn-token": "X-TARN-Token"}.get(
+        name, "Authorization"
+    )

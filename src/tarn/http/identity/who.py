@@ -1,0 +1,193 @@
+"""Who asks: what somebody proved, never what they claim.
+
+A name in a header is believed only from a trusted proxy that proved itself with this very request;
+a name in the cookie of the runtime's proxy (`ProxyRule`), only from that proxy's addresses. Every
+doubt is a no: what cannot be read, contradicts itself, or is not known in time.
+"""
+
+import base64
+import hmac
+import logging
+
+import attrs
+
+from tarn.domain import ANONYMOUS, Principal, ProxyRule
+from tarn.errors import NotAuthorizedError
+from tarn.http.asked import Asked, Identified
+from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
+from tarn.http.identity.proofs import Proofs, Trusted
+
+__all__ = ["OWNER", "Identity"]
+
+_LOG = logging.getLogger(__name__)
+
+OWNER = Principal("owner", via="token")
+"""Whoever holds the api token."""
+
+_BEARER = {"WWW-Authenticate": 'Bearer realm="tarn"'}
+_NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
+
+
+@attrs.frozen
+class _Proven:
+    """Somebody, before it is looked at for whom they speak."""
+
+    who: Principal | Trusted
+    answer: str = ""
+    """For ``WWW-Authenticate`` of the answer: the master's half of a ticket's proof."""
+
+
+class Identity:
+    """Proves principals. Lives on one event loop.
+
+    Where neither an api token nor tickets are asked for everybody is let in, anonymous unless
+    proven.
+
+    Args:
+        api_token: None: nobody is asked for one.
+        proxy: Whose cookie names a user; None: nobody's.
+        proofs: What else proves somebody.
+    """
+
+    def __init__(
+        self, api_token: bytes | None, proxy: ProxyRule | None = None, proofs: Proofs | None = None
+    ) -> None:
+        self._api_token = api_token
+        self._proxy = proxy
+        self._proofs = proofs or Proofs()
+        by_token = any(one.by == "token" for one in self._proofs.trusted)
+        self._reads_tokens = api_token is not None or by_token
+
+    def __repr__(self) -> str:
+        return f"Identity(api_token={'none' if self._api_token is None else '***'})"
+
+    async def identify(self, asked: Asked) -> Identified:
+        """Return who asks, or a refusal of somebody who may not.
+
+        A token counts first, then a ticket, then a proxy's certificate, then the cookie of the
+        runtime's proxy. Whoever brings a wrong one is refused, whatever else they bring.
+        """
+        try:
+            claimed = claims(asked)
+            self._one_proof(claimed)
+        except ValueError as error:
+            return Identified(None, 400, str(error))
+        try:
+            proven = await self._proven(asked, claimed)
+            if isinstance(proven, Identified):
+                return proven
+            said = await self._spoken_for(proven.who, asked, claimed)
+        except TimeoutError:
+            return Identified(None, 503, "Who you are could not be looked up in time: ask again")
+        except Exception:  # noqa: BLE001 (whatever a directory of users raises is a no, and logged)
+            _LOG.exception("a user could not be looked up")
+            found = "Who you are could not be looked up; the master's log says why"
+            return Identified(None, 503, found)
+        headers = {"WWW-Authenticate": proven.answer} if proven.answer else {}
+        return attrs.evolve(said, headers={**said.headers, **headers})
+
+    def _one_proof(self, claimed: Claims) -> None:
+        both = claimed.token is not None and claimed.ticket is not None
+        if both and self._reads_tokens and self._proofs.tickets is not None:
+            raise ValueError("A token and a ticket came together: send one of them")
+
+    async def _proven(self, asked: Asked, claimed: Claims) -> "_Proven | Identified":
+        if claimed.token is not None and self._reads_tokens:
+            return self._by_token(asked, claimed.token)
+        if claimed.ticket is not None and self._proofs.tickets is not None:
+            return await self._by_ticket(asked, claimed.ticket)
+        found = self._by_certificate(asked) or await self._by_cookie(asked)
+        if found is not None:
+            return _Proven(found)
+        asks = self._api_token is not None or self._proofs.tickets is not None
+        return self._unidentified() if asks else _Proven(ANONYMOUS)
+
+    def _by_token(self, asked: Asked, token: bytes) -> "_Proven | Identified":
+        if self._api_token is not None and hmac.compare_digest(token, self._api_token):
+            return _Proven(OWNER)
+        for one in self._proofs.trusted:
+            # compared first: how long it takes says nothing about where a token counts
+            if one.by == "token" and one.holds(token) and one.at(asked.peer):
+                return _Proven(one)
+        return self._unidentified()
+
+    async def _by_ticket(self, asked: Asked, encoded: bytes) -> "_Proven | Identified":
+        tickets, desk, people = self._proofs.tickets, self._proofs.desk, self._proofs.people
+        assert tickets is not None
+        assert desk is not None
+        token = ticket(encoded)
+        if token is None:
+            return Identified(None, 401, "The ticket is no base64", _NEGOTIATE)
+        try:
+            accepted = await desk.ask(lambda: tickets.accept(token))
+        except NotAuthorizedError as error:
+            return Identified(None, 401, error.next_step, _NEGOTIATE)
+        answer = f"Negotiate {base64.b64encode(accepted.answer).decode()}".strip()
+        user = await people.short(accepted.principal) if people is not None else ""
+        if not is_name(user):
+            found = "By the cluster's auth_to_local your principal is nobody here"
+            return Identified(None, 403, found, {"WWW-Authenticate": answer})
+        for one in self._proofs.trusted:
+            if one.by == "kerberos" and one.name == user and one.at(asked.peer):
+                return _Proven(one, answer)
+        return _Proven(Principal(user, await self._groups(user), "spnego"), answer)
+
+    def _by_certificate(self, asked: Asked) -> Trusted | None:
+        if not asked.certificate:
+            return None
+        every = (one for one in self._proofs.trusted if one.by == "mtls")
+        return next((o for o in every if o.name == asked.certificate and o.at(asked.peer)), None)
+
+    async def _by_cookie(self, asked: Asked) -> Principal | None:
+        rule = self._proxy
+        if rule is None or not rule.proves or asked.peer not in rule.addresses:
+            return None
+        user = cookie_user(asked, rule.cookie.encode())
+        return None if user is None else Principal(user, await self._groups(user), "rm-proxy")
+
+    async def _spoken_for(
+        self, who: Principal | Trusted, asked: Asked, claimed: Claims
+    ) -> Identified:
+        """Return whom *who* speaks for, which is nobody else unless it is a trusted proxy."""
+        if isinstance(who, Trusted):
+            return await self._named(who, claimed.user)
+        if claimed.user is None or who.via in ("none", "rm-proxy"):
+            return Identified(who)
+        if who.via == "spnego":
+            same = claimed.user == who.user.encode()
+            found = f"{who.user} may not speak for others: only a trusted proxy names users"
+            return Identified(who) if same else Identified(None, 403, found)
+        # Beside the api token a name says nothing: it opens more than any name. But a proxy that
+        # proved itself and names somebody must not be given that much on their behalf.
+        if self._by_certificate(asked) is not None:
+            return Identified(None, 400, "The api token and X-TARN-User came together: send one")
+        return Identified(who)
+
+    async def _named(self, proxy: Trusted, claimed: bytes | None) -> Identified:
+        if claimed is None:
+            return Identified(Principal(proxy.name, via="trusted-proxy"))
+        user = claimed.decode("latin-1")
+        if not is_name(user):
+            found = "X-TARN-User is no user's name: letters, digits and . _ @ $ + = -, at most 128"
+            return Identified(None, 400, found)
+        groups = await self._groups(user)
+        if not proxy.speaks_for(user, groups):
+            found = f"The trusted proxy {proxy.name} may not speak for this user"
+            return Identified(None, 403, found)
+        if user == ANONYMOUS.user:
+            return Identified(ANONYMOUS)
+        return Identified(Principal(user, groups, "proxy"))
+
+    async def _groups(self, user: str) -> frozenset[str]:
+        people = self._proofs.people
+        return frozenset() if people is None else await people.groups(user)
+
+    def _unidentified(self) -> Identified:
+        """Refuse whoever proved nothing, in words for what was set up."""
+        if self._proofs.tickets is None:
+            found = "The api token is missing or wrong: send it in the header X-TARN-Token"
+            return Identified(None, 401, found, _BEARER)
+        found = "Send a Kerberos ticket (curl --negotiate -u :)"
+        if self._reads_tokens:
+            found += ", or the api token in the header X-TARN-Token"
+        return Identified(None, 401, found, _NEGOTIATE)

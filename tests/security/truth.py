@@ -1,0 +1,48 @@
+"""The rule behind the table: who somebody is, then what they may."""
+
+import csv
+from pathlib import Path
+
+MATRIX = Path(__file__).with_name("matrix.csv")
+ALL = frozenset({"view", "authorize", "admin"})
+FLEET = {"holder": ALL, "proxy": ALL - {"admin"}, "alice": frozenset({"view"}), "bob": frozenset()}
+
+
+def who(door: str, proof: str) -> str:
+    """Return who asks: a user, the token's holder, the proxy itself; empty: nobody."""
+    if door == "Knox":
+        return {"SPNEGO": "alice", "forged header": "bob"}.get(proof, "")
+    if proof == "SPNEGO" or (door, proof) in {("trusted proxy", "header"), ("RM proxy", "cookie")}:
+        return "alice"
+    if door == "RM proxy" or "wrong" in proof or "forged" in proof:
+        return ""
+    return "holder" if proof == "token" else "proxy" if door == "trusted proxy" else ""
+
+
+def answer(door: str, proof: str, action: str) -> str:
+    """Return the status, and what a question or a list says about the model."""
+    user = who(door, proof)
+    if not user:
+        return "401"
+    if action == "model control" and door != "Knox":
+        return "404"
+    needs = {"authorize other": "authorize", "admin": "admin", "model control": "admin"}
+    if action != "authorize self" and needs.get(action, "view") not in FLEET[user]:
+        return "403"
+    if action.startswith("authorize"):  # about oneself, or about alice
+        return f"200 {'true' if user == 'alice' or 'other' in action else 'false'}"
+    yes = " yes" if user == "alice" else " no"
+    return "200" + yes * (action in {"list", "metadata"})
+
+
+def table() -> dict[tuple[str, str, str], str]:
+    """Return what the file says: door, proof and action to the answer."""
+    with MATRIX.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    plain = ("door", "credential")
+    return {
+        (row["door"], row["credential"], action): said
+        for row in rows
+        for action, said in row.items()
+        if action not in plain
+    }
