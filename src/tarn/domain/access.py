@@ -32,6 +32,7 @@ FLEET_ACTIONS = (VIEW, FOLLOW, AUTHORIZE, ADMIN)
 """On the fleet: see it, say what was applied of it, ask what others may, change it."""
 _PARTS = frozenset({VIEW, FOLLOW, AUTHORIZE})
 """What a trusted proxy needs for its own work."""
+_ALONE = "without an authorizer the fleet is its owner's, and that of those in admins"
 
 
 @attrs.frozen
@@ -41,14 +42,19 @@ class AccessRules:
     owner: str = ""
     """Who submitted the cluster, where the runtime can prove it; empty: nobody."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    alone: bool = False
+    """Nobody else may do anything to the fleet: a proof is asked for, and the authorizer, which
+    says yes to everybody, would make whoever has one its administrator."""
 
 
 def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdict | None:
-    """Return why *principal* may do *action* to the fleet; None: the authorizer is asked."""
+    """Return what is known of *principal* and *action* on the fleet; None: ask the authorizer."""
     if action not in FLEET_ACTIONS:
         return None
     standing = _standing(principal, action, rules)
-    return Verdict(allowed=True, reason=standing) if standing else None
+    if standing:
+        return Verdict(allowed=True, reason=standing)
+    return Verdict(allowed=False, reason=_ALONE) if rules.alone else None
 
 
 def _standing(principal: Principal, action: str, rules: AccessRules) -> str:

@@ -33,7 +33,7 @@ class Claims:
 def claims(asked: Asked) -> Claims:
     """Return what *asked* says of who sent it.
 
-    ``X-TARN-Token`` or ``Authorization: Bearer``; ``?token=`` is read on ``/metrics`` only, for
+    ``X-TARN-Token`` comes first, then ``Authorization: Bearer``; ``?token=`` is read on ``/metrics`` only, for
     scrapers that can send nothing else.
 
     Raises:
@@ -46,8 +46,6 @@ def claims(asked: Asked) -> Claims:
     scheme, _, rest = (_only(asked, b"authorization") or b"").partition(b" ")
     kind, said = scheme.lower(), rest.strip()
     bearer = said if kind == b"bearer" else None
-    if None not in (own, bearer) and own != bearer:
-        raise ValueError("X-TARN-Token and Authorization: Bearer differ: send one of them")
     token = bearer if own is None else own
     negotiated = said if kind == b"negotiate" else None
     if token is None and negotiated is None and asked.path == "/metrics":

@@ -1,18 +1,21 @@
 """Asks what may block (a ticket's check, a directory of users) away from the event loop."""
 
 import asyncio
+import contextlib
+import queue
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Future
+from typing import Any, TypeVar, cast
 
 from tarn.interfaces import Names
 
 __all__ = ["Desk", "People"]
 
 T = TypeVar("T")
+_Question = tuple[Callable[[], Any], "Future[Any]"]
 THREADS = 4
 """The same ones for good: whoever has called Java once stays a thread of Java's."""
 MOST_WAITING = 256
@@ -30,30 +33,60 @@ class Desk:
     """
 
     def __init__(self, *, deadline_s: float = DEADLINE_S) -> None:
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="identity")
-        self._free = threading.BoundedSemaphore(MOST_WAITING)
         self._deadline_s = deadline_s
+        self._questions: queue.Queue[_Question | None] = queue.Queue(MOST_WAITING)
+        self._closed = threading.Event()
+        # Daemons: one that hangs in a directory of users is left alone when the master leaves.
+        self._threads = [
+            threading.Thread(target=self._answer, name=f"identity-{number}", daemon=True)
+            for number in range(THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     async def ask(self, question: Callable[[], T]) -> T:
         """Return the answer of *question*, or raise what it raised.
 
         Raises:
-            TimeoutError: It came too late, or too many wait already.
+            TimeoutError: It came too late, too many wait already, or the desk is closed.
         """
-        if not self._free.acquire(blocking=False):
-            raise TimeoutError("too many wait")
+        answer: Future[Any] = Future()
         try:
-            asked = self._pool.submit(question)
-        except RuntimeError as error:  # it was closed
-            self._free.release()
-            raise TimeoutError("the master leaves") from error
-        asked.add_done_callback(lambda _: self._free.release())
+            if self._closed.is_set():
+                raise queue.Full
+            self._questions.put_nowait((question, answer))
+        except queue.Full as error:
+            raise TimeoutError("it cannot be asked now") from error
         async with asyncio.timeout(self._deadline_s):
-            return await asyncio.wrap_future(asked)
+            return cast("T", await asyncio.wrap_future(answer))
 
     def close(self) -> None:
-        """Take no more questions; one that hangs is left alone. Idempotent."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """End the threads; one that hangs is left alone after a second. Idempotent."""
+        self._closed.set()
+        for _ in self._threads:
+            with contextlib.suppress(queue.Full):
+                self._questions.put_nowait(None)
+        for thread in self._threads:
+            thread.join(timeout=1.0 / THREADS)
+
+    def _answer(self) -> None:
+        while not self._closed.is_set():
+            try:
+                waiting = self._questions.get(timeout=1.0)
+            except queue.Empty:
+                continue
+            # One that is late already was cancelled, and is not asked.
+            if waiting is not None and waiting[1].set_running_or_notify_cancel():
+                _settle(*waiting)
+
+
+def _settle(question: Callable[[], Any], answer: "Future[Any]") -> None:
+    try:
+        found = question()
+    except BaseException as error:  # noqa: BLE001 (whatever it raises belongs to who asked)
+        answer.set_exception(error)
+    else:
+        answer.set_result(found)
 
 
 class People:
