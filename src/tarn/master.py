@@ -37,13 +37,14 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
-from tarn.domain.access import AccessRules
+from tarn.domain.access import rules_of
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
+from tarn.http.identity.prepared import brought_token, prepared
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 from tarn.http.tls import of_master
@@ -196,6 +197,10 @@ class _Master:
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
         proxy = factory.proxy(settings, context.directory, context.environ)
+        names = factory.names(settings, context.directory, context.environ)
+        api_token = brought_token(context.directory)
+        proofs = prepared(spec.api, context.directory, api_token, names)
+        self._owned.callback(proofs.close)
         app = create_app(
             Sources(
                 board=board,
@@ -204,11 +209,13 @@ class _Master:
                 readiness=authorizer.ready,
                 config=plain,
                 clock=context.clock,
-                api_token=_api_token(context.directory),
-                access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
+                api_token=api_token,
+                access=rules_of(spec, proxy, asked=api_token is not None),
+                groups=proofs.groups,
                 guards_models=spec.authorizer.use != "none",
                 rate_limit=spec.api.rate_limit,
                 proxy=proxy,
+                proofs=proofs,
             )
         )
         store = factory.state_store(settings, context)
@@ -351,11 +358,6 @@ def _rules(spec: ClusterSpec, spec_hash: str) -> Rules:
     required = frozenset(word for one in every if one.spec.required for word in one.words)
     followers = frozenset(word for one in every for word in one.words)
     return Rules(spec, spec_hash, required, followers=followers)
-
-
-def _api_token(directory: Path) -> bytes | None:
-    path = directory / "api_token"
-    return path.read_bytes().strip() if path.exists() else None
 
 
 def _last_port(directory: Path) -> int | None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+from tarn.cluster.believed import believed
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
+from tarn.errors import ConfigError, ConfigErrors
 
 __all__ = ["brought"]
 
@@ -15,4 +17,23 @@ def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
+    files, errors = dict[str, bytes](), list[ConfigError]()
+    for part in _PARTS:
+        try:
+            files.update(part(spec, surroundings))
+        except ConfigErrors as wrong:
+            errors += wrong.errors
+    if errors:
+        raise ConfigErrors(errors)
+    return files
+
+
+def _secrets(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
     return carried(held(spec, surroundings))
+
+
+def _believed(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
+    return believed(spec, surroundings.environ)
+
+
+_PARTS = (_secrets, _believed)

@@ -16,6 +16,7 @@ from tarn.config.legacy import Legacy
 from tarn.config.offers import Offers, examine
 from tarn.config.policy import choose_policy
 from tarn.config.relative import make_absolute
+from tarn.domain.perimeter import perimeter_problems
 from tarn.domain.secret import Secret
 from tarn.domain.spec import NAME, ClusterSpec, problems
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
@@ -156,7 +157,7 @@ def _contradictions(
         spec, _ = structure(ClusterSpec, _without(draft, left_out))
     if spec is None:
         return
-    for path, text in problems(spec):
+    for path, text in (*problems(spec), *perimeter_problems(spec.api)):
         if not any(bad in (path, *text.replace(";", " ").split()) for bad in left_out):
             yield Problem(path, "TARN-2003", f" {text}")
     yield from beyond(spec, plugins) if plugins is not None else ()

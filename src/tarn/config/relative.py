@@ -40,6 +40,17 @@ def make_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
     if isinstance(token, str) and token.startswith(_FILE) and token != _FILE:
         start = _start(draft, "api.token", folder, here)
         _replace(draft, "api.token", _FILE + _absolute(token.removeprefix(_FILE), start, home))
+    _proxies_absolute(draft, folder, here, home)
+
+
+def _proxies_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
+    """Make absolute where the tokens of trusted proxies lie."""
+    proxies = draft.get("api.trusted_proxies")
+    for number, one in enumerate(proxies if isinstance(proxies, list) else ()):
+        token = one.get("token") if isinstance(one, dict) else None
+        if isinstance(token, str) and token.startswith(_FILE) and token != _FILE:
+            start = _start(draft, f"api.trusted_proxies[{number}].token", folder, here)
+            one["token"] = _FILE + _absolute(token.removeprefix(_FILE), start, home)
 
 
 def _start(draft: Draft, path: str, folder: Path, here: Path) -> Path:

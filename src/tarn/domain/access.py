@@ -6,8 +6,8 @@ so models, to which people have rights, it does not open: its holder is asked ab
 
 import attrs
 
-from tarn.domain.principal import Principal, Verdict
-from tarn.domain.spec import SubjectsSpec
+from tarn.domain.principal import Principal, ProxyRule, Verdict
+from tarn.domain.spec import ClusterSpec, SubjectsSpec
 
 __all__ = [
     "ADMIN",
@@ -21,6 +21,7 @@ __all__ = [
     "VIEW",
     "AccessRules",
     "by_standing",
+    "rules_of",
 ]
 
 INFER, METADATA, LIST = "infer", "metadata", "list"
@@ -45,6 +46,13 @@ class AccessRules:
     alone: bool = False
     """Nobody else may do anything to the fleet: a proof is asked for, and the authorizer, which
     says yes to everybody, would make whoever has one its administrator."""
+
+
+def rules_of(spec: ClusterSpec, proxy: ProxyRule | None, *, asked: bool) -> AccessRules:
+    """Return whose standing counts in the cluster of *spec*; *asked*: an api token is asked for."""
+    owner = "" if proxy is None else proxy.owner
+    proof = asked or spec.api.spnego is not None
+    return AccessRules(owner, spec.admins, alone=proof and spec.authorizer.use == "none")
 
 
 def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdict | None:

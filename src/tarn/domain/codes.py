@@ -321,6 +321,10 @@ _TABLE = (
     Code("TARN-3766", _A, "KDC silent", "No KDC of the realm could be found, or none answers.", "Check krb5.conf (KRB5_CONFIG), and that its KDC can be reached from there."),
     Code("TARN-3767", _W, "master without its key", "The master could not log in with its keytab: it works with the delegation tokens of the submission, and they end.", "Mend what the message says; the next master tries again: `tarn logs` tells how this one began."),
     Code("TARN-3768", _A, "master not proven", "Who answered after a Kerberos log-in did not prove to hold the master's key.", "Check the URL, and that the master's keytab has a key of HTTP/<its host>."),
+    # 370x: who asks
+    Code("TARN-3700", _A, "no SPNEGO", "The master was told to take Kerberos tickets, and cannot: gssapi is not installed there, or Kerberos refuses its keytab. It does not start half closed.", "Install tarn[kerberos] where the master runs, and check the keytab with `klist -kt`."),
+    Code("TARN-3701", _A, "keytab of SPNEGO not usable", "The keytab that `api.spnego` names is missing, no keytab, or has no key of HTTP/<host>.", "Name one that you may read, with the keys of HTTP/<host> for every host where a master may run."),
+    Code("TARN-3702", _A, "token of a trusted proxy not usable", "It is missing, too short, or somebody else's, too.", "Write one of its own for each proxy: a file of 0600 or a variable with 32 or more random characters."),
     # 371x: questions over HTTP
     Code("TARN-3710", _W, "too many requests", "One address sent more requests than `api.rate_limit`; the answer 429 says when to come again.", "Ask less often, or raise the limit."),
     Code("TARN-3711", _A, "page of another site", "A browser sent the request for a page that is not the master's, so it was not obeyed.", "Send it from a program, or from a page of the master."),

@@ -33,8 +33,8 @@ class Claims:
 def claims(asked: Asked) -> Claims:
     """Return what *asked* says of who sent it.
 
-    ``X-TARN-Token`` comes first, then ``Authorization: Bearer``; ``?token=`` is read on ``/metrics`` only, for
-    scrapers that can send nothing else.
+    ``X-TARN-Token`` comes first, then ``Authorization: Bearer``; ``?token=`` is read on
+    ``/metrics`` only, for scrapers that can send nothing else.
 
     Raises:
         ValueError: It contradicts itself; the text says how, and holds nothing of what was sent.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
+from tarn.errors import ProviderError
 from tarn.interfaces import Names
 
 __all__ = ["Desk", "People"]
@@ -48,17 +49,20 @@ class Desk:
         """Return the answer of *question*, or raise what it raised.
 
         Raises:
-            TimeoutError: It came too late, too many wait already, or the desk is closed.
+            ProviderError: It came too late, too many wait already, or the desk is closed.
         """
         answer: Future[Any] = Future()
+        if self._closed.is_set():
+            raise _late("the master leaves")
         try:
-            if self._closed.is_set():
-                raise queue.Full
             self._questions.put_nowait((question, answer))
         except queue.Full as error:
-            raise TimeoutError("it cannot be asked now") from error
-        async with asyncio.timeout(self._deadline_s):
-            return cast("T", await asyncio.wrap_future(answer))
+            raise _late("too many wait for an answer") from error
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return cast("T", await asyncio.wrap_future(answer))
+        except TimeoutError as error:
+            raise _late(f"there was no answer within {self._deadline_s:g} s") from error
 
     def close(self) -> None:
         """End the threads; one that hangs is left alone after a second. Idempotent."""
@@ -78,6 +82,12 @@ class Desk:
             # One that is late already was cancelled, and is not asked.
             if waiting is not None and waiting[1].set_running_or_notify_cancel():
                 _settle(*waiting)
+
+
+def _late(why: str) -> ProviderError:
+    return ProviderError(
+        "identity", f"who somebody is could not be looked up: {why}", retry_after_s=1
+    )
 
 
 def _settle(question: Callable[[], Any], answer: "Future[Any]") -> None:
@@ -111,7 +121,7 @@ class People:
         return await self._desk.ask(lambda: self._names.short(principal))
 
     async def groups(self, user: str) -> frozenset[str]:
-        """Return the groups of *user*; ``TimeoutError`` when nobody knows in time."""
+        """Return the groups of *user*; ``ProviderError`` when nobody knows in time."""
         kept = self._kept.get(user)
         if kept is not None and self._now_s() - kept[0] < REMEMBERED_S:
             return kept[1]

@@ -11,6 +11,7 @@ from typing import Protocol
 import attrs
 
 from tarn.domain.spec import TrustedProxy
+from tarn.errors import ConfigError
 from tarn.http.identity.desk import Desk, People
 
 __all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "network", "trusted"]
@@ -79,6 +80,15 @@ class Proofs:
     people: People | None = None
     """None: nobody has groups, or a short name."""
 
+    async def groups(self, user: str) -> frozenset[str]:
+        """Return the groups of *user*; ``ProviderError``: nobody knows in time."""
+        return frozenset() if self.people is None else await self.people.groups(user)
+
+    def close(self) -> None:
+        """End what looks people up. Idempotent."""
+        if self.desk is not None:
+            self.desk.close()
+
 
 def network(text: str) -> Network:
     """Return the network of an address, or of one with a prefix; ``ValueError``: it is neither.
@@ -100,9 +110,21 @@ def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tup
             one.name,
             network(one.address),
             one.authenticated_by,
-            tokens[one.name].encode() if one.authenticated_by == "token" else None,
+            _token(one, tokens) if one.authenticated_by == "token" else None,
             frozenset(one.users),
             frozenset(one.groups),
         )
         for one in proxies
     )
+
+
+def _token(proxy: TrustedProxy, tokens: Mapping[str, str]) -> bytes:
+    token = tokens.get(proxy.name, "")
+    if not token:
+        raise ConfigError(
+            f"the token of '{proxy.name}' was not brought to the master",
+            code="TARN-3702",
+            where="api.trusted_proxies",
+            next_step="`tarn down`, then `tarn up`: it is read on the client's machine",
+        )
+    return token.encode()

@@ -12,7 +12,7 @@ import logging
 import attrs
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
-from tarn.errors import NotAuthorizedError
+from tarn.errors import NotAuthorizedError, ProviderError
 from tarn.http.asked import Asked, Identified
 from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
 from tarn.http.identity.proofs import Proofs, Trusted
@@ -77,8 +77,8 @@ class Identity:
             if isinstance(proven, Identified):
                 return proven
             said = await self._spoken_for(proven.who, asked, claimed)
-        except TimeoutError:
-            return Identified(None, 503, "Who you are could not be looked up in time: ask again")
+        except ProviderError as error:
+            return Identified(None, 503, error.found)
         except Exception:  # noqa: BLE001 (whatever a directory of users raises is a no, and logged)
             _LOG.exception("a user could not be looked up")
             found = "Who you are could not be looked up; the master's log says why"
@@ -130,7 +130,7 @@ class Identity:
         for one in self._proofs.trusted:
             if one.by == "kerberos" and one.name == user and one.at(asked.peer):
                 return _Proven(one, answer)
-        return _Proven(Principal(user, await self._groups(user), "spnego"), answer)
+        return _Proven(Principal(user, await self._proofs.groups(user), "spnego"), answer)
 
     def _by_certificate(self, asked: Asked) -> Trusted | None:
         if not asked.certificate:
@@ -143,7 +143,9 @@ class Identity:
         if rule is None or not rule.proves or asked.peer not in rule.addresses:
             return None
         user = cookie_user(asked, rule.cookie.encode())
-        return None if user is None else Principal(user, await self._groups(user), "rm-proxy")
+        return (
+            None if user is None else Principal(user, await self._proofs.groups(user), "rm-proxy")
+        )
 
     async def _spoken_for(
         self, who: Principal | Trusted, asked: Asked, claimed: Claims
@@ -170,17 +172,13 @@ class Identity:
         if not is_name(user):
             found = "X-TARN-User is no user's name: letters, digits and . _ @ $ + = -, at most 128"
             return Identified(None, 400, found)
-        groups = await self._groups(user)
+        groups = await self._proofs.groups(user)
         if not proxy.speaks_for(user, groups):
             found = f"The trusted proxy {proxy.name} may not speak for this user"
             return Identified(None, 403, found)
         if user == ANONYMOUS.user:
             return Identified(ANONYMOUS)
         return Identified(Principal(user, groups, "proxy"))
-
-    async def _groups(self, user: str) -> frozenset[str]:
-        people = self._proofs.people
-        return frozenset() if people is None else await people.groups(user)
 
     def _unidentified(self) -> Identified:
         """Refuse whoever proved nothing, in words for what was set up."""

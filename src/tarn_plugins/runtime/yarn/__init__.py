@@ -17,6 +17,7 @@ from tarn.interfaces import (
     ClientContext,
     Deployer,
     MasterContext,
+    Names,
     Runtime,
     RuntimeCapabilities,
     StateStore,
@@ -133,6 +134,12 @@ def _proxy(_settings: Settings, directory: Path, environ: Mapping[str, str]) -> 
     return proxy(directory, environ)
 
 
+def _names(_settings: Settings, _directory: Path, _environ: Mapping[str, str]) -> Names:
+    from tarn_plugins.runtime.yarn.master.application import names  # noqa: PLC0415
+
+    return names()
+
+
 @hookimpl
 def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
     """Offer ``yarn``."""
@@ -146,6 +153,7 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             unpack=_unpack,
             host=_host,
             proxy=_proxy,
+            names=_names,
             capabilities=RuntimeCapabilities(
                 placement=True,
                 remote=True,

@@ -12,7 +12,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
-from tarn.interfaces import MasterContext, Runtime, StateStore
+from tarn.interfaces import MasterContext, Names, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, kerberos_options, start
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.container import (
@@ -25,6 +25,7 @@ from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
+from tarn_plugins.runtime.yarn.hadoop.names import HadoopNames
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
@@ -35,7 +36,7 @@ from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Files, Submitted
 
-__all__ = ["proxy", "runtime", "state_store", "unpack"]
+__all__ = ["names", "proxy", "runtime", "state_store", "unpack"]
 
 _SUBMITTED = "yarn.json"
 _PRIVATE = 0o600
@@ -132,6 +133,11 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
         proves=submitted.proxy_proves,
         base=environ.get("APPLICATION_WEB_PROXY_BASE", ""),
     )
+
+
+def names() -> Names:
+    """Return how this Hadoop calls people; asked after the runtime, which has the JVM started."""
+    return HadoopNames(_conf())
 
 
 @functools.cache

@@ -1,0 +1,58 @@
+"""What contradicts itself in how a master is asked for proof. Pure."""
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from tarn.domain.spec import ApiSpec, TrustedProxy
+
+__all__ = ["perimeter_problems"]
+
+_SOURCE = re.compile(r"(?:file|env):.+")
+
+
+def perimeter_problems(api: ApiSpec) -> Iterator[tuple[str, str]]:
+    """Yield (path, what is wrong) for every contradiction in *api*'s trusted proxies."""
+    names = [one.name for one in api.trusted_proxies]
+    for number, one in enumerate(api.trusted_proxies):
+        path = f"api.trusted_proxies[{number}]"
+        if one.name in names[:number]:
+            yield f"{path}.name", f"= '{one.name}' stands twice; give each proxy its own"
+        yield from _address(path, one)
+        yield from _proof(path, one, api)
+        if not one.users and not one.groups:
+            yield f"{path}.users", "= [] and no groups: it may speak for nobody; name some, or '*'"
+
+
+def _address(path: str, proxy: TrustedProxy) -> Iterator[tuple[str, str]]:
+    try:
+        ipaddress.ip_network(proxy.address)
+    except ValueError:
+        yield (
+            f"{path}.address",
+            f"= '{proxy.address}' is no address and no network; {_right(proxy)}",
+        )
+
+
+def _right(proxy: TrustedProxy) -> str:
+    """Say what would be right: mostly the network of an address was meant, or the address."""
+    try:
+        one = ipaddress.ip_interface(proxy.address)
+    except ValueError:
+        return "right would be one like 10.0.0.5 or 10.0.0.0/24"
+    return f"right would be {one.ip} or {one.network}"
+
+
+def _proof(path: str, proxy: TrustedProxy, api: ApiSpec) -> Iterator[tuple[str, str]]:
+    by = f"{path}.authenticated_by"
+    if proxy.authenticated_by == "mtls" and (api.tls is None or api.tls.client_ca is None):
+        yield by, "= 'mtls' needs api.tls.client_ca: who signs its certificate"
+    if proxy.authenticated_by == "kerberos" and api.spnego is None:
+        yield by, "= 'kerberos' needs api.spnego"
+    if proxy.authenticated_by == "token":
+        if proxy.token is None:
+            yield f"{path}.token", "is missing, and authenticated_by = 'token' needs it"
+        elif not _SOURCE.fullmatch(proxy.token):  # never the value: it may be a token
+            yield f"{path}.token", "names no source; right would be 'file:PATH' or 'env:NAME'"
+    elif proxy.token is not None:
+        yield f"{path}.token", f"is given, and authenticated_by = '{proxy.authenticated_by}'"

@@ -1,0 +1,73 @@
+"""What a master can check, made of its spec and the files that were brought to it."""
+
+import json
+from pathlib import Path
+
+from tarn.domain import brought
+from tarn.domain.spec import ApiSpec
+from tarn.errors import ConfigError, LaunchError
+from tarn.http.identity.desk import Desk, People
+from tarn.http.identity.local_names import LocalNames
+from tarn.http.identity.proofs import Proofs, Tickets, trusted
+from tarn.interfaces import Names
+
+__all__ = ["brought_token", "prepared"]
+
+
+def brought_token(directory: Path) -> bytes | None:
+    """Return the api token that a client left in *directory*; None: nobody is asked for one."""
+    path = directory / brought.API_TOKEN
+    return path.read_bytes().strip() if path.exists() else None
+
+
+def prepared(
+    api: ApiSpec, directory: Path, api_token: bytes | None, names: Names | None = None
+) -> Proofs:
+    """Return what proves somebody to this master; close it when the master leaves.
+
+    Args:
+        api: What was asked for.
+        directory: Where the client's files lie.
+        api_token: Nobody else may have it.
+        names: How the runtime calls people; None: as this machine does.
+
+    Raises:
+        ConfigError: A token is missing, or is one that somebody else has, too.
+        LaunchError: SPNEGO was asked for and cannot work: nothing may start half closed.
+    """
+    proxies = trusted(api.trusted_proxies, _tokens(directory))
+    known = [one.token for one in proxies if one.token is not None]
+    if api_token is not None:
+        known.append(api_token)
+    if len(set(known)) < len(known):
+        raise ConfigError(
+            "two have one token: it would prove either of them",
+            code="TARN-3702",
+            where="api.trusted_proxies",
+            next_step="Give each trusted proxy a token of its own, and none the api token",
+        )
+    tickets = None if api.spnego is None else _tickets(directory / brought.SPNEGO_KEYTAB)
+    desk = Desk()
+    return Proofs(proxies, tickets, desk, People(names or LocalNames(), desk))
+
+
+def _tokens(directory: Path) -> dict[str, str]:
+    path = directory / brought.PROXY_TOKENS
+    try:
+        tokens: dict[str, str] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    return tokens
+
+
+def _tickets(keytab: Path) -> Tickets:
+    try:
+        from tarn.http.identity.spnego import KeytabTickets  # noqa: PLC0415 (only where asked for)
+    except ImportError as error:
+        raise LaunchError(
+            "http",
+            f"api.spnego needs the Python module gssapi: {error}",
+            code="TARN-3700",
+            next_step="Install tarn[kerberos] where the master runs",
+        ) from error
+    return KeytabTickets(keytab)
