@@ -62,7 +62,13 @@ specs = st.builds(
         parts.ApiSpec, port=st.integers(0, 65535),
         token=st.sampled_from(["auto", "none", "file:/t", "env:T"]),
         trusted_proxies=st.lists(
-            st.builds(parts.TrustedProxy, name=st.just("lb1"), address=words), max_size=2
+            st.builds(
+                parts.TrustedProxy, name=st.sampled_from(["lb1", "lb2"]),
+                address=st.sampled_from(["10.0.0.5", "10.0.0.0/24", "fd00::/64"]),
+                authenticated_by=st.just("token"), token=st.just("env:LB"),
+                groups=st.lists(words, max_size=2).map(tuple),
+            ),
+            max_size=2, unique_by=lambda one: one.name,
         ).map(tuple),
     ),
     discovery=st.lists(
