@@ -37,7 +37,7 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
-from tarn.domain.access import rules_of
+from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, TarnError
@@ -210,7 +210,7 @@ class _Master:
                 config=plain,
                 clock=context.clock,
                 api_token=api_token,
-                access=rules_of(spec, proxy, asked=api_token is not None),
+                access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
                 groups=proofs.groups,
                 guards_models=spec.authorizer.use != "none",
                 rate_limit=spec.api.rate_limit,

@@ -6,8 +6,8 @@ so models, to which people have rights, it does not open: its holder is asked ab
 
 import attrs
 
-from tarn.domain.principal import Principal, ProxyRule, Verdict
-from tarn.domain.spec import ClusterSpec, SubjectsSpec
+from tarn.domain.principal import Principal, Verdict
+from tarn.domain.spec import SubjectsSpec
 
 __all__ = [
     "ADMIN",
@@ -21,7 +21,6 @@ __all__ = [
     "VIEW",
     "AccessRules",
     "by_standing",
-    "rules_of",
 ]
 
 INFER, METADATA, LIST = "infer", "metadata", "list"
@@ -33,7 +32,6 @@ FLEET_ACTIONS = (VIEW, FOLLOW, AUTHORIZE, ADMIN)
 """On the fleet: see it, say what was applied of it, ask what others may, change it."""
 _PARTS = frozenset({VIEW, FOLLOW, AUTHORIZE})
 """What a trusted proxy needs for its own work."""
-_ALONE = "without an authorizer the fleet is its owner's, and that of those in admins"
 
 
 @attrs.frozen
@@ -43,26 +41,14 @@ class AccessRules:
     owner: str = ""
     """Who submitted the cluster, where the runtime can prove it; empty: nobody."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
-    alone: bool = False
-    """Nobody else may do anything to the fleet: a proof is asked for, and the authorizer, which
-    says yes to everybody, would make whoever has one its administrator."""
-
-
-def rules_of(spec: ClusterSpec, proxy: ProxyRule | None, *, asked: bool) -> AccessRules:
-    """Return whose standing counts in the cluster of *spec*; *asked*: an api token is asked for."""
-    owner = "" if proxy is None else proxy.owner
-    proof = asked or spec.api.spnego is not None
-    return AccessRules(owner, spec.admins, alone=proof and spec.authorizer.use == "none")
 
 
 def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdict | None:
-    """Return what is known of *principal* and *action* on the fleet; None: ask the authorizer."""
+    """Return why *principal* may do *action* to the fleet; None: the authorizer is asked."""
     if action not in FLEET_ACTIONS:
         return None
     standing = _standing(principal, action, rules)
-    if standing:
-        return Verdict(allowed=True, reason=standing)
-    return Verdict(allowed=False, reason=_ALONE) if rules.alone else None
+    return Verdict(allowed=True, reason=standing) if standing else None
 
 
 def _standing(principal: Principal, action: str, rules: AccessRules) -> str:

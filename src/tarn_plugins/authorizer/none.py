@@ -22,12 +22,12 @@ class Settings:
 
 @attrs.frozen
 class NoAuthorizer:
-    """Opens every model, and says so in each answer; the fleet too where ``api.token`` is none."""
+    """Opens every model, and says so in each answer; the fleet too where no proof is asked for."""
 
     open_fleet: bool = False
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return yes for a model; for the fleet only where no token guards it."""
+        """Return yes for a model; for the fleet only where neither token nor ticket is asked for."""
         allowed = self.open_fleet or action in MODEL_ACTIONS
         return Verdict(allowed=allowed, reason=_REASON if allowed else _GUARDED)
 
@@ -46,7 +46,8 @@ class NoAuthorizer:
 
 
 def _create(_settings: Settings, context: MasterContext) -> Authorizer:
-    return NoAuthorizer(open_fleet=context.spec.api.token == "none")  # noqa: S105 (a kind)
+    api = context.spec.api
+    return NoAuthorizer(open_fleet=api.token == "none" and api.spnego is None)  # noqa: S105 (a kind)
 
 
 @hookimpl

@@ -1,0 +1,145 @@
+"""A master as it is composed for real, its runtime and authorizer small: the table's master."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import yaml
+
+from tarn import config, master, plugins
+from tarn.control.loop import Outcome
+from tarn.domain import (
+    Choice,
+    Epoch,
+    Principal,
+    ProxyRule,
+    Readiness,
+    Verdict,
+)
+from tarn.domain.access import MODEL_ACTIONS, VIEW
+from tarn.domain.spec import SpnegoSpec, TrustedProxy
+from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
+from tarn.interfaces import Authorizer, MasterContext, RuntimeCapabilities
+from tarn.testing.context import cluster_spec
+from tarn.testing.fakes import FakeRuntime, FakeStateStore
+from tarn.testing.wait import until
+
+API_TOKEN = "the-api-token-of-the-cluster"
+LB_TOKEN = "the-own-token-of-one-load-balancer"
+PROXY, KNOX, RM = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+"""From where the load balancer, Knox' proxy user and the ResourceManager's proxy connect."""
+
+PROXIES = (
+    TrustedProxy("lb1", PROXY, "token", token="env:LB", users=("*",)),
+    TrustedProxy("knox", f"{KNOX}/32", "kerberos", users=("alice",), groups=("analysts",)),
+)
+
+
+@attrs.frozen
+class Nothing:
+    """No settings."""
+
+
+@attrs.frozen
+class Alices:
+    """alice may look at the fleet, and do all with the model echo; nobody else may anything."""
+
+    asked: list[Principal] = attrs.field(factory=list)
+
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
+        self.asked.append(principal)
+        hers = principal.user == "alice" and principal.via != "none"
+        may = action == VIEW or (action in MODEL_ACTIONS and model == "echo")
+        return Verdict(allowed=hers and may, reason="of the table")
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        return tuple(self.check(principal, action, model) for model in models)
+
+    def ready(self) -> Readiness:
+        return Readiness(ready=True)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Stage:
+    """A plugin: the runtime ``stage`` and the authorizer ``alices``."""
+
+    def __init__(self) -> None:
+        self.runtime = FakeRuntime()
+        self.authorizer = Alices()
+
+    @hookimpl
+    def tarn_authorizers(self) -> Mapping[str, Factory[Authorizer]]:
+        def made(_settings: Nothing, _context: MasterContext) -> Authorizer:
+            return self.authorizer
+
+        return {"alices": Factory(Nothing, made, "the table's")}
+
+    @hookimpl
+    def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
+        def never(*_arguments: object) -> Any:
+            raise AssertionError("only a client makes this")
+
+        rule = ProxyRule(frozenset({RM}), "the-owner", proves=True)
+        made = RuntimeFactory(
+            Nothing,
+            never,
+            lambda _settings, _context: self.runtime,
+            lambda _settings, _context: FakeStateStore(),
+            lambda _settings, _directory, _environ: Epoch(1, 1),
+            RuntimeCapabilities(),
+            "the table's",
+            proxy=lambda _settings, _directory, _environ: rule,
+        )
+        return {"stage": made}
+
+
+@contextlib.contextmanager
+def matrix_master(directory: Path, keytab: Path) -> Iterator[tuple[str, Alices]]:
+    """Run the master in a thread; yield its URL, and what its authorizer was asked."""
+    stage, stop, over = Stage(), threading.Event(), list[Outcome]()
+    _files(directory, keytab)
+    offered = plugins.load([stage])
+
+    def run() -> None:
+        over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        until(lambda: stage.runtime.api_url or over, 10, "the master's announcement")
+        yield stage.runtime.api_url, stage.authorizer
+    finally:
+        stop.set()
+        thread.join(10)
+    assert over == [Outcome.LEFT]
+
+
+def _files(directory: Path, keytab: Path) -> None:
+    spec = cluster_spec()
+    spec = attrs.evolve(
+        spec,
+        models=attrs.evolve(spec.models, repository="/models", serve=("echo",)),
+        runtime=Choice("stage"),
+        authorizer=Choice("alices"),
+        api=attrs.evolve(
+            spec.api,
+            port=0,
+            spnego=SpnegoSpec(str(keytab)),
+            trusted_proxies=PROXIES,
+            rate_limit=100_000,
+        ),
+        replicas=attrs.evolve(spec.replicas, min=0),
+    )
+    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
+    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
+    (directory / "api_token").write_text(API_TOKEN)
+    (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": LB_TOKEN}))
+    (directory / "spnego.keytab").write_bytes(keytab.read_bytes())

@@ -1,0 +1,133 @@
+"""The table, each cell asked of a real master: over HTTP, with tickets of a real KDC.
+
+The doors are addresses of this machine. The ResourceManager's proxy has a stand-in, which passes on
+what the real one does; Knox' rows are driven where Knox is.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import httpx
+import pytest
+from kdc_stage import Realm, realm
+from matrix_master import API_TOKEN, LB_TOKEN, PROXY, RM, Alices, matrix_master
+from test_matrix_table import ACTIONS, PROOFS
+from truth import table
+
+pytestmark = pytest.mark.security
+
+Headers = Mapping[str, str]
+COOKIE = {"Cookie": "proxy-user=alice"}
+ALICE = {"X-TARN-User": "alice"}
+WRONG = {"X-TARN-Token": "a-token-that-is-nobody-s"}
+
+
+@attrs.frozen
+class Scene:
+    """A master, whoever asks it, and what its authorizer heard."""
+
+    url: str
+    realm: Realm
+    cache: Path
+    authorizer: Alices
+
+    def client(self, address: str) -> httpx.Client:
+        transport = httpx.HTTPTransport(local_address=address)
+        return httpx.Client(base_url=self.url, transport=transport, trust_env=False)
+
+    def ticket(self) -> Headers:
+        from tickets import Caller  # noqa: PLC0415 (it finds the realm by the environment)
+
+        return Caller(self.cache).header()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    root = tmp_path_factory.mktemp("realm")
+    one = realm(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KRB5_CONFIG", one.environ["KRB5_CONFIG"])
+        patch.setenv("KRB5RCACHENAME", f"file2:{root}/replays")
+        try:
+            keytab = one.keytab("http", "HTTP/localhost")
+            cache = one.ticket("alice")
+            with matrix_master(tmp_path_factory.mktemp("master"), keytab) as (url, authorizer):
+                yield Scene(url, one, cache, authorizer)
+        finally:
+            one.close()
+
+
+TOKEN, OWN = {"X-TARN-Token": API_TOKEN}, {"X-TARN-Token": LB_TOKEN}
+SENT: Mapping[str, tuple[str, Mapping[str, Headers]]] = {
+    "direct": (
+        "127.0.0.1",
+        {"header": ALICE, "forged header": {**OWN, **ALICE}, "cookie": COOKIE},
+    ),
+    "trusted proxy": (
+        PROXY,
+        {
+            "none": OWN,
+            "header": {**OWN, **ALICE},
+            "forged header": {**WRONG, **ALICE},
+            "cookie": {**OWN, **COOKIE},
+        },
+    ),
+    # it has checked tickets itself, and of all that its users send passes on nothing of this
+    "RM proxy": (RM, {"SPNEGO": COOKIE, "cookie": COOKIE}),
+}
+
+
+def sent(scene: Scene, door: str, proof: str) -> tuple[str, Headers]:
+    """Return from where a request comes, and what it brings."""
+    address, own = SENT[door]
+    if proof in own or door == "RM proxy":
+        return address, own.get(proof, {})
+    if proof == "SPNEGO":
+        return address, scene.ticket()
+    return address, {"none": {}, "token": TOKEN, "wrong token": WRONG}[proof]
+
+
+def ask(client: httpx.Client, action: str, headers: Headers, whom: str) -> str:
+    """Return the answer in the words of the table."""
+    query = {
+        "metadata": "action=metadata",
+        "authorize self": "action=infer",
+        "authorize other": f"action=infer&user={whom}",
+    }
+    if action in query:
+        answer = client.get(f"/authorize?model=echo&{query[action]}", headers=headers)
+    elif action == "admin":
+        answer = client.put("/api/v1/scale", json={"replicas": None}, headers=headers)
+    elif action == "model control":
+        answer = client.put("/v2/repository/models/echo/unload", headers=headers)
+    else:
+        path = "/config" if action == "list" else "/api/v1/status"
+        answer = client.get(path, headers=headers)
+    if answer.status_code != 200:
+        return f"{answer.status_code}"
+    if action == "list":
+        return f"200 {'yes' if 'echo' in answer.text else 'no'}"
+    if action == "metadata":
+        return f"200 {'yes' if answer.text == 'true' else 'no'}"
+    return f"200 {answer.text}" if action in query else "200"
+
+
+@pytest.mark.parametrize("proof", PROOFS)
+@pytest.mark.parametrize("door", SENT)
+def test_a_row_of_the_table(scene: Scene, door: str, proof: str) -> None:
+    """Seven answers; a ticket proves somebody once, so each question has its own."""
+    expected = {action: table()[door, proof, action] for action in ACTIONS}
+    whom = "bob" if expected["authorize other"] == "403" else "alice"
+    found = {}
+    with scene.client(SENT[door][0]) as client:
+        for action in ACTIONS:
+            found[action] = ask(client, action, sent(scene, door, proof)[1], whom)
+    assert found == expected
+
+
+def test_a_user_of_the_resource_managers_proxy_is_nobody_by_a_header(scene: Scene) -> None:
+    """Even if the proxy let one through: by its cookie alone it names users."""
+    with scene.client(RM) as client:
+        for headers in (ALICE, {**ALICE, "X-Forwarded-User": "alice"}):
+            assert client.get("/api/v1/status", headers=headers).status_code == 401
