@@ -27,7 +27,7 @@ from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
 from tarn.control.discoveries import Named, named, reach
 from tarn.control.inbox import Inbox
-from tarn.control.launching import launch_in
+from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
@@ -35,7 +35,6 @@ from tarn.control.scaling import scaling
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
-from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
 from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
@@ -281,7 +280,7 @@ class _Master:
             over=self._stop.set,
             kept=sizing.kept,
         )
-        return Control(fleet, rules, launch, _warmup(spec, launch.repository), near)
+        return Control(fleet, rules, launch, warmup_in(spec, launch.repository), near)
 
     def _discoveries(self, *, first: bool) -> dict[str, Discovery]:
         """Make those that the master runs itself; of its *first* start the required ones answer.
@@ -367,24 +366,6 @@ def _last_port(directory: Path) -> int | None:
         return urlsplit(url).port
     except (OSError, ValueError):
         return None
-
-
-def _warmup(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
-    """Read each model's warm-up requests: ``<repository>/<model>/<instance.warmup>``."""
-    pattern = spec.instance.warmup
-    if pattern is None:
-        return ()
-    files = sorted(Path(repository).glob(f"*/{pattern}"))
-    if not files:
-        raise ConfigError(
-            f"instance.warmup = '{pattern}' matches no file in any model of {repository}",
-            right="a glob relative to a model's directory, like 'warmup/*.json'",
-        )
-    root = Path(repository)
-    return tuple(
-        WarmupRequest(f"/v2/models/{f.relative_to(root).parts[0]}/infer", f.read_bytes())
-        for f in files
-    )
 
 
 if __name__ == "__main__":

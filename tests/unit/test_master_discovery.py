@@ -113,6 +113,7 @@ def run(world: World, directory: Path, *discoveries: DiscoverySpec) -> Outcome:
     )
     (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
     (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
+    (directory / "triton.secret").write_bytes(b"s3cret")
     stop, said = threading.Event(), []
 
     def work() -> None:

@@ -52,6 +52,7 @@ class Elsewhere:
         )
         (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
         (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
+        (directory / "triton.secret").write_bytes(b"s3cret")
         (directory / "api_token").write_text(TOKEN)
 
     @hookimpl

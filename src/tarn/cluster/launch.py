@@ -16,8 +16,9 @@ from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.surroundings import Surroundings
-from tarn.cluster.token import api_token
+from tarn.cluster.token import api_token, triton_secret
 from tarn.domain import ClusterSpec, Secret
+from tarn.domain.brought import TRITON_SECRET
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
@@ -209,7 +210,8 @@ def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged
 def _files(
     spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: Secret | None
 ) -> Mapping[str, bytes]:
-    kept = surroundings.paths.cluster(spec.name) / "api_token"
+    directory = surroundings.paths.cluster(spec.name)
+    kept = directory / "api_token"
     if given is not None and spec.api.token == "auto":  # noqa: S105 (a kind, not a secret)
         token: str | None = given.reveal()
     else:
@@ -218,5 +220,6 @@ def _files(
     files = {
         "spec.yaml": plain.encode(),
         "staged.json": json.dumps(attrs.asdict(staged)).encode(),
+        TRITON_SECRET: triton_secret(directory / TRITON_SECRET),
     }
     return files if token is None else {**files, "api_token": token.encode("ascii")}

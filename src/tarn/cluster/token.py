@@ -1,4 +1,4 @@
-"""The api token of a new cluster: generated, or read from where the spec says."""
+"""The secrets of a new cluster: its api token, and what its Tritons' keys are derived from."""
 
 import secrets
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tarn.errors import ConfigError
 
-__all__ = ["api_token"]
+__all__ = ["api_token", "triton_secret"]
 
 
 def api_token(source: str, environ: Mapping[str, str], kept: Path) -> str | None:
@@ -39,15 +39,29 @@ def api_token(source: str, environ: Mapping[str, str], kept: Path) -> str | None
             )
 
 
-def _read(path: Path) -> str:
+def triton_secret(kept: Path) -> bytes:
+    """Return the secret of the restricted parts of Triton's API: 43 characters, 256 bits.
+
+    Args:
+        kept: Where an earlier ``up`` left it: a master that takes over instances whose master was
+            lost must know their keys.
+
+    Raises:
+        ConfigError: What is kept cannot be read.
+    """
+    before = _read(kept, "triton.restricted") if kept.is_file() else ""
+    return (before or secrets.token_urlsafe(32)).encode("ascii")
+
+
+def _read(path: Path, where: str = "api.token") -> str:
     try:
         return path.read_text("ascii").strip()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the file {path} is not ASCII text", where="api.token") from error
+        raise ConfigError(f"the file {path} is not ASCII text", where=where) from error
     except OSError as error:
         raise ConfigError(
             f"the file {path} cannot be read ({error.strerror})",
-            where="api.token",
+            where=where,
             next_step="Make it readable by you, or name another one.",
         ) from error
 

@@ -7,7 +7,7 @@ ends in the moment it does, also between questions: that is how a killed Triton 
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import attrs
 
@@ -175,11 +175,25 @@ def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def request(
-    method: str, path: str, host: str, *, body: bytes = b"", content_type: str = "application/json"
+def request(  # noqa: PLR0913 (the parts of a request)
+    method: str,
+    path: str,
+    host: str,
+    *,
+    body: bytes = b"",
+    content_type: str = "application/json",
+    headers: Iterable[tuple[str, str]] = (),
 ) -> bytes:
-    """Return the bytes of one request; *host* is what the ``Host`` header says."""
+    """Return the bytes of one request; *host* is what the ``Host`` header says.
+
+    Raises:
+        ValueError: A name or value of *headers* would end its line.
+    """
     head = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n"
+    for name, value in headers:
+        if not f"{name}{value}".isprintable():
+            raise ValueError(f"the header {name!r} cannot be sent")
+        head += f"{name}: {value}\r\n"
     if method != "GET":
         head += f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
     return head.encode("latin-1") + b"\r\n" + body

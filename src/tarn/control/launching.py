@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tarn import config
+from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Secret
-from tarn.domain.brought import SECRETS, STAGED
+from tarn.domain.brought import SECRETS, STAGED, TRITON_SECRET
+from tarn.errors import ConfigError, LaunchError
 
-__all__ = ["launch_in"]
+__all__ = ["launch_in", "warmup_in"]
 
 
 def launch_in(directory: Path, spec: ClusterSpec) -> Launch:
@@ -17,6 +19,8 @@ def launch_in(directory: Path, spec: ClusterSpec) -> Launch:
     Raises:
         OSError: A file is missing, or cannot be read.
         ValueError: One does not hold what a client writes.
+        LaunchError: Parts of Triton's API are to be restricted, and what their keys are derived
+            from is missing: better no instance than one that anybody may empty.
     """
     staged = json.loads((directory / STAGED).read_bytes())
     return Launch(
@@ -26,6 +30,25 @@ def launch_in(directory: Path, spec: ClusterSpec) -> Launch:
         staged["location"],
         config.spec_hash(spec),
         _secrets(directory / SECRETS),
+        _keys(directory / TRITON_SECRET) if spec.triton.restricted else None,
+    )
+
+
+def warmup_in(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
+    """Read each model's warm-up requests: ``<repository>/<model>/<instance.warmup>``."""
+    pattern = spec.instance.warmup
+    if pattern is None:
+        return ()
+    files = sorted(Path(repository).glob(f"*/{pattern}"))
+    if not files:
+        raise ConfigError(
+            f"instance.warmup = '{pattern}' matches no file in any model of {repository}",
+            right="a glob relative to a model's directory, like 'warmup/*.json'",
+        )
+    root = Path(repository)
+    return tuple(
+        WarmupRequest(f"/v2/models/{f.relative_to(root).parts[0]}/infer", f.read_bytes())
+        for f in files
     )
 
 
@@ -33,3 +56,23 @@ def _secrets(path: Path) -> Mapping[str, Secret]:
     """Return what instances get beside the spec, by variable."""
     values = json.loads(path.read_bytes()) if path.exists() else {}
     return {variable: Secret(value) for variable, value in values.items()}
+
+
+def _keys(path: Path) -> Secret:
+    try:
+        secret = path.read_text("ascii").strip()
+    except OSError as error:
+        raise _without(path, f"cannot be read ({error.strerror})") from error
+    if not secret:
+        raise _without(path, "is empty")
+    return Secret(secret)
+
+
+def _without(path: Path, found: str) -> LaunchError:
+    return LaunchError(
+        "master",
+        f"{found}; the keys of triton.restricted are derived from it",
+        code="TARN-3780",
+        where=str(path),
+        next_step="End the cluster with `tarn down` and start it again: `tarn up` makes the file.",
+    )

@@ -8,6 +8,7 @@ from concurrent.futures import InvalidStateError
 
 import attrs
 
+from tarn.control.aim import aim
 from tarn.control.announcer import Announcer
 from tarn.control.inbox import Inbox, Request
 from tarn.control.mailbox import Worker
@@ -277,23 +278,10 @@ class Control:
         if view is not self._view:
             self._view = view
             self._publishers.post(view)
-        targets = self._aim()
+        targets = aim(self._fleet.instances, self._targets, self._launch, self._warmup)
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)
-
-    def _aim(self) -> dict[str, Target]:
-        """Return what to scrape; targets that did not change are the same objects."""
-        aimed: dict[str, Target] = {}
-        for i in self._fleet.instances:
-            if i.endpoint is None:
-                continue
-            old = self._targets.get(i.id)
-            new = (i.endpoint, i.unloading, i.stop_posted)
-            if old is None or (old.endpoint, old.unload, old.leaving) != new:
-                old = Target(i.endpoint, self._warmup, unload=i.unloading, leaving=i.stop_posted)
-            aimed[i.id] = old
-        return aimed
 
     def _post_wish(self, now_s: float) -> None:
         """Post what should run when it changed, and again after a while: an ask may be lost."""

@@ -18,6 +18,7 @@ from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser
+from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
@@ -43,6 +44,8 @@ class Target:
     waits for each open HTTP connection, idle ones too, until its exit timeout (seen on 2.51: 30 s
     with our connection held, 3 s without). The metrics port does not count, so it goes on being
     watched, and tells when the process has ended."""
+    keys: Keys = NO_KEYS
+    """What opens the restricted parts of its API."""
 
 
 @attrs.frozen
@@ -178,23 +181,26 @@ class Probe:
 
     async def _look_http(self, line: Line) -> None:
         self._answered_live = False
-        reply = await line.ask(_question("GET", "/v2/health/live", self._target.endpoint.http))
+        reply = await line.ask(self._ask("GET", "/v2/health/live", "health"))
         self._answered_live = True
         live = Known(reply.status == 200)  # noqa: PLR2004
         if not self._itself:
-            reply = await line.ask(_question("GET", "/v2", self._target.endpoint.http))
+            reply = await line.ask(self._ask("GET", "/v2", "metadata"))
             other = _other(reply, self._id)
             if other:
                 stranger = Unknown(f"another instance, '{other}', answers at its port")
                 self._set_http(stranger, stranger, gone="")
                 return
             self._itself = True
-        reply = await line.ask(
-            _question("POST", "/v2/repository/index", self._target.endpoint.http)
-        )
+        reply = await line.ask(self._ask("POST", "/v2/repository/index", "model-repository"))
         self._set_http(live, _models(reply), gone="")
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
+
+    def _ask(self, method: str, path: str, part: str) -> bytes:
+        """Return the question with the key of *part*, which goes nowhere that needs none."""
+        target = self._target
+        return _question(method, path, target.endpoint.http, target.keys.of(part))
 
     def _http_failed(self, failure: Failure) -> None:
         unknown = Unknown(failure.reason)
@@ -213,7 +219,9 @@ class Probe:
             self._around.wake()
 
     async def _warm_up(self) -> None:
-        await warm_up(self._target.endpoint, self._target.warmup, self._stay_cold)
+        target = self._target
+        headers = target.keys.of("inference")
+        await warm_up(target.endpoint, target.warmup, self._stay_cold, headers=headers)
         self._warm, self._cold = True, ""
         self._around.changed(self._id)
         self._around.wake()
@@ -223,7 +231,9 @@ class Probe:
         self._around.changed(self._id)
 
     async def _unload(self) -> None:
-        await Unloading(self._target.endpoint, self._first, self._set_unloaded).run()
+        target, said = self._target, self._set_unloaded
+        headers = target.keys.of("model-repository")
+        await Unloading(target.endpoint, headers, self._first, said).run()
 
     def _first(self, ready: Iterable[str]) -> str:
         return first(ready, None if self._activity is None else self._activity.seen)
@@ -307,8 +317,10 @@ class Probe:
 
 
 @functools.lru_cache(maxsize=16384)
-def _question(method: str, path: str, host: str) -> bytes:
-    return request(method, path, host)
+def _question(
+    method: str, path: str, host: str, headers: tuple[tuple[str, str], ...] = ()
+) -> bytes:
+    return request(method, path, host, headers=headers)
 
 
 def _other(reply: Reply, instance_id: str) -> str:

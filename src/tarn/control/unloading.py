@@ -30,6 +30,8 @@ class Unloading:
     """
 
     endpoint: Endpoint
+    headers: tuple[tuple[str, str], ...]
+    """What opens Triton's control API, where it is restricted."""
     first: Callable[[Iterable[str]], str]
     """Returns which of the given models to unload next."""
     said: Callable[[Sample[bool]], None]
@@ -69,11 +71,12 @@ class Unloading:
     async def _ask(self, where: str) -> Reply | None:
         """Return the answer; None: there was none."""
         endpoint, replies = self.endpoint, []
+        question = request("POST", where, endpoint.http, headers=self.headers)
 
         async def ask() -> None:
             connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
             try:
-                replies.append(await connection.ask(request("POST", where, endpoint.http)))
+                replies.append(await connection.ask(question))
             finally:
                 connection.close()
 

@@ -34,19 +34,23 @@ async def warm_up(
     requests: tuple[WarmupRequest, ...],
     failed: Callable[[str], None],
     retry_s: float = RETRY_S,
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> None:
     """Return once each of *requests* was answered with a 2xx status, in order.
 
     A request that fails is sent again after *retry_s*, for as long as it takes: the instance's
-    start timeout ends that. *failed* hears why, in words.
+    start timeout ends that. *failed* hears why, in words. *headers* open Triton's inference
+    API, where it is restricted.
     """
     for wanted in requests:
-        while (problem := await _send(endpoint, wanted)) is not None:
+        while (problem := await _send(endpoint, wanted, headers)) is not None:
             failed(f"{wanted.method} {wanted.path}: {problem}")
             await asyncio.sleep(retry_s)
 
 
-async def _send(endpoint: Endpoint, wanted: WarmupRequest) -> str | None:
+async def _send(
+    endpoint: Endpoint, wanted: WarmupRequest, headers: tuple[tuple[str, str], ...]
+) -> str | None:
     """Return None when *wanted* succeeded, else why it did not."""
     question = request(
         wanted.method,
@@ -54,6 +58,7 @@ async def _send(endpoint: Endpoint, wanted: WarmupRequest) -> str | None:
         endpoint.http,
         body=wanted.body,
         content_type=wanted.content_type,
+        headers=headers,
     )
     problems = []
 

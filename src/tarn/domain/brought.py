@@ -14,6 +14,7 @@ __all__ = [
     "STAGED",
     "TLS",
     "TLS_CA",
+    "TRITON_SECRET",
 ]
 
 SPEC = "spec.yaml"
@@ -31,6 +32,8 @@ CLIENT_CA = "client_ca.pem"
 SPNEGO_KEYTAB = "spnego.keytab"
 PROXY_TOKENS = "proxy_tokens.json"
 """Name of a trusted proxy to its token."""
+TRITON_SECRET = "triton.secret"  # noqa: S105 (a name)
+"""From which each instance's key for the restricted parts of Triton's API is derived."""
 BROUGHT = (
     SPEC,
     STAGED,
@@ -41,5 +44,6 @@ BROUGHT = (
     CLIENT_CA,
     SPNEGO_KEYTAB,
     PROXY_TOKENS,
+    TRITON_SECRET,
 )
 """All of them: a cluster that ends leaves none, and a start keeps none of an earlier one."""

@@ -328,6 +328,10 @@ _TABLE = (
     # 371x: questions over HTTP
     Code("TARN-3710", _W, "too many requests", "One address sent more requests than `api.rate_limit`; the answer 429 says when to come again.", "Ask less often, or raise the limit."),
     Code("TARN-3711", _A, "page of another site", "A browser sent the request for a page that is not the master's, so it was not obeyed.", "Send it from a program, or from a page of the master."),
+    # 378x: Triton's own ports
+    Code("TARN-3780", _A, "no keys for Triton", "Parts of Triton's API are to be restricted, and the file from which the keys are derived is missing.", "End the cluster and start it again: `tarn up` makes the file."),
+    Code("TARN-3781", _W, "parts of Triton are open", "Whoever reaches the ports of an instance may change its models, its log, its trace or its shared memory.", "Name the parts in triton.restricted, or keep the ports from others by a firewall."),
+    Code("TARN-3782", _A, "a group of restricted parts is wrong", "A value of http-restricted-api or grpc-restricted-protocol is not PARTS:NAME=VALUE, or names a part that does not exist or stands twice: Triton would end at once.", "Write it as, for example, logging,trace:my-key=VALUE."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

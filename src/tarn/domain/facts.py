@@ -39,6 +39,9 @@ class Launch:
     secrets: Mapping[str, Secret] = attrs.field(factory=dict, hash=False)
     """More environment of tritonserver, by variable: never in an argument, in a file that others
     can read, or in what YARN is told."""
+    keys: Secret | None = None
+    """From which each instance's key for the restricted parts of Triton's API is derived; None:
+    none is restricted by us."""
 
 
 @attrs.frozen

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tarn.domain import Endpoint, Launch
+from tarn.triton import restricted
 
 __all__ = ["OWNED", "argv"]
 
@@ -25,6 +26,9 @@ METRICS_INTERVAL_MS = 1000
 _SWITCHES = frozenset({"disable-auto-complete-config", "help"})
 """Options of tritonserver that take no value: ``=true`` would be an error."""
 
+_ADDED = frozenset(restricted.LAUNCH_OPTIONS)
+"""Options of which each value is a group of its own: the user's stand beside ours."""
+
 _KEYED = frozenset({"backend-config", "metrics-config", "cache-config", "trace-config"})
 """Options that collect ``key=value``: the user's are added to ours, and win for an equal key."""
 
@@ -42,19 +46,20 @@ def argv(  # noqa: PLR0913 (what differs between two instances, all by keyword)
     """Return the arguments that start one tritonserver, *binary* first.
 
     ``triton.args`` of *launch* win over ours: a list repeats the option, None drops ours,
-    ``backend-config`` and its like are added key by key. One rank only: several are the
-    runtime's to refuse.
+    ``backend-config`` and its like are added key by key, groups of restricted parts one by one.
+    The list holds the instance's key for these parts: it is no text for a log. One rank only:
+    several are the runtime's to refuse.
 
     Args:
         launch: What to serve, and how.
         endpoint: The three ports; its host is how others reach it, not what is bound.
         binary: tritonserver, as a path or a name.
         bind: Address of all three services.
-        server_id: Triton's ``--id``, shown in its metadata.
+        server_id: Triton's ``--id``, shown in its metadata; the instance's id.
         backend_directory: Where backends are; None leaves Triton's own default.
         shm_prefix: Start of the names of the Python backend's shared memory.
     """
-    ours = dict(_ours(launch, endpoint, bind))
+    ours = {**dict(_ours(launch, endpoint, bind)), **dict(restricted.ours(launch, server_id))}
     if server_id:
         ours["id"] = (server_id,)
     if backend_directory is not None:
@@ -105,6 +110,8 @@ def _merge(
         if name in _KEYED and values:
             taken = {_key(v) for v in values}
             values = (*(v for v in merged.get(name, ()) if _key(v) not in taken), *values)
+        if name in _ADDED and values:
+            values = (*merged.get(name, ()), *values)
         # Last in the list: what a person wrote reads as an addition.
         merged.pop(name, None)
         merged[name] = values

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from tarn.triton.restricted import LAUNCH_OPTIONS, without_keys
+
 __all__ = ["hopeless", "last_error", "port_taken"]
 
 _LOGGED = re.compile(r'^E\d{4} [\d:.]+ \d+ [\w./-]+:\d+\] "?(?P<text>.*?)"?$')
@@ -15,6 +17,10 @@ _LOADER = re.compile(r"error while loading shared libraries|unrecognized option|
 _HARMLESS = ("CudaDriverHelper has not been initialized",)
 """Logged as an error on every machine without a GPU."""
 _LONGEST = 500
+_TOO_OLD = (
+    " (this Triton is older than restricted APIs, of the end of 2023: set triton.restricted: [] "
+    "and keep its ports from others, or take a newer one)"
+)
 
 
 def last_error(lines: Iterable[str]) -> str:
@@ -26,6 +32,8 @@ def last_error(lines: Iterable[str]) -> str:
             found = logged["text"].replace('\\"', '"')
         elif not logged and _PLAIN.match(line):
             found = line.strip().rpartition("/")[2] if "tritonserver: " in line else line.strip()
+    if "unrecognized option" in found and any(f"--{name}" in found for name in LAUNCH_OPTIONS):
+        found = without_keys(found) + _TOO_OLD
     return found if len(found) <= _LONGEST else f"{found[:_LONGEST]} …"
 
 

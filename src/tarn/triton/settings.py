@@ -4,13 +4,17 @@ from collections.abc import Iterator
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
+from tarn.triton import restricted
 from tarn.triton.command import OWNED
 
 __all__ = ["findings"]
 
 
-def findings(spec: ClusterSpec) -> Iterator[Finding]:
-    """Yield what a runtime must refuse before it starts anything."""
+def findings(spec: ClusterSpec, bind: str) -> Iterator[Finding]:
+    """Yield what a runtime must refuse before it starts anything, and what a person should know.
+
+    *bind* is where instances listen; empty: at the address of their node.
+    """
     ranks = spec.instance.parallelism.ranks
     if ranks > 1:
         yield Finding(
@@ -29,3 +33,4 @@ def findings(spec: ClusterSpec) -> Iterator[Finding]:
                 f"is decided by {key}",
                 f"Set {key} and remove it here",
             )
+    yield from restricted.findings(spec, bind)

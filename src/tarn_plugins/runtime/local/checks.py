@@ -6,6 +6,7 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton import binary, settings
 from tarn.triton.gpus import present as gpus_present
+from tarn_plugins.runtime.local.environment import LOOPBACK
 from tarn_plugins.runtime.local.gpus import visible
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
@@ -23,7 +24,7 @@ def findings(
     memory: Callable[[], int] = memory_mib,
 ) -> Iterator[Finding]:
     """Yield everything that this machine has against *spec*."""
-    yield from settings.findings(spec)
+    yield from settings.findings(spec, spec.triton.bind or LOOPBACK)
     yield from binary.check(spec.triton.binary, environ)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))

@@ -7,6 +7,7 @@ from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
 from tarn.triton import binary
 from tarn.triton.command import argv
+from tarn.triton.restricted import PLANNED
 from tarn_plugins.runtime.local.environment import LOOPBACK, environment, shm_prefix
 
 __all__ = ["foresee"]
@@ -24,7 +25,7 @@ def foresee(spec: ClusterSpec, staged: Staged, context: ClientContext) -> Launch
         program = binary.foresee(spec.triton.binary, context.environ, context.paths.cache)
     except LaunchError:
         program = binary.Program("tritonserver")
-    launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "")
+    launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "", keys=PLANNED)
     triton = spec.triton
     ports = (port or 0 for port in (triton.http_port, triton.grpc_port, triton.metrics_port))
     command = argv(

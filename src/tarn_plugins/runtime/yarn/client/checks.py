@@ -50,7 +50,7 @@ _IN_QUEUES = "in capacity-scheduler.xml of the ResourceManager, then `yarn rmadm
 
 def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
     """Yield everything that this YARN has against *spec*."""
-    yield from settings.findings(spec)
+    yield from settings.findings(spec, spec.triton.bind or "")
     yield from queue_use(queue, land)
     yield from sizes(spec, land)
     yield from accelerators(spec, land)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from tarn.domain import ClusterSpec, Endpoint, Launch
 from tarn.errors import LaunchError
 from tarn.interfaces import ClientContext, LaunchPlan, Staged
+from tarn.triton.restricted import PLANNED
 from tarn_plugins.runtime.yarn import Settings, environment
 from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, heap_mib
 from tarn_plugins.runtime.yarn.launch.instance import program
@@ -22,7 +23,7 @@ def foresee(
     spec: ClusterSpec, staged: Staged, settings: Settings, context: ClientContext, python: str
 ) -> LaunchPlan:
     """Return command, environment and files of the first instance; writes nothing."""
-    launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "")
+    launch = Launch(spec.models, spec.triton, spec.instance, staged.location, "", keys=PLANNED)
     try:
         first = program(
             launch, _record(spec), address=_ADDRESS, python=python, within=settings.docker

@@ -36,7 +36,8 @@ where the owner's delegation tokens lie."""
 class Program:
     """What one container runs."""
 
-    argv: Sequence[str]
+    argv: Sequence[str] = attrs.field(repr=False)
+    """For the launch file: it holds the instance's key, if parts of Triton are restricted."""
     environ: Mapping[str, str | None] = attrs.field(hash=False, repr=False)
     """For the launch file: it may hold secrets. None takes a variable of YARN's away."""
     container: Mapping[str, str] = attrs.field(hash=False)
