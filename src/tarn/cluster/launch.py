@@ -74,7 +74,7 @@ def bring_up(
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
         _writable(surroundings.paths.home / "clusters")
         _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
-    carried = brought(spec, surroundings)
+    carried = brought(spec, surroundings, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = {**_files(spec, staged, surroundings, given), **carried}

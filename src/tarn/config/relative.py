@@ -62,13 +62,13 @@ def _absolute(text: str, start: Path, home: str) -> str:
 
 
 def _path_keys(settings: type[Any]) -> tuple[str, ...]:
-    """Return the keys of a provider's settings that hold a path of this machine."""
+    """Return the keys of a provider's settings that hold, or may hold, a path of this machine."""
     if not attrs.has(settings):
         return ()
     return tuple(
         key_of(field.name)
         for field in attrs.fields(attrs.resolve_types(settings))
-        if field.type in (Path, Path | None)
+        if field.type in (Path, Path | None) or field.metadata.get("path")
     )
 
 

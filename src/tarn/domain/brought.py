@@ -7,6 +7,7 @@ __all__ = [
     "API_TOKEN",
     "BROUGHT",
     "CLIENT_CA",
+    "OWNERS",
     "PROXY_TOKENS",
     "SECRETS",
     "SPEC",
@@ -30,3 +31,7 @@ PROXY_TOKENS = "proxy_tokens.json"
 
 BROUGHT = (SPEC, STAGED, API_TOKEN, SECRETS, TLS, CLIENT_CA, SPNEGO_KEYTAB, PROXY_TOKENS)
 """All of them: what one start does not bring must not be left by an earlier one."""
+
+OWNERS = (SPEC, STAGED, API_TOKEN)
+"""Those that the owner's other machines may keep or fetch, too; every other one is for the master
+alone."""

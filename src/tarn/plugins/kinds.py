@@ -24,7 +24,6 @@ COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("runtime", "skein"): "SKEIN",
         ("authorizer", "ranger"): "SECURITY",
-        ("secrets", "jceks"): "SECURITY",
     }
 )
 """Names that the documentation uses and this version lacks, with the part that brings them."""
