@@ -59,7 +59,9 @@ class Factory(Generic[T]):
     """What a plugin offers under one name: its settings, and how to make the provider."""
 
     settings: type[Any]
-    """An attrs class: validation, JSON Schema and `tarn plugins` come from it."""
+    """An attrs class: validation, JSON Schema and `tarn plugins` come from it. What is written
+    relative in a field of the type ``Path``, or with ``metadata={"path": True}`` where it may be a
+    URI too, starts at the spec's folder."""
     create: Callable[[Any, MasterContext], T]
     """Called once in a master, only for the chosen name."""
     summary: str

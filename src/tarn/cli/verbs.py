@@ -31,6 +31,7 @@ VERBS = {
     ),
     "plugins": ("tarn.cli.plugins", "List what plugins offer."),
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
+    "secrets": ("tarn.cli.secrets", "List, write and check the secrets that instances get."),
     "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }

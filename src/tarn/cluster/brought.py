@@ -1,26 +1,42 @@
 """What a client reads on its machine for a master elsewhere: keys, keytabs, secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 from tarn.cluster.believed import believed
+from tarn.cluster.proof import proof
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
-from tarn.domain import ClusterSpec
+from tarn.domain import ClusterSpec, Secret
 from tarn.errors import ConfigError, ConfigErrors
+from tarn.hookspecs import RuntimeFactory
+from tarn.http.tls import LOOPBACK
+from tarn.interfaces import Progress
 
 __all__ = ["brought"]
 
+Files = Mapping[str, bytes]
+Secrets = Mapping[str, Secret]
 
-def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
+
+def brought(
+    spec: ClusterSpec, surroundings: Surroundings, hear: Callable[[Progress], None] | None = None
+) -> Files:
     """Return name (of `tarn.domain.brought`) to content of all that *spec* asks for.
 
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    files, errors = dict[str, bytes](), list[ConfigError]()
+    found, errors = (), list[ConfigError]()
+    try:
+        found = held(spec, surroundings, hear)
+    except ConfigErrors as unread:
+        errors += unread.errors
+    files = dict(carried(found))
+    secrets = {one.name: one.value for one in found}
     for part in _PARTS:
         try:
-            files.update(part(spec, surroundings))
+            files.update(part(spec, surroundings, secrets))
         except ConfigErrors as wrong:
             errors += wrong.errors
     if errors:
@@ -28,12 +44,26 @@ def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes
     return files
 
 
-def _secrets(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
-    return carried(held(spec, surroundings))
-
-
-def _believed(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
+def _believed(spec: ClusterSpec, surroundings: Surroundings, _secrets: Secrets) -> Files:
     return believed(spec, surroundings.environ)
 
 
-_PARTS = (_secrets, _believed)
+def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Files:
+    if spec.api.tls is None:
+        return {}
+    hosts = _listens_at(spec, surroundings)
+    return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
+
+
+def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
+    """Return where the master will listen; nobody knows, where it runs on other machines."""
+    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
+    factory = cast("RuntimeFactory", chosen)
+    if factory.capabilities.remote:
+        return ()
+    host = factory.host(surroundings.environ)
+    return LOOPBACK if host in LOOPBACK else (host,)
+
+
+_PARTS = (_believed, _tls)
+"""Each may use the secrets: the password of a keystore is one of them."""

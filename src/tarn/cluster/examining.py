@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tarn import doctor
+from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
@@ -112,6 +113,14 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
             "Instances serve what lies in it.",
             lambda: repository(spec, plugins),
         )
+    if spec.secrets:
+        yield Check(
+            "secrets",
+            "Instances get them as environment variables; while one cannot be read, nothing is "
+            "started.",
+            lambda: secrets(spec, around),
+            within_s=90.0,  # each store that Hadoop reads starts a Java
+        )
     yield Check(
         "what else `tarn up` looks at",
         "While an error stands there, nothing is started.",
@@ -137,6 +146,13 @@ def repository(spec: ClusterSpec, plugins: Plugins) -> Looked:
         copied = "is looked at once `tarn up` has copied it, or now by `tarn lint`"
         return Looked(f"{shown} {copied}", known=False)
     return Looked(f"{shown}, used where it lies")
+
+
+def secrets(spec: ClusterSpec, around: Surroundings) -> Looked:
+    """Read every secret as a start does, and say which variables come of them; no value."""
+    found, amiss = stores.look(spec, around)
+    names = ", ".join(stores.given(found)) or "nothing"
+    return Looked("" if amiss else f"instances get {names}", amiss)
 
 
 def home(paths: Paths) -> Looked:

@@ -1,17 +1,18 @@
 """What `up` would do, without doing it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
 from tarn import config
 from tarn.cluster.authority import authority
 from tarn.cluster.staging import examined, guessed
+from tarn.cluster.stores import given, look
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer
-from tarn.plain import masked, redact
+from tarn.plain import MASK, masked, redact
 
 __all__ = ["ask", "foresee"]
 
@@ -27,15 +28,20 @@ def foresee(
     plugins = surroundings.plugins()
     running = deployer.find(spec.name) is not None
     plan = deployer.plan(spec, guessed(spec, plugins))
-    found = () if running else deployer.check(spec)  # what runs holds what it needs
-    findings = (*found, *authority(spec, plugins), *examined(spec, plugins))
+    # what runs holds what it needs
+    findings = () if running else deployer.check(spec)
+    secrets, unread = ((), ()) if running else look(spec, surroundings)
+    findings = (*findings, *unread, *authority(spec, plugins), *examined(spec, plugins))
     return {
         "name": spec.name,
         "running": running,
         "spec": config.redact(config.dump(spec)),
         "origins": dict(origins),
         "commands": [[masked(word) for word in words] for words in plan.commands],
-        "environment": redact(dict(plan.environ), free=True),
+        "environment": {
+            **cast(dict[str, object], redact(dict(plan.environ), free=True)),
+            **dict.fromkeys(given(secrets), MASK),
+        },
         "ask": ask(spec),
         "files": {what: masked(where) for what, where in plan.files.items()},
         "findings": [attrs.asdict(finding) for finding in findings],

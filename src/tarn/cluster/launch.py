@@ -77,7 +77,7 @@ def bring_up(
         _writable(surroundings.paths.home / "clusters")
         offered = surroundings.plugins()
         _refuse((*findings, *authority(spec, offered), *examined(spec, offered)), spec, hear)
-    carried = brought(spec, surroundings)
+    carried = brought(spec, surroundings, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = {**_files(spec, staged, surroundings, given), **carried}

@@ -1,7 +1,7 @@
 """The stores of ``secrets``: read by a client when a cluster is started, and never by a master."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
@@ -11,10 +11,13 @@ from tarn.domain import given_secrets as rule
 from tarn.domain.brought import SECRETS
 from tarn.domain.given_secrets import Held
 from tarn.errors import ConfigError, ConfigErrors, TarnError
-from tarn.interfaces import SecretStore
+from tarn.interfaces import Finding, Progress, SecretStore
 from tarn.plain import join
 
-__all__ = ["Store", "carried", "given", "held", "secrets_of", "stores"]
+__all__ = ["Store", "carried", "given", "held", "look", "secrets_of", "stores"]
+
+
+Hear = Callable[[Progress], None]
 
 
 @attrs.frozen
@@ -29,16 +32,20 @@ class Store:
     open: SecretStore
 
 
-def secrets_of(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, Secret]:
+def secrets_of(
+    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+) -> Mapping[str, Secret]:
     """Return every secret of every store of *spec*, by name.
 
     Raises:
         ConfigErrors: As `held`.
     """
-    return {one.name: one.value for one in held(spec, surroundings)}
+    return {one.name: one.value for one in held(spec, surroundings, hear)}
 
 
-def held(spec: ClusterSpec, surroundings: Surroundings) -> tuple[Held, ...]:
+def held(
+    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+) -> tuple[Held, ...]:
     """Read every secret of every store of *spec*; no store is asked where there is none.
 
     Raises:
@@ -47,7 +54,7 @@ def held(spec: ClusterSpec, surroundings: Surroundings) -> tuple[Held, ...]:
     """
     found: list[Held] = []
     errors: list[ConfigError] = []
-    for store in stores(spec, surroundings):
+    for store in stores(spec, surroundings, hear):
         try:
             found += _read(store)
         except TarnError as error:
@@ -75,7 +82,22 @@ def carried(found: tuple[Held, ...]) -> Mapping[str, bytes]:
     return {SECRETS: json.dumps(values).encode()} if values else {}
 
 
-def stores(spec: ClusterSpec, surroundings: Surroundings) -> tuple[Store, ...]:
+def look(
+    spec: ClusterSpec, surroundings: Surroundings
+) -> tuple[tuple[Held, ...], tuple[Finding, ...]]:
+    """Return what `held` returns, or why it raises, as findings."""
+    try:
+        return held(spec, surroundings), ()
+    except ConfigErrors as error:
+        return (), tuple(
+            Finding(one.code, one.where, one.found, one.next_step or one.right)
+            for one in error.errors
+        )
+
+
+def stores(
+    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+) -> tuple[Store, ...]:
     """Return the stores of *spec*; nothing is opened before one is asked.
 
     Raises:
@@ -83,16 +105,16 @@ def stores(spec: ClusterSpec, surroundings: Surroundings) -> tuple[Store, ...]:
         ProviderMissingError: Nobody offers one, or its modules are not installed.
     """
     return tuple(
-        _store(join("secrets", number), choice, surroundings)
+        _store(join("secrets", number), choice, surroundings, hear)
         for number, choice in enumerate(spec.secrets)
     )
 
 
-def _store(where: str, choice: Choice, surroundings: Surroundings) -> Store:
+def _store(where: str, choice: Choice, surroundings: Surroundings, hear: Hear | None) -> Store:
     plugins = surroundings.plugins()
     factory = plugins.choose("secrets", choice.use, join(where, "use"))
     settings = plugins.settings(factory, choice.options, join(where, "options"))
-    made: SecretStore = factory.create(settings, surroundings.context())
+    made: SecretStore = factory.create(settings, surroundings.context(hear))
     return Store(where, choice.use, factory.names(settings), made)
 
 

@@ -50,6 +50,7 @@ class Legacy:
         self._given: dict[str, Given] = {}
         self._rules: Mapping[str, Callable[[Given], None]] = {
             "token": self._token,
+            "secrets": self._secrets,
             "env": self._env,
             "zk-ensemble": self._zookeeper,
             "ranger-service": self._ranger,
@@ -140,6 +141,10 @@ class Legacy:
     def _env(self, given: Given) -> None:
         for name, text in given.value.items():
             self._draft.put((*given.alias.to, name), text, given.origin)
+
+    def _secrets(self, given: Given) -> None:
+        """Read a path as the Java TARN did: it knew no other file system than HDFS."""
+        self._put(given, f"hdfs://{given.value}" if given.value.startswith("/") else None)
 
     def _zookeeper(self, given: Given) -> None:
         self._put(given)

@@ -84,8 +84,10 @@ def _kinds(settings: type[Any]) -> dict[str, tuple[Any, ...]]:
     """Return the keys of a provider's settings, each with the types that it may have."""
     if not attrs.has(settings):
         return {}
-    fields = attrs.fields(attrs.resolve_types(settings))
-    return {key_of(field.name): _flat(field.type) for field in fields}
+    return {
+        key_of(field.name): (Path,) if field.metadata.get("path") else _flat(field.type)
+        for field in attrs.fields(attrs.resolve_types(settings))
+    }
 
 
 def _flat(kind: Any) -> tuple[Any, ...]:

@@ -23,7 +23,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
 COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("runtime", "skein"): "SKEIN",
-        ("secrets", "jceks"): "SECURITY",
     }
 )
 """Names that the documentation uses and this version lacks, with the part that brings them."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.brought import OWNERS
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -231,7 +232,7 @@ class Questions:
             }
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
-            staging.keep(secrets)
+            staging.keep({n: data for n, data in secrets.items() if n in {*OWNERS, "yarn.json"}})
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
             places = [*_places(entries), *self._unpacked(environment)]
             self._hand_over(context, whole, places, collected)

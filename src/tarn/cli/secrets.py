@@ -1,0 +1,155 @@
+"""`tarn secrets`: names and variables are shown, and never a value."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tarn import config
+from tarn.cli.options import form_option, pass_around
+from tarn.cli.show import columns, emit, note
+from tarn.cli.source import Source, source_options
+from tarn.cli.talk import Talk
+from tarn.cluster import Surroundings
+from tarn.cluster.stores import Store, held, stores
+from tarn.domain import ClusterSpec
+from tarn.domain.given_secrets import Held
+from tarn.errors import ConfigError
+
+__all__ = ["command"]
+
+
+@click.group("secrets")
+def command() -> None:
+    """Write secrets into the stores of a spec, and see which of them instances get.
+
+    A value is read from a prompt, from standard input or from a file; it is never an argument,
+    which other users of this machine could read, and never shown.
+    """
+
+
+@command.command("list")
+@pass_around
+@source_options
+@form_option
+def listed(around: Surroundings, *, source: Source, form: str) -> None:
+    """List every secret of every store, and what instances get it as.
+
+    What instances do not get is for TARN itself, such as the password of a keystore.
+    """
+    found = _held(around, _spec(around, source))
+    rows = [
+        {"name": one.name, "variables": list(one.variables), "store": one.where} for one in found
+    ]
+    cells = ((one.name, ", ".join(one.variables) or "-", one.where) for one in found)
+    emit(rows, form, lambda: columns(("NAME", "GIVEN AS", "STORE"), cells))
+
+
+@command.command("put")
+@click.argument("secret", metavar="NAME")
+@click.option(
+    "--from",
+    "origin",
+    metavar="FILE",
+    help="Read the value from FILE; one line end at its end is no part of it. [default: a prompt, "
+    "or standard input where that is no terminal]",
+)
+@click.option(
+    "--store",
+    "number",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Which of several stores, counted from 0: secrets[N].",
+)
+@pass_around
+@source_options
+def put(
+    around: Surroundings, *, secret: str, origin: str | None, number: int | None, source: Source
+) -> None:
+    """Write one secret, in place of an older one of its name.
+
+    Clusters that run keep what they were started with: a secret is no part of what makes two specs
+    differ. `tarn down` and `tarn up` brings the new value.
+    """
+    store = _chosen(stores(_spec(around, source), around, Talk()), number)
+    store.open.write(secret, _value(secret, origin))
+    click.echo(f"'{secret}' is kept in {store.where}", err=True)
+
+
+@command.command("check")
+@pass_around
+@source_options
+@form_option
+def check(around: Surroundings, *, source: Source, form: str) -> None:
+    """Read every secret as `tarn up` does, and say which variables instances will get.
+
+    Exit code 0: `tarn up` can read them all; 2: it would refuse, and this is why.
+    """
+    found = _held(around, _spec(around, source))
+    rows = [
+        {"variable": variable, "name": one.name, "store": one.where}
+        for one in found
+        for variable in one.variables
+    ]
+    cells = (tuple(row.values()) for row in rows)
+    emit(rows, form, lambda: columns(("VARIABLE", "SECRET", "STORE"), cells))
+    if not rows:
+        click.echo("instances get no variable from a secret", err=True)
+
+
+def _spec(around: Surroundings, source: Source) -> ClusterSpec:
+    loaded = config.load(
+        source.path,
+        arguments=source.arguments,
+        aliases=source.aliases,
+        environ=around.environ,
+        plugins=around.plugins(),
+        partial=True,
+    )
+    for text in loaded.notes:
+        note(text)
+    if not loaded.spec.secrets:
+        raise ConfigError(
+            "the spec names no store of secrets",
+            where="secrets",
+            right="Right would be [{use: jceks, options: {path: hdfs:///user/me/hf.jceks}}].",
+        )
+    return loaded.spec
+
+
+def _held(around: Surroundings, spec: ClusterSpec) -> tuple[Held, ...]:
+    talk = Talk()
+    try:
+        return held(spec, around, talk)
+    finally:
+        talk.done()
+
+
+def _chosen(found: Sequence[Store], number: int | None) -> Store:
+    if number is None and len(found) > 1:
+        raise click.UsageError(f"there are {len(found)} stores: --store N says which")
+    if number is not None and number >= len(found):
+        raise click.UsageError(f"--store {number}: there are {len(found)}, counted from 0")
+    return found[number or 0]
+
+
+def _value(name: str, origin: str | None) -> str:
+    """Return the value, from wherever it comes; no message repeats any of it."""
+    if origin is None and sys.stdin.isatty():
+        typed: str = click.prompt(
+            f"Value of '{name}'", hide_input=True, confirmation_prompt=True, err=True
+        )
+        return typed
+    place = "standard input" if origin in {None, "-"} else str(origin)
+    try:
+        data = sys.stdin.buffer.read() if origin in {None, "-"} else Path(str(origin)).read_bytes()
+        text = data.decode()
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=place) from error
+    except UnicodeDecodeError:
+        raise ConfigError("is no UTF-8 text", where=place) from None
+    text = text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
+    if not text:
+        raise ConfigError("holds no value", where=place)
+    return text

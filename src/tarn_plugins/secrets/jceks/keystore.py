@@ -1,0 +1,107 @@
+"""What the bytes of a keystore are, and the secrets in them. The one home of pyjks."""
+
+import logging
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from tarn.domain import Secret
+from tarn.errors import ConfigError, ProviderMissingError
+
+__all__ = ["HEAD", "examine", "secrets", "wrong_password"]
+
+HEAD = 16
+"""Bytes at the beginning that tell what it is."""
+_JCEKS, _JKS, _SEQUENCE = b"\xce\xce\xce\xce", b"\xfe\xed\xfe\xed", 0x30
+_INTEGER = 0x02
+_PARSER = "javaobj"
+_RIGHT = "Right would be a JCEKS keystore, as `hadoop credential create` makes them."
+
+
+def examine(head: bytes, where: str) -> None:
+    """Say in words what is no JCEKS keystore; *head* are its first `HEAD` bytes.
+
+    Raises:
+        ConfigError: TARN-3741.
+    """
+    if head.startswith(_JCEKS):
+        return
+    if head.startswith(_JKS):
+        found = "is a JKS keystore: it can hold certificates and private keys, and no secrets"
+    elif head[:1] == bytes([_SEQUENCE]):
+        found = f"is a {_kind(head)} keystore, which is not read"
+    else:
+        found = "is empty" if not head else "is no keystore"
+    raise ConfigError(found, code="TARN-3741", where=where, right=_RIGHT)
+
+
+def wrong_password(where: str) -> ConfigError:
+    """Return what is said of a password that does not open a keystore."""
+    return ConfigError(
+        "the password does not open it, or somebody changed a part of it",
+        code="TARN-3742",
+        where=where,
+        next_step="Name the right one in options.password: file:PATH or env:NAME.",
+    )
+
+
+def secrets(data: bytes, password: str, where: str) -> Mapping[str, Secret]:
+    """Return alias to value of every secret in *data*; other entries are nothing to us.
+
+    Raises:
+        ConfigError: It is no JCEKS keystore, is damaged, or has another password; or a value is no
+            text.
+        ProviderMissingError: pyjks is not installed.
+    """
+    examine(data[:HEAD], where)
+    jks = _pyjks()
+    try:
+        # first its seal: with a wrong password an entry could decrypt to anything
+        opened = jks.KeyStore.loads(data, password, try_decrypt_keys=False)
+    except jks.KeystoreSignatureException:
+        raise wrong_password(where) from None
+    except Exception as error:
+        raise _damaged(where) from error
+    return {
+        alias: _value(alias, entry, password, jks, where)
+        for alias, entry in sorted(opened.secret_keys.items())
+    }
+
+
+def _value(alias: str, entry: Any, password: str, jks: ModuleType, where: str) -> Secret:
+    try:
+        entry.decrypt(password)
+        return Secret(bytes(entry.key).decode())
+    except UnicodeDecodeError:
+        found, code = f"the value of '{alias}' is no text", "TARN-3743"
+    except jks.DecryptionFailureException:
+        found, code = f"'{alias}' has another password than the keystore", "TARN-3742"
+    except Exception:  # noqa: BLE001 (whatever it is, its text could hold a part of the value)
+        found, code = f"the entry '{alias}' cannot be read", "TARN-3741"
+    raise ConfigError(found, code=code, where=where, right=_RIGHT)
+
+
+def _damaged(where: str) -> ConfigError:
+    return ConfigError("is a damaged keystore", code="TARN-3741", where=where)
+
+
+def _kind(head: bytes) -> str:
+    """Tell two kinds that begin alike apart: PKCS12 begins with its version, an INTEGER."""
+    length = head[1] if len(head) > 1 else 0
+    body = 2 + (length & 0x7F if length & 0x80 else 0)
+    return "PKCS12" if head[body : body + 1] == bytes([_INTEGER]) else "BCFKS"
+
+
+def _pyjks() -> ModuleType:
+    try:
+        import jks  # noqa: PLC0415
+    except ImportError as error:
+        raise ProviderMissingError(
+            "jceks",
+            "the module jks, which reads keystores of this machine, is not installed",
+            next_step="pip install 'tarn[secrets]'",
+        ) from error
+    # its parser logs what it holds when something is damaged, and so perhaps a value
+    logging.getLogger(_PARSER).setLevel(logging.CRITICAL + 1)
+    module: ModuleType = jks
+    return module
