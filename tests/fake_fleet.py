@@ -146,6 +146,8 @@ class FakeClock:
 class FakeApi:
     """Answers as the master of the fleet; every command is kept."""
 
+    lack = ""
+
     def __init__(self, fleet: "FakeFleet", url: str, api_token: str | None) -> None:
         self.fleet, self.url, self.api_token = fleet, url, api_token
 

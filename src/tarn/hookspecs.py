@@ -261,7 +261,8 @@ def tarn_cli(commands: click.Group) -> None:
     A command finds its `ClientContext` in ``click.get_current_context().meta["tarn.context"]``; its
     ``progress`` talks on standard error. In ``meta["tarn.find"]`` is who finds masters: a function
     of a cluster's name (None: the one that ``-c`` means by default), and of where its api token
-    comes from, if not from what is kept with the cluster (asked at each connection). It returns a
+    comes from, if not from what is kept with the cluster (asked at each connection), and of whose
+    `tarn.follow.Tickets` are shown where a master takes Kerberos. It returns a
     `tarn.follow.Source`, and raises ``NotFoundError`` where this user has no such cluster.
 
     ``meta["tarn.needs"]`` is a function of a spec's path: it returns the extras of tarn that the

@@ -12,9 +12,9 @@ from tarn_plugins.runtime.yarn.hadoop.credentials import (
     buffer,
     collect,
     ends_at,
-    require_ticket,
     secret_files,
 )
+from tarn_plugins.runtime.yarn.hadoop.login import require_ticket
 
 pytestmark = pytest.mark.yarn
 
@@ -62,5 +62,5 @@ def test_the_first_end_counts(conf: Any) -> None:
 
 def test_without_kerberos_no_ticket_is_wanted(conf: Any) -> None:
     """Simple authentication asks for nothing, and gives no tokens."""
-    require_ticket()
+    require_ticket({})
     assert ends_at(collect(conf, ["/"], {})) is None

@@ -9,7 +9,7 @@ import click
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, choose, connect, here
 from tarn.cluster.needs import needs
-from tarn.follow import Source
+from tarn.follow import Api, Source, Tickets, Trust
 
 __all__ = ["verbs"]
 
@@ -23,8 +23,14 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     brought = click.Group()
     around.plugins().cli(brought)
 
-    def find(name: str | None, api_token: Callable[[], str | None] | None = None) -> Source:
+    def find(
+        name: str | None,
+        api_token: Callable[[], str | None] | None = None,
+        tickets: Tickets | None = None,
+    ) -> Source:
         told = attrs.evolve(around, api_token=api_token)
+        if tickets is not None:
+            told = attrs.evolve(told, api=functools.partial(_api, tickets))
         return connect(name or choose(told), surroundings=told).source
 
     ctx.meta["tarn.context"] = around.context(Talk())
@@ -32,3 +38,7 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     ctx.meta["tarn.needs"] = functools.partial(needs, around)
     ctx.meta["tarn.deployer"] = functools.partial(around.deployer, progress=Talk())
     return brought.commands
+
+
+def _api(tickets: Tickets, url: str, api_token: str | None, trust: Trust) -> Api:
+    return Api(url, api_token, trust=trust, tickets=tickets)

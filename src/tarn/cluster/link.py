@@ -209,8 +209,9 @@ class Link:
             error: The master's answer.
             blocked: Why the master could not be asked but through the proxy.
         """
-        if error.principal != ANONYMOUS.user:
-            return error
+        lacks_ticket = self._api is not None and bool(self._api.lack)
+        if error.principal != ANONYMOUS.user or lacks_ticket:
+            return error  # which says what is to be done
         token = self._surroundings.paths.cluster(self.name) / "api_token"
         if self.proxied:
             step = (

@@ -6,10 +6,11 @@ that a removed entry left.
 """
 
 import struct
+from collections.abc import Iterator
 
 import attrs
 
-__all__ = ["KeytabKey", "keytab_keys"]
+__all__ = ["KeytabKey", "keytab_keys", "only"]
 
 _MAGICS = (b"\x05\x01", b"\x05\x02")
 _NATIVE_1 = "<"
@@ -34,21 +35,43 @@ def keytab_keys(data: bytes) -> tuple[KeytabKey, ...]:
     Raises:
         ValueError: It is no keytab, or it is cut off.
     """
+    order, version = _order(data), data[1:2]
+    return tuple(_key(_Reader(entry, order), version[0]) for entry in _entries(data))
+
+
+def only(data: bytes, principal: str) -> bytes:
+    """Return a keytab with those entries of *data* that are of *principal*, as they are there.
+
+    Raises:
+        ValueError: As `keytab_keys`.
+    """
+    order = _order(data)
+    mine = (
+        struct.pack(f"{order}i", len(entry)) + entry
+        for entry, key in zip(_entries(data), keytab_keys(data), strict=True)
+        if key.principal == principal
+    )
+    return data[:2] + b"".join(mine)
+
+
+def _order(data: bytes) -> str:
     if data[:2] not in _MAGICS:
         raise ValueError("it does not begin as a keytab does")
-    version, at, found = data[1], 2, []
-    order = ">" if version > 1 else _NATIVE_1
+    return _NATIVE_1 if data[:2] == _MAGICS[0] else ">"
+
+
+def _entries(data: bytes) -> Iterator[bytes]:
+    order, at = _order(data), 2
     while at + 4 <= len(data):
         (size,) = struct.unpack_from(f"{order}i", data, at)
         at += 4
         if size == 0:
-            break
+            return
         if at + abs(size) > len(data):
             raise ValueError("it is cut off")
         if size > 0:
-            found.append(_key(_Reader(data[at : at + size], order), version))
+            yield data[at : at + size]
         at += abs(size)
-    return tuple(found)
 
 
 @attrs.define

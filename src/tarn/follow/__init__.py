@@ -2,7 +2,18 @@
 
 from tarn.follow.agent import Agent, Bounded
 from tarn.follow.api import Api, Message
+from tarn.follow.tickets import Tickets
 from tarn.follow.trust import Trust
 from tarn.follow.views import Following, Master, Source
 
-__all__ = ["Agent", "Api", "Bounded", "Following", "Master", "Message", "Source", "Trust"]
+__all__ = [
+    "Agent",
+    "Api",
+    "Bounded",
+    "Following",
+    "Master",
+    "Message",
+    "Source",
+    "Tickets",
+    "Trust",
+]

@@ -7,7 +7,7 @@ URL and no error.
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import attrs
@@ -25,6 +25,8 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
+from tarn.follow.proving import Proving
+from tarn.follow.tickets import Tickets
 from tarn.follow.trust import Trust, distrusted
 
 __all__ = ["Api", "Message"]
@@ -55,6 +57,8 @@ class Api:
         api_token: None where the master asks for none.
         timeout_s: For each request as a whole to make progress; streams have their own.
         trust: By what a master at an https URL is known; its files are read here.
+        tickets: What proves who asks where there is no api token and the master takes Kerberos;
+            None: the user's own.
 
     Raises:
         ConfigError: A file of *trust* cannot be read, or is of no use.
@@ -67,11 +71,14 @@ class Api:
         *,
         timeout_s: float = 5.0,
         trust: Trust | None = None,
+        tickets: Tickets | None = None,
     ) -> None:
         self.url, self._trust = url.rstrip("/"), trust or Trust()
+        self._tickets = tickets or Tickets()
+        self._proving = Proving(self.url, api_token, self._tickets)
         connect_s = min(CONNECT_WITHIN_S, timeout_s)
         self._client = httpx.Client(
-            auth=_ApiToken(api_token),
+            auth=self._proving,
             timeout=httpx.Timeout(timeout_s, connect=connect_s),
             trust_env=False,
             # Loading the certificates takes 20 ms, which a plain URL need not pay.
@@ -86,6 +93,11 @@ class Api:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+    @property
+    def lack(self) -> str:
+        """Why no Kerberos ticket was shown to a master that wants one; empty: it does not."""
+        return self._proving.lack
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -218,7 +230,22 @@ class Api:
         with _translated(self.url, self._trust):
             url = f"{self.url}/{path.lstrip('/')}"
             response = self._client.request(method, url, headers=headers, **arguments)
-        return _answer(response, self.url)
+        return self._answered(response)
+
+    def _answered(self, response: httpx.Response) -> Json:
+        """Return the JSON object of a good answer; raise what a bad one says, and what we lack."""
+        try:
+            return _answer(response, self.url)
+        except NotAuthorizedError as error:
+            if not self.lack:
+                raise
+            step = (
+                f"This master takes Kerberos tickets, and there is none to show ({self.lack}): "
+                f"{self._tickets.step}. {error.next_step}"
+            )
+            raise NotAuthorizedError(
+                error.principal, error.action, error.model, next_step=step.strip()
+            ) from error
 
     def _connected(
         self, path: str, last_id: str | None, stop: threading.Event
@@ -234,22 +261,9 @@ class Api:
         ):
             if response.status_code != httpx.codes.OK:
                 response.read()
-                _answer(response, self.url)
+                self._answered(response)
             with _cut_by(stop, response):
                 yield from _messages(response.iter_lines())
-
-
-class _ApiToken(httpx.Auth):
-    """Adds the api token to each request, so that no client's headers hold it."""
-
-    def __init__(self, api_token: str | None) -> None:
-        self._api_token = api_token
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send *request* with the token."""
-        if self._api_token:
-            request.headers["X-TARN-Token"] = self._api_token
-        yield request
 
 
 @contextlib.contextmanager

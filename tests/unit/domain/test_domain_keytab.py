@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain.keytab import KeytabKey, keytab_keys
+from tarn.domain.keytab import KeytabKey, keytab_keys, only
 
 WORDS = st.text("abcHTTP.-0", min_size=1, max_size=8)
 
@@ -53,6 +53,10 @@ def test_every_key_is_told_and_holes_are_passed_over(rows, version, wide, hole):
         KeytabKey("/".join(parts) + "@" + realm, kvno, enctype)
         for parts, realm, kvno, enctype in rows
     )
+    for mine in {key.principal for key in keytab_keys(data)}:
+        kept = keytab_keys(only(data, mine))
+        assert kept == tuple(key for key in keytab_keys(data) if key.principal == mine)
+    assert keytab_keys(only(data, "nobody@NOWHERE")) == ()
 
 
 def test_a_number_beyond_eight_bits_is_the_wide_one():

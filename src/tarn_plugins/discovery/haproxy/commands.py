@@ -19,7 +19,7 @@ from tarn.errors import (
     ProviderMissingError,
     UnreachableError,
 )
-from tarn.follow import Agent, Source
+from tarn.follow import Agent, Source, Tickets
 from tarn.interfaces import ClientContext, Clock
 from tarn.zk import INSTANCES
 from tarn.zk.nodes import check_path
@@ -54,6 +54,8 @@ class _Where:
     token_file: Path | None
     ensemble: str | None
     path: str
+    tickets: Tickets | None
+    """With a keytab; None: an api token proves who asks, or the user's own ticket."""
 
 
 def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
@@ -107,6 +109,15 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     help="Holds the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else what is kept "
     "with the cluster; with --url or --zookeeper: TARN_TOKEN]",
 )
+@click.option(
+    "--keytab",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Prove by Kerberos who asks, with the key in this file. [default: the api token]",
+)
+@click.option(
+    "--principal", metavar="NAME", help="Whose key of --keytab. [default: the first one's]"
+)
 @click.option("--zookeeper", metavar="ENSEMBLE", help="Find the master there: zk1:2181,zk2:2181.")
 @click.option(
     "--zookeeper-path",
@@ -136,6 +147,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
         options["token_file"],
         options["zookeeper"],
         options["zookeeper_path"],
+        _tickets(ctx, options["keytab"], options["principal"]),
     )
     backends = {key: options[key] for key in ("backend", "grpc_backend", "slots")}
     context: ClientContext = ctx.meta["tarn.context"]
@@ -160,25 +172,46 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
+def _tickets(ctx: click.Context, keytab: Path | None, principal: str | None) -> Tickets | None:
+    if keytab is None:
+        if principal:
+            raise click.UsageError("--principal says whose key of --keytab is used.", ctx)
+        return None
+    if ctx.params["token_file"]:
+        raise click.UsageError("--keytab and --token-file both prove who asks.", ctx)
+    return Tickets(keytab, principal or "")
+
+
+def _token(where: _Where, context: ClientContext) -> Token | None:
+    """Return who reads the api token; with a keytab there is none to read."""
+    if where.tickets is not None:
+        return _none
+    return kept_token(where.token_file, context.environ, variable=bool(where.url or where.ensemble))
+
+
+def _none() -> None:
+    """There is no api token."""
+
+
 @contextlib.contextmanager
 def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterator[Source]:
     """Yield who finds the master."""
-    token = kept_token(
-        where.token_file, context.environ, variable=bool(where.url or where.ensemble)
-    )
+    token = _token(where, context)
+    if where.tickets is not None:
+        where.tickets.check()
     if where.ensemble:
         check_path(where.path)
         session = _session(where.ensemble)
         try:
             with _starting():
                 cluster = where.cluster or only_cluster(session, where.path)
-            yield InZooKeeper(session, where.path, cluster, token)
+            yield InZooKeeper(session, where.path, cluster, token, where.tickets)
         finally:
             session.close()
     elif where.url:
-        yield _at_url(where.url, where.cluster, token)
+        yield _at_url(AtUrl(where.url, where.cluster or "", token, where.tickets))
     else:
-        yield ctx.meta["tarn.find"](where.cluster, token)
+        yield ctx.meta["tarn.find"](where.cluster, token, where.tickets)
 
 
 def _session(ensemble: str) -> "Session":
@@ -193,10 +226,9 @@ def _session(ensemble: str) -> "Session":
     return Session(ensemble)
 
 
-def _at_url(url: str, cluster: str | None, token: Token | None) -> AtUrl:
-    """Return the master at *url*; where no cluster is named, it is the one that answers now."""
-    source = AtUrl(url, cluster or "", token)
-    if not cluster:
+def _at_url(source: AtUrl) -> AtUrl:
+    """Return *source*; where no cluster is named, with the one that answers now."""
+    if not source.cluster:
         with source.open() as api:
             source = attrs.evolve(source, cluster=api.cluster())
     return source
@@ -250,13 +282,7 @@ def _starting() -> Iterator[None]:
         yield
     except NotAuthorizedError as error:
         raise NotAuthorizedError(
-            error.principal,
-            error.action,
-            error.model,
-            next_step="The api token is missing or wrong: give it with --token-file, or with --url "
-            "or --zookeeper in TARN_TOKEN. `tarn up` shows which file it is kept in."
-            if error.principal == "anonymous"
-            else error.next_step,
+            error.principal, error.action, error.model, next_step=_let_in(error)
         ) from error
     except DiscoveryError as error:
         kind = ConfigError if error.code in UNFIT else UnreachableError
@@ -267,6 +293,17 @@ def _starting() -> Iterator[None]:
             right=error.right,
             next_step=error.next_step,
         ) from error
+
+
+def _let_in(error: NotAuthorizedError) -> str:
+    """Return what a person can do about a master that let this agent not in."""
+    if error.principal != "anonymous" or "Kerberos" in error.next_step:
+        return error.next_step
+    return (
+        "The api token is missing or wrong: give it with --token-file, or with --url or "
+        "--zookeeper in TARN_TOKEN; `tarn up` shows which file it is kept in. Where the master "
+        "takes Kerberos, --keytab proves who asks."
+    )
 
 
 def _say(line: str) -> None:

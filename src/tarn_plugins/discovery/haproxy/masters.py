@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
-from tarn.follow import Api
+from tarn.follow import Api, Tickets
 from tarn.zk import FleetNode, fleet_path
 
 __all__ = ["AtUrl", "InZooKeeper", "Registry", "Token", "kept_token", "only_cluster"]
@@ -63,6 +63,8 @@ class AtUrl:
     cluster: str = ""
     """Whose master must answer; empty: whoever does."""
     api_token: Token | None = attrs.field(default=None, repr=False)
+    tickets: Tickets | None = None
+    """Whose, where the master takes Kerberos and no api token is given; None: the user's own."""
 
     @property
     def name(self) -> str:
@@ -76,7 +78,7 @@ class AtUrl:
             UnreachableError: Another cluster's master answers there.
             TarnError: None answers, or it does not let this user; or the token cannot be read.
         """
-        return _proven(self.url, self.cluster, self.api_token)
+        return _proven(self.url, self.cluster, self.api_token, self.tickets)
 
 
 class Registry(Protocol):
@@ -101,6 +103,8 @@ class InZooKeeper:
     name: str
     """The cluster's."""
     api_token: Token | None = attrs.field(default=None, repr=False)
+    tickets: Tickets | None = None
+    """As `AtUrl.tickets`."""
 
     def open(self) -> Api:
         """Return a client of the master that wrote last.
@@ -121,7 +125,7 @@ class InZooKeeper:
         url = FleetNode.parse(data).api_url
         if not url:
             raise UnreachableError("the master does not say where it listens", where=where)
-        return _proven(url, self.name, self.api_token)
+        return _proven(url, self.name, self.api_token, self.tickets)
 
 
 def only_cluster(session: Registry, path: str) -> str:
@@ -146,9 +150,9 @@ def only_cluster(session: Registry, path: str) -> str:
     )
 
 
-def _proven(url: str, cluster: str, api_token: Token | None) -> Api:
+def _proven(url: str, cluster: str, api_token: Token | None, tickets: Tickets | None) -> Api:
     """Return a client of *url*, once whoever answers there has said that it is the one meant."""
-    api = Api(url, None if api_token is None else api_token())
+    api = Api(url, None if api_token is None else api_token(), tickets=tickets)
     try:
         found = api.cluster()
     except BaseException:

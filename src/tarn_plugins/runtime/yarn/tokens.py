@@ -2,10 +2,17 @@
 
 import datetime as dt
 
-__all__ = ["TOKENS_ENDED", "day", "note", "refusal", "warning"]
+from tarn_plugins.runtime.yarn.keytab import Renewal
+
+__all__ = ["NO_LOGIN", "RENEWED", "TOKENS_ENDED", "day", "note", "refusal", "warning"]
 
 TOKENS_ENDED = "TARN-1016"
 """Code of an error that no second try mends: the tokens of this submission are over."""
+RENEWED, NO_LOGIN = "TARN-3760", "TARN-3767"
+"""Codes: a keytab gets new tokens; a master was brought one, and could not log in with it."""
+NOT = Renewal()
+_SUBMIT = "`tarn down`, then `tarn up` submits the cluster again"
+_AGAIN = "unless the cluster is submitted again (`tarn down`, then `tarn up`)"
 
 
 def day(ends_at: float) -> str:
@@ -13,23 +20,26 @@ def day(ends_at: float) -> str:
     return f"{dt.datetime.fromtimestamp(ends_at, dt.UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def note(ends_at: float) -> str:
+def note(ends_at: float, renewal: Renewal = NOT) -> str:
     """Return what somebody who submits must know."""
-    return (
-        f"the delegation tokens of this submission end at {day(ends_at)}: {_what(over=False)}, "
-        "unless the cluster is submitted again (`tarn down`, then `tarn up`)"
-    )
+    ends = f"the delegation tokens of this submission end at {day(ends_at)}"
+    if renewal.works:
+        return f"{ends}, and the master gets new ones by the keytab of {renewal.principal}"
+    return f"{ends}: {_what(over=False)}, {_AGAIN}"
 
 
-def warning(ends_at: float | None, at: float) -> str:
+def warning(ends_at: float | None, at: float, renewal: Renewal = NOT) -> str:
     """Return what `status` says at *at*; '' where there is no token."""
     if ends_at is None:
-        return ""
+        return f"{NO_LOGIN} {renewal.trouble}" if renewal.trouble else ""
     over = at >= ends_at
-    return (
-        f"{TOKENS_ENDED} the delegation tokens {'ended' if over else 'end'} at {day(ends_at)}: "
-        f"{_what(over=over)}; `tarn down`, then `tarn up` submits the cluster again"
-    )
+    ends = f"the delegation tokens {'ended' if over else 'end'} at {day(ends_at)}"
+    if renewal.works:
+        first = "the first delegation tokens" + ends.removeprefix("the delegation tokens")
+        return f"{RENEWED} {first}; the keytab of {renewal.principal} gets new ones"
+    why = f" (its keytab does not help: {renewal.trouble})" if renewal.trouble else ""
+    code = NO_LOGIN if renewal.trouble else TOKENS_ENDED
+    return f"{code} {ends}: {_what(over=over)}{why}; {_SUBMIT}"
 
 
 def refusal(ends_at: float) -> str:

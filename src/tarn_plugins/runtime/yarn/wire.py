@@ -167,6 +167,8 @@ class ContainerLaunch:
     environ: Mapping[str, str] = attrs.field(hash=False)
     """Without secrets: YARN writes it into a script."""
     files: tuple[LocalFile, ...] = ()
+    tokens: bytes | None = attrs.field(default=None, repr=False)
+    """Its credentials, as Hadoop writes them; None: those that the master was started with."""
 
 
 class ResourceManager(Protocol):
@@ -322,5 +324,9 @@ class Submitted:
     """Wall time after which no delegation token can be renewed; None: none is needed."""
     proxies: tuple[str, ...] = ()
     """Addresses of the RM's web proxies."""
+    principal: str = ""
+    """Of the keytab that was brought; empty: none was."""
+    file_systems: tuple[str, ...] = ()
+    """A URI of each file system whose delegation tokens an instance is given."""
     proxy_proves: bool = False
     """Their ``proxy-user`` cookie is proven: Hadoop's web authentication is Kerberos."""

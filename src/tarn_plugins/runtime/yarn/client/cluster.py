@@ -1,6 +1,7 @@
 """YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -13,9 +14,8 @@ from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
-from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.hadoop import login, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
-from tarn_plugins.runtime.yarn.hadoop.credentials import require_ticket
 from tarn_plugins.runtime.yarn.hadoop.files import DENIED, HadoopFiles
 from tarn_plugins.runtime.yarn.launch import python_models, repository
 from tarn_plugins.runtime.yarn.layout import HOME
@@ -43,19 +43,34 @@ class Hadoop:
 
     Args:
         staging: Directory of all clusters; None: ``.tarn`` in the user's home directory.
+        environ: The client's.
+        kerberos: Principal, and path of a keytab; None: the user's ticket is used.
 
     Raises:
-        LaunchError: TARN-3132: security is on, and there is no Kerberos ticket. Without this
-            look the first question to YARN would hang for minutes.
+        LaunchError: Security is on, and there is no Kerberos ticket (TARN-3132, TARN-3763,
+            TARN-3764), or no log-in by the keytab (TARN-3761 to TARN-3766). Without this look the
+            first question to YARN would hang for minutes.
     """
 
-    def __init__(self, staging: str | None) -> None:
+    def __init__(
+        self,
+        staging: str | None,
+        environ: Mapping[str, str],
+        kerberos: tuple[str, str] | None = None,
+    ) -> None:
         self.conf = configuration(_PATIENCE)
         ugi = jvm.load(_UGI)
         ugi.setConfiguration(self.conf)
-        require_ticket()
-        login = ugi.getLoginUser()
-        self.user = str(login.getShortUserName())
+        self.keytab = b""
+        """With the keys of the principal alone; empty: the user has a ticket."""
+        if kerberos is None:
+            login.require_ticket(environ)
+        else:
+            self.keytab = login.by_keytab(kerberos[0], Path(kerberos[1]))
+        user = ugi.getLoginUser()
+        self.user = str(user.getShortUserName())
+        self.principal = str(user.getUserName()) if kerberos else ""
+        """Of the keytab, with its realm."""
         self.files = HadoopFiles(self.conf)
         self._staging = staging
         self._client: Any = None
@@ -87,6 +102,11 @@ class Hadoop:
     def federated(self) -> bool:
         """Whether this client talks to a router in front of several YARNs."""
         return bool(self.conf.getBoolean("yarn.federation.enabled", False))  # noqa: FBT003 (Java)
+
+    @property
+    def private(self) -> bool:
+        """Whether Hadoop's own protocol (RPC) is encrypted."""
+        return self._property("hadoop.rpc.protection").lower() == "privacy"
 
     def proxies(self) -> tuple[str, ...]:
         """Return the base URLs of YARN's web proxies: the RMs, where none has its own process."""

@@ -27,7 +27,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, Kerberos, Settings
 from tarn_plugins.runtime.yarn.client import (
     checks,
     container_checks,
@@ -359,8 +359,13 @@ def open_door(settings: Settings, context: ClientContext) -> ChildDoor:
             "hadoop": settings.hadoop_home,
             "java": settings.java_home,
             "staging": settings.staging,
+            "kerberos": None if settings.kerberos is None else _pair(settings.kerberos),
         },
     )
+
+
+def _pair(kerberos: Kerberos) -> tuple[str, str]:
+    return kerberos.principal, str(kerberos.keytab)
 
 
 def _patience_s(amount: int) -> float:

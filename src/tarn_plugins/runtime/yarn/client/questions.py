@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from tarn.domain.brought import OWNERS
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
-from tarn_plugins.runtime.yarn import tokens
+from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
@@ -28,6 +28,7 @@ from tarn_plugins.runtime.yarn.client.reports import (
 from tarn_plugins.runtime.yarn.client.upload import upload
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
+from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.probe.applications import Applications
@@ -43,6 +44,10 @@ than twenty times before the first answer, 0.25 s of the 1.4 s of CPU until then
 _USER = "HADOOP_USER_NAME"
 """Who a master is on Hadoop, where no Kerberos says it: a node's LinuxContainerExecutor runs it as
 ``nobody`` unless its administrator decided otherwise. With Kerberos nobody reads this."""
+_IN_CLEAR = (
+    "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): who can "
+    "read this network sees the keytab on its way to the ResourceManager and to the master's node"
+)
 _QUESTIONS = frozenset(
     {
         "begin",
@@ -93,12 +98,26 @@ class Questions:
             raise self._hadoop.failed(error) from None
 
     def begin(
-        self, environ: Mapping[str, str], hadoop: str | None, java: str | None, staging: str | None
+        self,
+        environ: Mapping[str, str],
+        hadoop: str | None,
+        java: str | None,
+        staging: str | None,
+        kerberos: Sequence[str] | None = None,
     ) -> None:
-        """Start the JVM and connect; *staging* None: ``.tarn`` in the user's home directory."""
+        """Start the JVM and connect.
+
+        Args:
+            environ: The client's.
+            hadoop: Hadoop's directory; None: as `hadoop_classpath` looks for it.
+            java: Java's; None: as `java_home` does.
+            staging: None: ``.tarn`` in the user's home directory.
+            kerberos: Principal, and path of its keytab; None: a ticket is used, where one is asked.
+        """
         options = (*_ROOMY, *kerberos_options(environ))
         jvm.start(hadoop_classpath(environ, hadoop), HEAP_MIB, java_home(environ, java), options)
-        self._hadoop = Hadoop(staging)
+        login = None if kerberos is None else (kerberos[0], kerberos[1])
+        self._hadoop = Hadoop(staging, environ, login)
 
     def land(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
@@ -221,9 +240,14 @@ class Questions:
         staging = self._staging(name)
         staging.take(name, application_id)
         try:
-            collected = credentials.collect(hadoop.conf, [staging.layout.root, *file_systems], {})
-            submitted = self._submitted(staging, python, credentials.ends_at(collected))
-            submitted = attrs.evolve(submitted, environment=environment)
+            used = (staging.layout.root, "/", *file_systems)  # "/": where YARN keeps logs
+            collected = credentials.collect(hadoop.conf, used, {})
+            submitted = attrs.evolve(
+                self._submitted(staging, python, credentials.ends_at(collected)),
+                environment=environment,
+                principal=hadoop.principal,
+                file_systems=used,
+            )
             secrets = {key: base64.b64decode(value) for key, value in files.items()}
             secrets["yarn.json"] = _json(submitted)
             content = {
@@ -233,6 +257,8 @@ class Questions:
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
             staging.keep({n: data for n, data in secrets.items() if n in {*OWNERS, "yarn.json"}})
+            if hadoop.keytab:  # with the submission alone: no file of it lies on Hadoop
+                secrets[keytab.NAME] = hadoop.keytab
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
             places = [*_places(entries), *self._unpacked(environment)]
             self._hand_over(context, whole, places, collected)
@@ -241,7 +267,8 @@ class Questions:
                 staging.remove(application_id)
             raise
         ends_at = submitted.tokens_end_at
-        notes = [] if ends_at is None else [tokens.note(ends_at)]
+        notes = [] if ends_at is None else [tokens.note(ends_at, Renewal(hadoop.principal))]
+        notes += [_IN_CLEAR] if hadoop.keytab and not hadoop.private else []
         notes += [] if _public(entries) else [_not_public(staging.layout, ends_at)]
         return {"application_id": application_id, "notes": notes}
 

@@ -8,13 +8,14 @@ delegation tokens alone.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tarn.errors import LaunchError, ProviderError
+from tarn.errors import ProviderError
 from tarn.java import describe, load, throwable
 
-__all__ = ["buffer", "collect", "ends_at", "for_containers", "require_ticket", "secret_files"]
+__all__ = ["buffer", "collect", "ends_at", "for_containers", "packed", "secret_files"]
 
 _OURS = "tarn."
 _FILE = "tarn.file."
+_USERS = "org.apache.hadoop.security.UserGroupInformation"
 
 
 def collect(conf: Any, uris: Iterable[str], files: Mapping[str, bytes]) -> Any:
@@ -32,20 +33,7 @@ def collect(conf: Any, uris: Iterable[str], files: Mapping[str, bytes]) -> Any:
     text = load("org.apache.hadoop.io.Text")
     for name, data in files.items():
         credentials.addSecretKey(text(_FILE + name), data)
-    if not load("org.apache.hadoop.security.UserGroupInformation").isSecurityEnabled():
-        return credentials
-    renewer = _renewer(conf)
-    for uri in sorted(set(uris)):
-        path = load("org.apache.hadoop.fs.Path")(uri)
-        try:
-            path.getFileSystem(conf).addDelegationTokens(renewer, credentials)
-        except throwable() as error:
-            raise ProviderError(
-                "yarn",
-                f"the file system gave no delegation token: {describe(error)}",
-                where=uri,
-                next_step="Check `klist`, and that the file system can be reached from here.",
-            ) from None
+    _add_tokens(conf, uris, credentials)
     return credentials
 
 
@@ -59,10 +47,18 @@ def secret_files() -> dict[str, bytes]:
     }
 
 
-def for_containers() -> Any:
-    """Return, as a ``ByteBuffer``, what an instance's container may have of this process's.
+def for_containers(conf: Any = None, uris: Iterable[str] = ()) -> Any:
+    """Return the ``Credentials`` that an instance's container may have of this process's.
 
     The token that speaks for the application to the RM stays here, and so do TARN's secrets.
+
+    Args:
+        conf: Java's ``YarnConfiguration``; of no use without *uris*.
+        uris: One of each file system from which a new token is fetched, unless this process still
+            holds one; only who is logged in is given any.
+
+    Raises:
+        ProviderError: A file system gives no delegation token.
     """
     mine = _current()
     given = load("org.apache.hadoop.security.Credentials")()
@@ -73,14 +69,20 @@ def for_containers() -> Any:
     for each in mine.getSecretKeyMap().entrySet():
         if not str(each.getKey()).startswith(_OURS):
             given.addSecretKey(each.getKey(), each.getValue())
-    return buffer(given)
+    _add_tokens(conf, uris, given)
+    return given
+
+
+def packed(credentials: Any) -> bytes:
+    """Return *credentials* as Hadoop writes them into a token file."""
+    out = load("org.apache.hadoop.io.DataOutputBuffer")()
+    credentials.writeTokenStorageToStream(out)
+    return bytes(out.getData()[: out.getLength()])
 
 
 def buffer(credentials: Any) -> Any:
     """Return *credentials* as the ``ByteBuffer`` of a ``ContainerLaunchContext``."""
-    out = load("org.apache.hadoop.io.DataOutputBuffer")()
-    credentials.writeTokenStorageToStream(out)
-    return load("java.nio.ByteBuffer").wrap(out.getData(), 0, out.getLength())
+    return load("java.nio.ByteBuffer").wrap(packed(credentials))
 
 
 def ends_at(credentials: Any) -> float | None:
@@ -102,29 +104,31 @@ def ends_at(credentials: Any) -> float | None:
     return min(ends, default=None)
 
 
-def require_ticket() -> None:
-    """Refuse to go on without Kerberos credentials where Hadoop wants them.
+def _add_tokens(conf: Any, uris: Iterable[str], credentials: Any) -> None:
+    """Fetch the delegation tokens that *credentials* lack; a file system brings those of its KMS.
 
-    Without this look a submission waits for minutes before it fails.
+    Raises:
+        ProviderError: A file system gives none.
     """
-    users = load("org.apache.hadoop.security.UserGroupInformation")
-    try:
-        user = users.getLoginUser()
-    except throwable() as error:
-        raise LaunchError("yarn", f"no login to Hadoop: {describe(error)}") from None
-    if users.isSecurityEnabled() and not user.hasKerberosCredentials():
-        raise LaunchError(
-            "yarn",
-            "Hadoop wants Kerberos, and there is no valid ticket",
-            code="TARN-3132",
-            next_step="Run `kinit`, then try again. Where the ticket is not in its usual place, "
-            "set KRB5CCNAME to FILE:<path>, and KRB5_CONFIG to the krb5.conf of the realm.",
-        )
+    wanted = sorted(set(uris))
+    if not wanted or not load(_USERS).isSecurityEnabled():
+        return
+    renewer = _renewer(conf)
+    for uri in wanted:
+        path = load("org.apache.hadoop.fs.Path")(uri)
+        try:
+            path.getFileSystem(conf).addDelegationTokens(renewer, credentials)
+        except throwable() as error:
+            raise ProviderError(
+                "yarn",
+                f"the file system gave no delegation token: {describe(error)}",
+                where=uri,
+                next_step="Check `klist`, and that the file system can be reached from here.",
+            ) from None
 
 
 def _current() -> Any:
-    users = load("org.apache.hadoop.security.UserGroupInformation")
-    return users.getCurrentUser().getCredentials()
+    return load(_USERS).getCurrentUser().getCredentials()
 
 
 def _renewer(conf: Any) -> str:

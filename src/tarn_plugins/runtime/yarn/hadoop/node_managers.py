@@ -6,8 +6,7 @@ import attrs
 
 from tarn.errors import LaunchError, ProviderError
 from tarn.java import Fault, describe, load, throwable
-from tarn_plugins.runtime.yarn.hadoop import local_files
-from tarn_plugins.runtime.yarn.hadoop.credentials import for_containers
+from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Grant
 
@@ -110,9 +109,15 @@ def launch_context(launch: ContainerLaunch) -> Any:
         environ,
         load("java.util.ArrayList")([launch.command]),
         None,  # data of auxiliary services
-        for_containers(),
+        _tokens(launch),
         None,  # who may look and kill: the application's own lists
     )
+
+
+def _tokens(launch: ContainerLaunch) -> Any:
+    if launch.tokens is None:
+        return credentials.buffer(credentials.for_containers())
+    return load("java.nio.ByteBuffer").wrap(launch.tokens)
 
 
 def _not_started(grant: Grant, fault: Fault) -> LaunchError:

@@ -62,6 +62,8 @@ class StagedLauncher:
         name_of: Makes the name of a launch file.
         address_of: Resolves a node's name.
         packed: URI of the packed environment that *python* is in; empty: the nodes have it.
+        tokens: Fetches what a container needs to read its files; None: what the master was given
+            is passed on.
     """
 
     def __init__(  # noqa: PLR0913 (what it stands on, all by keyword)
@@ -74,6 +76,7 @@ class StagedLauncher:
         name_of: Callable[[Record], str],
         address_of: Callable[[str], str] = address_of,
         packed: str = "",
+        tokens: Callable[[], bytes] | None = None,
     ) -> None:
         self._files = files
         self._layout = layout
@@ -88,6 +91,7 @@ class StagedLauncher:
         self._script: LocalFile | None = None
         self._packed = packed if docker is None else ""  # an image has its own programs
         self._archive: LocalFile | None = None
+        self._tokens = tokens
 
     def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
         """Write the launch file of one instance (its name holds *record*), and say what to start.
@@ -108,12 +112,13 @@ class StagedLauncher:
             content = encode(runs.argv, runs.environ, models.directories, runs.shown_at)
             own = (*self._environment(), self._run())
             files = (*own, self._write(record, content), *models.files)
+            tokens = None if self._tokens is None else self._tokens()
         except LaunchError:
             raise
         except (ProviderError, NotFoundError) as error:
             raise _not_prepared(error) from error
         assert not any(file.public for file in files if file.name == LAUNCH)
-        return ContainerLaunch(COMMAND, runs.container, files)
+        return ContainerLaunch(COMMAND, runs.container, files, tokens)
 
     def heard(self, diagnostics: str) -> None:
         """Hear why a container ended; when a file had changed, everything is listed anew."""

@@ -1,7 +1,10 @@
 """The master's side of the runtime, put together: the only place that opens doors to Hadoop."""
 
 import functools
+import logging
 import os
+import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,21 +16,22 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Names, Runtime, StateStore
-from tarn.java import hadoop_classpath, java_home, kerberos_options, start
-from tarn_plugins.runtime.yarn import Settings
+from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
+from tarn_plugins.runtime.yarn import Settings, keytab
 from tarn_plugins.runtime.yarn.container import (
     HEAP_VARIABLE,
     JAVA_VARIABLE,
     application_id,
     heap_mib,
 )
-from tarn_plugins.runtime.yarn.hadoop import credentials, web
+from tarn_plugins.runtime.yarn.hadoop import credentials, login, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.names import HadoopNames
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
+from tarn_plugins.runtime.yarn.keytab import KDC_SILENT, Renewal
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
@@ -38,6 +42,12 @@ from tarn_plugins.runtime.yarn.wire import Files, Submitted
 
 __all__ = ["names", "proxy", "runtime", "state_store", "unpack"]
 
+log = logging.getLogger(__name__)
+
+KDC_PATIENCE_S = 30.0
+"""For a KDC that does not answer when a master begins: whoever waits for the master is patient for
+twice as long."""
+_LOOK_AGAIN_S = 2.0
 _SUBMITTED = "yarn.json"
 _PRIVATE = 0o600
 
@@ -92,6 +102,7 @@ def _of_the_node(error: LaunchError, host: str) -> LaunchError:
 def runtime(settings: Settings, context: MasterContext) -> Runtime:
     """Return the runtime over real doors; nothing is said to YARN before it starts."""
     submitted = _submitted(context.directory)
+    renewal = _renewal(context.directory)
     conf, handles, files = _conf(), Handles(), _files(submitted, context)
     if context.epoch.attempt > 1:  # the first one was submitted a moment ago
         submitted = _placed_now(submitted, conf)
@@ -102,6 +113,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         docker=settings.docker,
         name_of=file_name,
         packed=submitted.environment,
+        tokens=functools.partial(_new_tokens, submitted) if renewal.works else None,
     )
     doors = Doors(
         rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),
@@ -110,6 +122,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         launcher=launcher,
         spec_hash=context.spec_hash,
         application_id=application_id(context.environ),
+        renewal=renewal,
     )
     return YarnRuntime(context, settings, submitted, doors)
 
@@ -146,8 +159,44 @@ def _conf() -> Any:
     return configuration()
 
 
+@functools.cache
+def _renewal(directory: Path) -> Renewal:
+    """Log in with the keytab that was brought, once for the process; say what came of it.
+
+    A master without it is a master all the same, for as long as the tokens live.
+    """
+    principal, path = _submitted(directory).principal, directory / keytab.NAME
+    if not principal or not path.is_file():
+        return Renewal()
+    users = load("org.apache.hadoop.security.UserGroupInformation")
+    users.setConfiguration(_conf())
+    give_up_s = time.monotonic() + KDC_PATIENCE_S
+    while True:
+        try:
+            login.keep_on(principal, path)
+        except LaunchError as error:
+            if error.code == KDC_SILENT and time.monotonic() < give_up_s:
+                threading.Event().wait(_LOOK_AGAIN_S)
+                continue
+            log.warning("the master goes on without its keytab: %s", error)
+            return Renewal(principal, error.found)
+        log.info("logged in to Hadoop as %s", principal)
+        return Renewal(principal)
+
+
+def _new_tokens(submitted: Submitted) -> bytes:
+    """Return the credentials of one more container; blocks for a word with each file system.
+
+    Raises:
+        ProviderError: There are none now.
+    """
+    login.stay_logged_in()
+    return credentials.packed(credentials.for_containers(_conf(), submitted.file_systems))
+
+
 def _files(submitted: Submitted, context: MasterContext) -> Files:
-    return MortalFiles(HadoopFiles(_conf()), submitted.tokens_end_at, context.clock.at)
+    ends_at = None if _renewal(context.directory).works else submitted.tokens_end_at
+    return MortalFiles(HadoopFiles(_conf()), ends_at, context.clock.at)
 
 
 def _placed_now(submitted: Submitted, conf: Any) -> Submitted:

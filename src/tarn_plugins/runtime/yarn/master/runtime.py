@@ -12,6 +12,7 @@ from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, MasterContext
 from tarn_plugins.runtime.yarn import Settings, tokens
+from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
@@ -52,6 +53,8 @@ class Doors:
     """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
     application_id: str = ""
     """Whose master this is; '' : not known, and then the staging directory is never removed."""
+    renewal: Renewal = attrs.field(factory=Renewal)
+    """Whether new delegation tokens come when the first ones have ended."""
 
 
 class YarnRuntime:
@@ -68,7 +71,11 @@ class YarnRuntime:
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
             doors.rm,
-            Ledger(context.spec.placement, plain=plain, closing=_closing(submitted, context.clock)),
+            Ledger(
+                context.spec.placement,
+                plain=plain,
+                closing=_closing(submitted, doors.renewal, context.clock),
+            ),
             context.clock,
             context.wake,
             settings.heartbeat_s,
@@ -110,7 +117,7 @@ class YarnRuntime:
         lines = (
             _mute(self._beat.mute()),
             _plain(self._submitted),
-            tokens.warning(self._submitted.tokens_end_at, clock.at()),
+            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._doors.renewal),
         )
         return tuple(line for line in lines if line)
 
@@ -194,10 +201,10 @@ def _plain(submitted: Submitted) -> str:
     )
 
 
-def _closing(submitted: Submitted, clock: Clock) -> Closing:
+def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> Closing:
     """Return from when on no instance can start: each fetches files with a delegation token."""
     ends_at = submitted.tokens_end_at
-    if ends_at is None:
+    if ends_at is None or renewal.works:
         return Closing()
     return Closing(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
 

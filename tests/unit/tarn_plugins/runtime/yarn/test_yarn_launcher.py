@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import Endpoint, Launch
 from tarn.domain.spec import InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
-from tarn.errors import LaunchError
+from tarn.errors import LaunchError, ProviderError
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.docker import environment
 from tarn_plugins.runtime.yarn.launch.docker_rules import problems
@@ -48,7 +48,7 @@ def files():
     return made
 
 
-def launcher(files, docker=None) -> Launcher:
+def launcher(files, docker=None, tokens=None) -> Launcher:
     return StagedLauncher(
         files=files,
         layout=ROOT,
@@ -56,6 +56,7 @@ def launcher(files, docker=None) -> Launcher:
         docker=docker,
         name_of=lambda record: f"{record.instance_id}@{record.container_id}",
         address_of={"nm1.tarn.lab": "127.0.1.1"}.__getitem__,
+        tokens=tokens,
     )
 
 
@@ -124,6 +125,22 @@ def test_a_secret_is_in_the_launch_file_only(files):
     data, _, mode = files.found[f"{ROOT.launches}/demo-0001@{CONTAINER}"]
     assert mode == 0o600
     assert b"hunter2" in data
+
+
+def test_new_tokens_are_fetched_for_each_container(files):
+    """After its launch file was written; where there are none, that is no fault of the node's."""
+    fetched = iter([b"one", b"two"])
+    fresh = launcher(files, tokens=lambda: next(fetched))
+    assert [fresh.prepare(RECORD, launch()).tokens for _ in range(2)] == [b"one", b"two"]
+    assert "one" not in repr(attrs.evolve(launcher(files).prepare(RECORD, launch()), tokens=b"one"))
+
+    def none() -> bytes:
+        raise ProviderError("yarn", "the name node does not answer")
+
+    with pytest.raises(LaunchError, match="name node") as raised:
+        launcher(files, tokens=none).prepare(RECORD, launch())
+    assert raised.value.retry_after_s
+    assert launcher(files).prepare(RECORD, launch()).tokens is None
 
 
 def test_a_launch_file_that_everybody_may_read_starts_nothing(files):

@@ -14,6 +14,7 @@ from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, Tim
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
@@ -41,14 +42,13 @@ def yarn():
 def make(yarn, tmp_path):
     made = []
 
-    def runtime(attempt=1, submitted=SUBMITTED, heartbeat_s=0.02, wake=lambda: None):
+    def runtime(attempt=1, submitted=SUBMITTED, heartbeat_s=0.02, wake=lambda: None, renewal=None):
         yarn.attempt = max(yarn.attempt, attempt)
         context = master_context(tmp_path, epoch=Epoch(1, attempt), wake=wake)
-        made.append(
-            YarnRuntime(
-                context, Settings(heartbeat_s=heartbeat_s), submitted, yarn.doors(attempt, GOOD)
-            )
-        )
+        doors = yarn.doors(attempt, GOOD)
+        if renewal is not None:
+            doors = attrs.evolve(doors, renewal=renewal)
+        made.append(YarnRuntime(context, Settings(heartbeat_s=heartbeat_s), submitted, doors))
         return made[-1]
 
     yield runtime
@@ -287,6 +287,19 @@ def test_warnings_name_their_codes(make):
     assert tokens.startswith("TARN-1016 the delegation tokens end at 2096-10-02 07:06 UTC")
     (past,) = make(submitted=attrs.evolve(SUBMITTED, tokens_end_at=1e9)).warnings()
     assert "ended at 2001-09-09" in past
+
+
+def test_with_a_keytab_the_end_of_the_first_tokens_ends_nothing(make, yarn):
+    """Whoever is asked for after it is started; `status` says until when, and why it goes on."""
+    over = attrs.evolve(SUBMITTED, tokens_end_at=1e9, principal="svc@R")
+    runtime = make(submitted=over, renewal=Renewal("svc@R"))
+    runtime.start("http://h:1")
+    runtime.apply(wish(A))
+    until(lambda: isinstance(fact(runtime, A), Running), 5, "it runs")
+    (said,) = runtime.warnings()
+    assert said.startswith("TARN-3760 ")
+    assert "2001-09-09" in said
+    assert "keytab of svc@R" in said
 
 
 def test_a_broken_launch_is_told_and_its_container_is_over(make, yarn):

@@ -1,5 +1,6 @@
 """The question `submit`, over a Hadoop of which only the answers matter."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ class FakeHadoop:
     """Just enough of `cluster.Hadoop`; *deaf*: it answers nothing once something was submitted."""
 
     user, federated, conf, staging = "me", False, None, STAGING
+    principal, keytab, private = "", b"", False
     web = SimpleNamespace(proves=lambda _url: True)
 
     def __init__(self, *proxies: str, deaf: bool = False) -> None:
@@ -130,3 +132,29 @@ def test_the_first_error_counts_where_the_files_cannot_be_removed(
     monkeypatch.setattr(module.submission, "submit", lost)
     with pytest.raises(LaunchError, match="refused: connection reset"):
         submit(hadoop)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_keytab_travels_in_the_credentials_alone(
+    monkeypatch: pytest.MonkeyPatch, *, private: bool
+) -> None:
+    """No file of it lies on Hadoop; that it is sent in the clear is said."""
+    hadoop, carried = FakeHadoop(), {}
+    hadoop.keytab, hadoop.principal, hadoop.private = b"the-key", "svc@R", private
+
+    def collect(_conf: Any, _uris: Any, files: Any) -> Any:
+        carried.update(files)
+        return SimpleNamespace(addAll=lambda _more: None)
+
+    monkeypatch.setattr(module.credentials, "collect", collect)
+    monkeypatch.setattr(module.credentials, "ends_at", lambda _: 4e9)
+    monkeypatch.setattr(module.submission, "submit", lambda *_: None)
+    notes = submit(hadoop)["notes"]
+    assert carried["kerberos.keytab"] == b"the-key"
+    assert not any(b"the-key" in data for data, *_ in hadoop.files.content.values())
+    assert not any("kerberos.keytab" in path for path in hadoop.files.content)
+    assert "keytab of svc@R" in notes[0]
+    assert any("not encrypted" in note for note in notes) != private
+    told = json.loads(carried["yarn.json"])
+    assert told["principal"] == "svc@R"
+    assert told["file_systems"] == [f"{STAGING}/llama", "/"]

@@ -1,0 +1,190 @@
+"""The keytab of a cluster: looked at before it is used, and cut down to what a master needs. Pure.
+
+A keytab may hold the keys of many. A master gets those of its principal and no others.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+
+from tarn.domain.keytab import keytab_keys, only
+from tarn.errors import LaunchError
+
+__all__ = [
+    "KDC_SILENT",
+    "LONGEST",
+    "NAME",
+    "Renewal",
+    "excerpt",
+    "foreign",
+    "in_full",
+    "refused",
+    "unreadable",
+]
+
+KDC_SILENT = "TARN-3766"
+"""Code of an error that may pass."""
+NAME = "kerberos.keytab"
+"""Of the copy that a master finds in its directory."""
+LONGEST = 64 * 1024
+"""Bytes of what is brought to a master. YARN keeps it with the application, where ZooKeeper may be
+its memory, which takes a megabyte; the key of one principal is less than a hundred bytes."""
+_KEYTAB, _PRINCIPAL = "runtime.options.kerberos.keytab", "runtime.options.kerberos.principal"
+_SHOWN = 8
+
+
+@attrs.frozen
+class Renewal:
+    """What a master's keytab is good for."""
+
+    principal: str = ""
+    """Empty: it was brought none."""
+    trouble: str = ""
+    """Why it does not help, in words; empty: new tokens come whenever they are needed."""
+
+    @property
+    def works(self) -> bool:
+        """Whether tokens never end for this master."""
+        return bool(self.principal) and not self.trouble
+
+
+def in_full(principal: str, realm: str) -> str:
+    """Return *principal* with its realm, which Kerberos adds where none is written.
+
+    Raises:
+        LaunchError: It is no name of a principal.
+    """
+    name, _, own = principal.partition("@")
+    parts = name.split("/")
+    if not all(parts) or "@" in own or principal.endswith("@") or not principal.isprintable():
+        raise LaunchError(
+            "yarn",
+            "is no name of a principal",
+            code="TARN-3762",
+            where=f"{_PRINCIPAL} = '{principal}'",
+            right="Right would be NAME@REALM, or NAME/HOST@REALM.",
+        )
+    if "_HOST" in parts:
+        raise LaunchError(
+            "yarn",
+            "a master may run on any node, so that _HOST stands for nothing here",
+            code="TARN-3762",
+            where=f"{_PRINCIPAL} = '{principal}'",
+            right="Right would be a principal without a host, such as svc-tarn@REALM.",
+        )
+    return principal if own or not realm else f"{principal}@{realm}"
+
+
+def excerpt(content: bytes, principal: str, path: Path) -> bytes:
+    """Return a keytab with the keys of *principal* alone, from the *content* of *path*.
+
+    Raises:
+        LaunchError: It is no keytab (TARN-3761), or has no such key (TARN-3762).
+    """
+    where = f"{_KEYTAB} = '{path}'"
+    try:
+        found = only(content, principal)
+        others = {key.principal for key in keytab_keys(content)}
+    except ValueError as error:
+        raise LaunchError(
+            "yarn",
+            f"is no keytab: {error}",
+            code="TARN-3761",
+            where=where,
+            next_step="Name a file that kadmin, ktutil or ipa-getkeytab made.",
+        ) from error
+    if principal not in others:
+        raise LaunchError(
+            "yarn",
+            f"has no key of {principal}; it has: {_listed(others)}",
+            code="TARN-3762",
+            where=where,
+            next_step=f"Mend {_PRINCIPAL}, or name another keytab; `klist -kt {path}` shows it.",
+        )
+    if len(found) > LONGEST:
+        found_kib = len(found) // 1024
+        raise LaunchError(
+            "yarn",
+            f"its keys of {principal} are {found_kib} KiB",
+            code="TARN-3761",
+            where=where,
+            right=f"{LONGEST // 1024} KiB is the most that is brought to a master.",
+            next_step="Have a new keytab made, which has the present keys only.",
+        )
+    return found
+
+
+def unreadable(path: Path, error: OSError) -> LaunchError:
+    """Return the error for a keytab that this user cannot read."""
+    missing = isinstance(error, FileNotFoundError)
+    return LaunchError(
+        "yarn",
+        "is not there" if missing else f"cannot be read ({error.strerror})",
+        code="TARN-3761",
+        where=f"{_KEYTAB} = '{path}'",
+        next_step="Name the keytab by its path on this machine, readable by you and nobody else "
+        "(mode 0600).",
+    )
+
+
+def refused(principal: str, kinds: Iterable[str], words: str) -> LaunchError:
+    """Return the error for a log-in that Kerberos refused.
+
+    Args:
+        principal: Whose.
+        kinds: Names of the classes of Java's exception, and of its causes.
+        words: What it says. Kerberos tells apart by words only (``KrbException``).
+    """
+    where = f"{_PRINCIPAL} = '{principal}'"
+    if "NoMatchingRule" in words or any(kind.endswith("NoMatchingRule") for kind in kinds):
+        return foreign(principal, where)
+    realm = principal.rpartition("@")[2]
+    if "Cannot locate KDC" in words or "Cannot find KDC" in words:
+        found = f"krb5.conf knows no KDC of the realm {realm}"
+    elif "CLIENT_NOT_FOUND" in words:
+        return _wrong(where, "the KDC does not know this principal")
+    elif any(mark in words for mark in ("Checksum failed", "PREAUTH_FAILED", "(24)")):
+        return _wrong(where, "the KDC refuses the key: it has a newer one of this principal")
+    elif any(kind.startswith(("java.net.", "java.nio.")) for kind in kinds):
+        found = f"no KDC of the realm {realm} answers ({words})"
+    else:
+        return _wrong(where, f"the log-in failed: {words}")
+    return LaunchError(
+        "yarn",
+        found,
+        code=KDC_SILENT,
+        where=where,
+        next_step="Set KRB5_CONFIG to the krb5.conf of the realm (else /etc/krb5.conf is read), "
+        "and see that its KDC can be reached: `kinit -kt KEYTAB PRINCIPAL`.",
+    )
+
+
+def foreign(principal: str, where: str = "") -> LaunchError:
+    """Return the error for a principal for whom the cluster has no user."""
+    return LaunchError(
+        "yarn",
+        f"the cluster has no user for {principal}: no rule of hadoop.security.auth_to_local "
+        "fits it",
+        code="TARN-3764",
+        where=where,
+        next_step="Take a principal of the cluster's realm; or have a rule for the other realm "
+        "added to core-site.xml of the cluster and of this machine.",
+    )
+
+
+def _wrong(where: str, found: str) -> LaunchError:
+    return LaunchError(
+        "yarn",
+        found,
+        code="TARN-3765",
+        where=where,
+        next_step="Try it with `kinit -kt KEYTAB PRINCIPAL`; have a new keytab made where that "
+        "fails, too.",
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = sorted(names)
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return (", ".join(every[:_SHOWN]) + more) or "none"
