@@ -1,6 +1,7 @@
 """The one JVM of a process: its jars, its start, and its errors in words.
 
-Only `tarn.java.jvm` imports JPype, and only once `start` is called. A process that holds a JVM
+Only `tarn.java.jvm` imports JPype, and only once `start` is called. Jars that clash with Hadoop's
+live in an `Island`. A process that holds a JVM
 never forks, and never enables faulthandler: the JVM uses the same signals. Python threads that
 call Java are attached to it as daemons, so none of them keeps the process alive.
 """
@@ -14,14 +15,17 @@ from tarn.java.classpath import (
     kerberos_options,
 )
 from tarn.java.faults import Fault, describe, mask
-from tarn.java.jvm import OLDEST_JAVA, leave, load, start, throwable
+from tarn.java.island import Island
+from tarn.java.jvm import OLDEST_JAVA, ensure, leave, load, start, started, throwable
 
 __all__ = [
     "OLDEST_HADOOP",
     "OLDEST_JAVA",
     "Fault",
+    "Island",
     "describe",
     "dotted",
+    "ensure",
     "hadoop_classpath",
     "hadoop_numbers",
     "java_home",
@@ -30,5 +34,6 @@ __all__ = [
     "load",
     "mask",
     "start",
+    "started",
     "throwable",
 ]

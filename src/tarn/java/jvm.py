@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -15,7 +16,16 @@ import attrs
 
 from tarn.errors import LaunchError, ProviderMissingError
 
-__all__ = ["OLDEST_JAVA", "leave", "load", "start", "throwable"]
+__all__ = [
+    "OLDEST_JAVA",
+    "ensure",
+    "implemented",
+    "leave",
+    "load",
+    "start",
+    "started",
+    "throwable",
+]
 
 OLDEST_JAVA = 11
 """What Hadoop runs on beside Java 8, which refuses the class files of JPype 1.7 (Java 9's)."""
@@ -100,8 +110,29 @@ def start(
         _process.started = needs
 
 
-def load(name: str) -> Any:
+def started() -> bool:
+    """Say whether this process has its JVM. Any thread."""
+    return _process.started is not None
+
+
+def ensure(heap_mib: int, java_home: str | None = None, options: tuple[str, ...] = ()) -> None:
+    """Start a JVM with nothing on its classpath, unless this process has one already.
+
+    For what brings its jars in an `Island`, and so takes the JVM as somebody else started it. The
+    parameters and the errors are those of `start`.
+    """
+    with _process.lock:
+        running = _process.started is not None
+    if not running:
+        start((), heap_mib, java_home, options)
+
+
+def load(name: str, loader: Any = None) -> Any:
     """Return the Java class *name*, such as ``org.apache.hadoop.conf.Configuration``.
+
+    Args:
+        name: With its package.
+        loader: The ``java.lang.ClassLoader`` to ask; None: the classpath.
 
     Raises:
         LaunchError: Hadoop's jars do not have it, or no JVM was started (TARN-3123).
@@ -111,7 +142,7 @@ def load(name: str) -> Any:
     if not jpype.isJVMStarted():
         raise _not_started("no JVM was started in this process")
     try:
-        return jpype.JClass(name)
+        return jpype.JClass(name) if loader is None else jpype.JClass(name, loader=loader)
     except TypeError as error:
         raise LaunchError(
             "java",
@@ -119,6 +150,17 @@ def load(name: str) -> Any:
             code="TARN-3120",
             next_step="Check that runtime.options.hadoop_home names a whole Hadoop client.",
         ) from error
+
+
+def implemented(interface: Any, methods: Mapping[str, Callable[..., Any]]) -> Any:
+    """Return a Java object of *interface* whose methods are Python's, by their names.
+
+    Java calls them on its own threads. A Java exception passes through them as it is, and one of
+    Python's arrives as a ``RuntimeException``.
+    """
+    import jpype  # noqa: PLC0415
+
+    return jpype.JProxy(interface, dict=dict(methods))
 
 
 def throwable() -> type[Exception]:
@@ -149,7 +191,9 @@ def _start(needs: _Needs) -> None:
     jpype.config.destroy_jvm = False
     jpype.config.onexit = False
     library = _library(needs.java_home)
-    logging = () if _has_log4j(needs.classpath) else (f"-Dlog4j.configuration={_LOG4J.as_uri()}",)
+    # with nothing on the classpath nothing logs, and an island must not be told where to
+    told = not needs.classpath or _has_log4j(needs.classpath)
+    logging = () if told else (f"-Dlog4j.configuration={_LOG4J.as_uri()}",)
     flags = (f"-Xmx{needs.heap_mib}m", *_FRUGAL, *logging, *needs.options)
     try:
         # interrupt: without it Java takes ^C, which belongs to Python here
