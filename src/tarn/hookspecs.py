@@ -77,6 +77,9 @@ class Factory(Generic[T]):
     """Of a scaling policy that asks others: each with the key of its options at which it is chosen.
     Their options are checked like its own, and what they read is read; `MasterContext.policy` makes
     them."""
+    looks: Callable[[Any], Iterable[Finding]] = lambda _settings: ()
+    """Of an authorizer: what on this machine keeps it from working with these settings. Asked
+    before a start whose master will run on the same machine; reads files, and nothing else."""
 
 
 @attrs.frozen

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from tarn import config
+from tarn.cluster.authority import authority
 from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
@@ -26,7 +27,8 @@ def foresee(
     plugins = surroundings.plugins()
     running = deployer.find(spec.name) is not None
     plan = deployer.plan(spec, guessed(spec, plugins))
-    findings = () if running else deployer.check(spec)  # what runs holds what it needs
+    found = () if running else deployer.check(spec)  # what runs holds what it needs
+    findings = (*found, *authority(spec, plugins), *examined(spec, plugins))
     return {
         "name": spec.name,
         "running": running,
@@ -36,7 +38,7 @@ def foresee(
         "environment": redact(dict(plan.environ), free=True),
         "ask": ask(spec),
         "files": {what: masked(where) for what, where in plan.files.items()},
-        "findings": [attrs.asdict(finding) for finding in (*findings, *examined(spec, plugins))],
+        "findings": [attrs.asdict(finding) for finding in findings],
     }
 
 

@@ -10,6 +10,7 @@ import attrs
 import yaml
 
 from tarn import config
+from tarn.cluster.authority import authority
 from tarn.cluster.brought import brought
 from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
@@ -73,7 +74,8 @@ def bring_up(
     with _doctor_knows_more():
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
         _writable(surroundings.paths.home / "clusters")
-        _refuse((*findings, *examined(spec, surroundings.plugins())), spec, hear)
+        offered = surroundings.plugins()
+        _refuse((*findings, *authority(spec, offered), *examined(spec, offered)), spec, hear)
     carried = brought(spec, surroundings)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)

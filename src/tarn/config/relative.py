@@ -83,8 +83,11 @@ def _without_none(kind: Any) -> Any:
 
 
 def _made(value: Any, kind: Any, start: Path, home: str) -> Any:
-    if kind is Path and isinstance(value, str):
+    kinds = {kind, *get_args(kind)}
+    if Path in kinds and isinstance(value, str):
         return _absolute(value, start, home)
+    if tuple[Path, ...] in kinds and isinstance(value, list):
+        return [_made(item, Path, start, home) for item in value]
     if isinstance(kind, type) and attrs.has(kind) and isinstance(value, Mapping):
         return options_absolute(value, kind, start, home)
     return value

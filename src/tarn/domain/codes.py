@@ -264,6 +264,20 @@ _TABLE = (
     Code("TARN-3334", _W, "password in the file", "The topology holds passwords of users in plain text.", "Use a provider that keeps them elsewhere; for tests only, if at all."),
     # 3335 to 3349: authorization in HAProxy
     Code("TARN-3335", _A, "no name for a model", "A model's name has signs that programs on a request's way may read differently, or is the name of a path of Triton; rights to it could not be enforced.", "Rename the model's folder, and `name` in its config.pbtxt: letters, digits, `_`, `-` and `.`, no `.` first, not `stats`."),
+    # 34xx: Ranger
+    Code("TARN-3400", _A, "Ranger is not set up", "The configuration of Ranger's plugin is not where the spec says.", "Name its directory in `authorizer.options.conf_dir`, or put the file there."),
+    Code("TARN-3401", _A, "no Ranger jars", "The jars of Ranger's engine were not found.", "Name them, or their directory, in `authorizer.options.jars`."),
+    Code("TARN-3402", _A, "Ranger's configuration unreadable", "A file of it is no well-formed XML, or may not be read.", "Mend the file that the message names."),
+    Code("TARN-3403", _A, "no address of Ranger Admin", "The configuration does not say where policies come from.", "Add `ranger.plugin.triton.policy.rest.url` to ranger-triton-security.xml."),
+    Code("TARN-3404", _A, "audit goes nowhere", "Decisions are to be audited, and the configuration names no place for them.", "Add a destination to ranger-triton-audit.xml, or set `audit: false`."),
+    Code("TARN-3405", _A, "Ranger's engine did not start", "It could not be put together on this machine.", "Read its words in the message."),
+    Code("TARN-3406", _W, "Ranger Admin out of reach", "Policies cannot be refreshed from here; without policies of an earlier day everything is denied.", "Check the address, and that the network lets this machine through."),
+    Code("TARN-3410", _A, "Ranger Admin does not answer", "Nobody answers at the URL that was given, or not in time.", "Check the URL."),
+    Code("TARN-3411", _A, "Ranger Admin lets nobody in", "User or password are wrong, or the user may not do this.", "Take a user with the role admin, and check the password."),
+    Code("TARN-3412", _A, "Ranger Admin refuses", "What is to be put there does not suit Ranger Admin.", "Read its words: users and groups must be known to it first."),
+    Code("TARN-3413", _W, "another definition of the service", "Ranger Admin has a definition of this name that differs, and was left alone.", "Compare them; `--update-definition` puts this one in its place."),
+    Code("TARN-3414", _A, "no policies", "The file of policies cannot be read, or says what cannot be meant.", "Mend what the message names; docs/reference/ranger.md shows one."),
+    Code("TARN-3415", _A, "no password", "No password for Ranger Admin was given, or it cannot be read.", "Name a file with --password-file, or set RANGER_ADMIN_PASSWORD."),
     # 35xx: the sandbox
     Code("TARN-3501", _A, "program missing", "The sandbox needs a program that is not on this machine, or too old.", "Install what the message names."),
     Code("TARN-3502", _A, "no jars", "Hadoop's jars could not be brought.", "Read Maven's words; or name an installation with --hadoop-home."),

@@ -23,7 +23,6 @@ KINDS: Mapping[str, str] = MappingProxyType(
 COMING: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("runtime", "skein"): "SKEIN",
-        ("authorizer", "ranger"): "SECURITY",
         ("secrets", "jceks"): "SECURITY",
     }
 )

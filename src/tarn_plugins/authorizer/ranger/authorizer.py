@@ -1,0 +1,176 @@
+"""The authorizer `ranger`: Ranger's policies decide, and whatever they cannot decide is a no."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import attrs
+
+from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
+from tarn.domain.access import FLEET_ACTIONS, MODEL_ACTIONS
+from tarn_plugins.authorizer.ranger.engine import Asker, Decision, Question
+from tarn_plugins.authorizer.ranger.heard import Heard, Staleness
+
+__all__ = ["Engine", "RangerAuthorizer", "Subject"]
+
+_LOG = logging.getLogger("tarn.ranger")
+FLUSH_S = 0.15
+"""A master that is told to leave has no more time for its audits."""
+_NAMELESS = ("token", "trusted-proxy")
+"""They prove a right to the fleet, and no user: the name that they carry is not one of a user."""
+_LOADING = "Ranger's policies are being loaded"
+
+
+class Engine(Protocol):
+    """What is needed of `tarn_plugins.authorizer.ranger.engine.RangerEngine`."""
+
+    def version(self) -> int:
+        """Return the version of the policies; -1: there are none. Never blocks."""
+        ...
+
+    def decide(self, asker: Asker, questions: Sequence[Question]) -> tuple[Decision | None, ...]:
+        """Return an answer to each question; None: there are no policies to decide by."""
+        ...
+
+    def close(self, within_s: float) -> None:
+        """Write what audits are waiting, within so many seconds."""
+        ...
+
+
+@attrs.frozen
+class Subject:
+    """What is guarded."""
+
+    service: str
+    """The service in Ranger Admin."""
+    cluster: str
+    """Name of the cluster: the resource ``cluster``."""
+
+
+class RangerAuthorizer:
+    """Asks an engine that is opened on a thread of its own, so that no master waits for it.
+
+    Args:
+        subject: What is guarded.
+        heard: What the engine tells of Ranger Admin.
+        opened: Makes the engine; may take seconds.
+    """
+
+    def __init__(self, subject: Subject, heard: Heard, opened: Callable[[], Engine]) -> None:
+        self._subject = subject
+        self._heard = heard
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._trouble = _LOADING
+        self._closed = False
+        self._opening = threading.Thread(
+            target=self._open, args=(opened,), name="ranger-open", daemon=True
+        )
+        self._opening.start()
+
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
+        """Return the policies' answer."""
+        return self.check_each(principal, action, (model,))[0]
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        """Return the policies' answer for each of *models*, asked of the engine at once."""
+        asked = [self._question(action, model) for model in models]
+        questions = [one for one in asked if isinstance(one, Question)]
+        answers = iter(self._answers(_asker(principal), questions))
+        return tuple(_no(one) if isinstance(one, str) else next(answers) for one in asked)
+
+    def ready(self) -> Readiness:
+        """Say whether there are policies, and, where they are stale, since when."""
+        engine, trouble = self._now()
+        if engine is None:
+            return Readiness(ready=False, reason=trouble)
+        if engine.version() < 0:
+            return Readiness(ready=False, reason=self._without())
+        stale = self._heard.stale()
+        return Readiness(ready=True, reason="" if stale is None else f"stale: {stale}")
+
+    def close(self) -> None:
+        """Deny from now on, and have the audits written."""
+        with self._lock:
+            engine, self._engine = self._engine, None
+            self._trouble, self._closed = "the master leaves", True
+        if engine is not None:
+            engine.close(FLUSH_S)
+
+    def wait(self, within_s: float) -> bool:
+        """Wait until the engine is open, or is known not to open; return whether it is so."""
+        self._opening.join(within_s)
+        return not self._opening.is_alive()
+
+    def _open(self, opened: Callable[[], Engine]) -> None:
+        try:
+            engine = opened()
+        except Exception as error:
+            _LOG.exception("Ranger's engine did not start: everything is denied")
+            with self._lock:
+                self._trouble = f"Ranger's engine did not start ({type(error).__name__}: {error})"
+            return
+        with self._lock:
+            late = self._closed
+            self._engine = None if late else engine
+        if late:
+            engine.close(FLUSH_S)
+
+    def _now(self) -> tuple[Engine | None, str]:
+        with self._lock:
+            return self._engine, self._trouble
+
+    def _question(self, action: str, model: str) -> Question | str:
+        """Return what to ask the engine, or why the answer is no without it."""
+        if action in FLEET_ACTIONS:
+            return Question("cluster", self._subject.cluster, action)
+        if action not in MODEL_ACTIONS:
+            return "there is no such action"
+        return Question("model", model, action) if model else "no model is named"
+
+    def _answers(self, asker: Asker, questions: Sequence[Question]) -> Sequence[Verdict]:
+        engine, trouble = self._now()
+        if engine is None or not questions:
+            return [_no(trouble)] * len(questions)
+        try:
+            decisions = engine.decide(asker, questions)
+        except Exception:
+            _LOG.exception("Ranger's engine raised: the answer is no")
+            return [_no("Ranger's engine failed")] * len(questions)
+        if len(decisions) != len(questions):
+            return [_no("Ranger's engine answered something else")] * len(questions)
+        stale = self._heard.stale()
+        return [self._verdict(decision, stale) for decision in decisions]
+
+    def _verdict(self, decision: Decision | None, stale: Staleness | None) -> Verdict:
+        if decision is None:
+            return _no(self._without())
+        service = f"of the service '{self._subject.service}'"
+        if decision.policy < 0:
+            reason = f"no Ranger policy {service} allows it"
+        else:
+            word = "allows" if decision.allowed else "denies"
+            reason = f"Ranger policy {decision.policy} {service} {word} it"
+        if stale is not None:
+            return Verdict(decision.allowed, f"{reason}; {stale}", stale=True)
+        return Verdict(decision.allowed, reason)
+
+    def _without(self) -> str:
+        why = self._heard.why
+        return f"Ranger has no policies of the service '{self._subject.service}'" + (
+            f": {why}" if why else ""
+        )
+
+
+def _asker(principal: Principal) -> Asker:
+    """Return whom the engine is asked about: nobody's name is taken from who proved none."""
+    if principal.via in _NAMELESS or not principal.user:
+        return Asker(ANONYMOUS.user)
+    return Asker(principal.user, principal.groups)
+
+
+def _no(reason: str) -> Verdict:
+    return Verdict(allowed=False, reason=reason)
