@@ -125,6 +125,8 @@ class RangerAuthorizer:
 
     def _question(self, action: str, model: str) -> Question | str:
         """Return what to ask the engine, or why the answer is no without it."""
+        if not _sayable(model):
+            return "that is no name of a model"
         if action in FLEET_ACTIONS:
             return Question("cluster", self._subject.cluster, action)
         if action not in MODEL_ACTIONS:
@@ -167,9 +169,18 @@ class RangerAuthorizer:
 
 def _asker(principal: Principal) -> Asker:
     """Return whom the engine is asked about: nobody's name is taken from who proved none."""
-    if principal.via in _NAMELESS or not principal.user:
+    if principal.via in _NAMELESS or not principal.user or not _sayable(principal.user):
         return Asker(ANONYMOUS.user)
-    return Asker(principal.user, principal.groups)
+    return Asker(principal.user, frozenset(filter(_sayable, principal.groups)))
+
+
+def _sayable(name: str) -> bool:
+    """Say whether Java can be told *name*: half a character it has no word for."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no(reason: str) -> Verdict:

@@ -28,8 +28,15 @@ log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
 log4j.appender.stderr.layout.ConversionPattern=%d{{ISO8601}} %p %c{{1}}: %m%n
+log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
 # it reports the interrupt by which every clean end wakes it, with a stack trace
 log4j.logger.org.apache.ranger.audit.provider.AuditProviderFactory=FATAL
+# they repeat with stack traces, at each poll, what the master says once
+log4j.logger.org.apache.ranger.plugin.util.PolicyRefresher=FATAL
+log4j.logger.org.apache.ranger.plugin.util.RangerRolesProvider=FATAL
+log4j.logger.org.apache.ranger.plugin.util.RangerRESTClient=FATAL
+log4j.logger.org.apache.ranger.admin.client.RangerAdminRESTClient=WARN
+log4j.additivity.org.apache.ranger.admin.client.RangerAdminRESTClient=false
 log4j.logger.{logger}=INFO, audit
 log4j.additivity.{logger}=false
 log4j.appender.audit=org.apache.log4j.RollingFileAppender

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from tarn.java import Island, describe, load, mask, throwable
+from tarn.java import Fault, Island, describe, load, mask, throwable
 from tarn_plugins.authorizer.ranger.heard import Heard
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
 
@@ -24,7 +24,8 @@ __all__ = ["Asker", "Decision", "Question", "RangerEngine"]
 _PLUGIN = "org.apache.ranger.plugin"
 _AUDIT = "org.apache.ranger.audit.provider.AuditProviderFactory"
 _ADMIN = "org.apache.ranger.admin.client.RangerAdmin"
-_STATUS = re.compile(r'httpStatusCode"?\s*[:=]\s*"?(\d{3})')
+_STATUS = re.compile(r'(?:httpStatusCode"?|Response status)\s*[:=]\s*"?(\d{3})')
+_ANSWERED = "Ranger Admin answered HTTP {}"
 _NULL = "Received NULL response"
 _PAUSE_S = 0.002
 
@@ -176,7 +177,7 @@ class _Downloads:
             try:
                 found = client.getServicePoliciesIfUpdated(known, activated)
             except throwable() as error:
-                self._heard.failed(str(describe(error)))
+                self._heard.failed(_thrown(describe(error)))
                 raise
             if self._complaint:
                 self._heard.failed(self._complaint)
@@ -205,11 +206,18 @@ class _Downloads:
                 self._complaint = _said(text)
 
 
+def _thrown(fault: Fault) -> str:
+    """Return what an exception of the client means. Pure."""
+    text = fault.root or fault.message or str(fault)
+    status = _STATUS.search(text)
+    return _ANSWERED.format(status[1]) if status else f"Ranger Admin cannot be reached: {text}"
+
+
 def _said(text: str) -> str:
     """Return what a line of the client's log means. Pure."""
     status = _STATUS.search(text)
     if status:
-        return f"Ranger Admin answered HTTP {status[1]}"
+        return _ANSWERED.format(status[1])
     if "service not found" in text:
         return "Ranger Admin has no such service"
     return "Ranger Admin did not answer" if _NULL in text else text[:200]

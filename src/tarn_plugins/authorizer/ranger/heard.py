@@ -1,5 +1,6 @@
 """When Ranger Admin answered last, and what keeps it from answering. Any thread."""
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from tarn.interfaces import Clock
 
 __all__ = ["Heard", "Staleness"]
 
+_LOG = logging.getLogger("tarn.ranger")
 _SLACK_S = 60.0
 """A download of many policies may take this long."""
 
@@ -47,12 +49,18 @@ class Heard:
     def answered(self) -> None:
         """Ranger Admin confirmed the policies, or sent new ones."""
         with self._lock:
-            self._answered_s, self._why = self._clock.now_s(), ""
+            before, self._why = self._why, ""
+            self._answered_s = self._clock.now_s()
+        if before:
+            _LOG.info("Ranger Admin answers again")
 
     def failed(self, why: str) -> None:
         """It was asked in vain."""
+        why = why or "Ranger Admin does not answer"
         with self._lock:
-            self._why = why or "Ranger Admin does not answer"
+            before, self._why = self._why, why
+        if not before:
+            _LOG.warning("policies cannot be refreshed: %s", why)
 
     @property
     def why(self) -> str:
