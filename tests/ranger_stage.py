@@ -80,6 +80,7 @@ class PolicyServer:
     def __init__(self, policies: Sequence[Mapping[str, Any]] = ()) -> None:
         self.policies = list(policies)
         self.version = 1
+        self.service = SERVICE
         self.status = 0
         """What every download is answered with; 0: the truth."""
         self.asked: list[str] = []
@@ -148,7 +149,7 @@ def _handler(stage: PolicyServer) -> type[BaseHTTPRequestHandler]:
             elif "/roles/download/" in asked.path:
                 roles = {"serviceName": SERVICE, "roleVersion": 1, "rangerRoles": []}
                 self._unless_known(query.get("lastKnownRoleVersion"), 1, roles)
-            elif asked.path.endswith(f"/policies/download/{SERVICE}"):
+            elif asked.path.endswith(f"/policies/download/{stage.service}"):
                 self._unless_known(query.get("lastKnownVersion"), stage.version, stage.download())
             elif "/policies/download/" in asked.path:
                 name = asked.path.rpartition("/")[2]

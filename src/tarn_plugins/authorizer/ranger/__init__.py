@@ -58,8 +58,7 @@ def _create(settings: Settings, context: MasterContext) -> Authorizer:
         found = f"Ranger's configuration cannot be written ({error})"
         raise LaunchError("ranger", found, code="TARN-3405") from error
     ensure(HEAP_MIB, java_home(context.environ), kerberos_options(context.environ))
-    cache = conf.cache_file(settings, places)
-    heard = Heard(context.clock, conf.poll_s(site), lambda: _written_at(cache))
+    heard = Heard(context.clock, conf.poll_s(site), places.confirmed)
     rest = (settings.conf_dir, *site.jars)
 
     def opened() -> RangerEngine:
@@ -72,13 +71,6 @@ def _logs(context: MasterContext) -> Path:
     """Return where logs of this master belong: on YARN those that it collects."""
     collected = context.environ.get("LOG_DIRS", "").split(",")[0]
     return Path(collected) if collected else context.directory / "logs"
-
-
-def _written_at(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None
 
 
 def _looks(settings: Settings) -> Iterable[Finding]:

@@ -15,8 +15,9 @@ from tarn_plugins.authorizer.ranger.heard import Heard, Staleness
 __all__ = ["Engine", "RangerAuthorizer", "Subject"]
 
 _LOG = logging.getLogger("tarn.ranger")
-FLUSH_S = 0.15
-"""A master that is told to leave has no more time for its audits."""
+FLUSH_S = 0.8
+"""The most that a master which leaves waits for its audits: they take milliseconds, unless the
+machine is very busy."""
 _NAMELESS = ("token", "trusted-proxy")
 """They prove a right to the fleet, and no user: the name that they carry is not one of a user."""
 _LOADING = "Ranger's policies are being loaded"
@@ -87,7 +88,7 @@ class RangerAuthorizer:
         engine, trouble = self._now()
         if engine is None:
             return Readiness(ready=False, reason=trouble)
-        if engine.version() < 0:
+        if self._heard.gone or engine.version() < 0:
             return Readiness(ready=False, reason=self._without())
         stale = self._heard.stale()
         return Readiness(ready=True, reason="" if stale is None else f"stale: {stale}")
@@ -137,6 +138,8 @@ class RangerAuthorizer:
         engine, trouble = self._now()
         if engine is None or not questions:
             return [_no(trouble)] * len(questions)
+        if self._heard.gone:
+            return [_no(self._without())] * len(questions)
         try:
             decisions = engine.decide(asker, questions)
         except Exception:
