@@ -130,18 +130,16 @@ class RangerEngine:
         return tuple(_decision(answer) for answer in answers)
 
     def close(self, within_s: float) -> None:
-        """Write what audits are waiting, at most *within_s* seconds; then end Ranger's threads.
+        """Write what audits are waiting, and end Ranger's threads; *within_s* seconds are waited.
 
-        What a slow destination has not taken by then is in its spool, or lost. The threads end
-        later, and nobody waits for them.
+        What a slow destination has not taken by then is in its spool, or lost.
         """
         self._closed.set()
-        written = threading.Event()
         worker = threading.Thread(
-            target=self._close, args=(written, within_s), name="ranger-close", daemon=True
+            target=self._close, args=(within_s,), name="ranger-close", daemon=True
         )
         worker.start()
-        written.wait(within_s)
+        worker.join(within_s)
 
     def _written(self, most: int, within_s: float) -> None:
         """Wait until at most so many audits wait; no longer than *within_s* seconds."""
@@ -151,12 +149,11 @@ class RangerEngine:
                 return
             pause.wait(_PAUSE_S)
 
-    def _close(self, written: threading.Event, within_s: float) -> None:
+    def _close(self, within_s: float) -> None:
         with contextlib.suppress(throwable()):
             # `shutdown` empties only what stands behind the first queue
             self._written(0, within_s)
             self._audits.getInstance().shutdown()
-        written.set()
         with contextlib.suppress(throwable()):
             self._plugin.cleanup()
 
