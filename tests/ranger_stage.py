@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from ranger_jars import library
@@ -91,7 +91,7 @@ class PolicyServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> "PolicyServer":
+    def __enter__(self) -> Self:
         self.up()
         return self
 
@@ -141,27 +141,11 @@ def _handler(stage: PolicyServer) -> type[BaseHTTPRequestHandler]:
             """Be quiet."""
 
         def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            query = parse_qs(asked.query)
             stage.asked.append(self.path)
             if stage.status:
                 self._say(stage.status, {"statusCode": 1, "msgDesc": "an error on purpose"})
-            elif "/roles/download/" in asked.path:
-                roles = {"serviceName": SERVICE, "roleVersion": 1, "rangerRoles": []}
-                self._unless_known(query.get("lastKnownRoleVersion"), 1, roles)
-            elif asked.path.endswith(f"/policies/download/{stage.service}"):
-                self._unless_known(query.get("lastKnownVersion"), stage.version, stage.download())
-            elif "/policies/download/" in asked.path:
-                name = asked.path.rpartition("/")[2]
-                self._say(404, f'"RANGER_ERROR_SERVICE_NOT_FOUND: ServiceName={name}"')
             else:
-                self._say(404, "")
-
-        def _unless_known(self, known: list[str] | None, version: int, body: object) -> None:
-            if known == [str(version)]:
-                self._say(304, "")
-            else:
-                self._say(200, body)
+                self._say(*_answer(stage, self.path))
 
         def _say(self, status: int, body: object) -> None:
             data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -172,6 +156,22 @@ def _handler(stage: PolicyServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
     return Handler
+
+
+def _answer(stage: PolicyServer, path: str) -> tuple[int, object]:
+    """Return status and body of an answer to a download."""
+    asked = urlsplit(path)
+    query = parse_qs(asked.query)
+    name = asked.path.rpartition("/")[2]
+    if "/roles/download/" in asked.path:
+        roles = {"serviceName": SERVICE, "roleVersion": 1, "rangerRoles": []}
+        return (304, "") if query.get("lastKnownRoleVersion") == ["1"] else (200, roles)
+    if "/policies/download/" not in asked.path:
+        return 404, ""
+    if name != stage.service:
+        return 404, f'"RANGER_ERROR_SERVICE_NOT_FOUND: ServiceName={name}"'
+    known = query.get("lastKnownVersion") == [str(stage.version)]
+    return (304, "") if known else (200, stage.download())
 
 
 def site(directory: Path, url: str, *, audit: bool = True) -> Path:

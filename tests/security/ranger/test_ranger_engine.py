@@ -160,7 +160,7 @@ def test_a_thousand_requests_leave_no_thread_behind(shared: RangerAuthorizer) ->
 
 
 def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def test_without_ranger_admin_and_cache_nobody_may_anything(own: Open) -> None:

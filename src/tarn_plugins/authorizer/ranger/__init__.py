@@ -5,7 +5,7 @@
     settings    what a user writes                                              pure
     properties  Hadoop's configuration files                                    pure
     site        what is on this machine: the site's configuration, the jars
-    conf        the configuration of one master: the site's, and what is ours   (one function writes)
+    conf        the configuration of one master: the site's, and what is ours   pure, but `write`
     heard       when Ranger Admin answered last
     engine      Ranger's classes, in an island of the JVM
     authorizer  questions to the engine, its answers to verdicts

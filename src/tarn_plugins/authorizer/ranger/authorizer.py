@@ -109,7 +109,7 @@ class RangerAuthorizer:
     def _open(self, opened: Callable[[], Engine]) -> None:
         try:
             engine = opened()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (Java's too: whatever it is, it is a no)
             _LOG.exception("Ranger's engine did not start: everything is denied")
             with self._lock:
                 self._trouble = f"Ranger's engine did not start ({type(error).__name__}: {error})"
@@ -142,7 +142,7 @@ class RangerAuthorizer:
             return [_no(self._without())] * len(questions)
         try:
             decisions = engine.decide(asker, questions)
-        except Exception:
+        except Exception:  # noqa: BLE001 (as above)
             _LOG.exception("Ranger's engine raised: the answer is no")
             return [_no("Ranger's engine failed")] * len(questions)
         if len(decisions) != len(questions):

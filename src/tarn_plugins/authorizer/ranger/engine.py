@@ -243,7 +243,7 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
         mine = conf / "log4j.properties"
         if mine.is_file():
             island.load("org.apache.log4j.PropertyConfigurator").configure(str(mine))
-        methods = {
+        methods: dict[str, Callable[..., Any]] = {
             "doAppend": downloads.log,
             "getName": lambda: "tarn",
             "close": lambda: None,
@@ -256,7 +256,5 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
 
 def _decision(answer: Any) -> Decision | None:
     return (
-        None
-        if answer is None
-        else Decision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
+        None if answer is None else Decision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
     )
