@@ -5,7 +5,7 @@
     settings    what a user writes                                              pure
     properties  Hadoop's configuration files                                    pure
     site        what is on this machine: the site's configuration, the jars
-    conf        the configuration of one master: the site's, and what is ours   (one function writes)
+    conf        the configuration of one master: the site's, and what is ours   pure, but `write`
     heard       when Ranger Admin answered last
     engine      Ranger's classes, in an island of the JVM
     authorizer  questions to the engine, its answers to verdicts
@@ -58,8 +58,7 @@ def _create(settings: Settings, context: MasterContext) -> Authorizer:
         found = f"Ranger's configuration cannot be written ({error})"
         raise LaunchError("ranger", found, code="TARN-3405") from error
     ensure(HEAP_MIB, java_home(context.environ), kerberos_options(context.environ))
-    cache = conf.cache_file(settings, places)
-    heard = Heard(context.clock, conf.poll_s(site), lambda: _written_at(cache))
+    heard = Heard(context.clock, conf.poll_s(site), places.confirmed)
     rest = (settings.conf_dir, *site.jars)
 
     def opened() -> RangerEngine:
@@ -72,13 +71,6 @@ def _logs(context: MasterContext) -> Path:
     """Return where logs of this master belong: on YARN those that it collects."""
     collected = context.environ.get("LOG_DIRS", "").split(",")[0]
     return Path(collected) if collected else context.directory / "logs"
-
-
-def _written_at(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None
 
 
 def _looks(settings: Settings) -> Iterable[Finding]:

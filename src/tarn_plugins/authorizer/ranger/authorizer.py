@@ -15,8 +15,9 @@ from tarn_plugins.authorizer.ranger.heard import Heard, Staleness
 __all__ = ["Engine", "RangerAuthorizer", "Subject"]
 
 _LOG = logging.getLogger("tarn.ranger")
-FLUSH_S = 0.15
-"""A master that is told to leave has no more time for its audits."""
+FLUSH_S = 0.8
+"""The most that a master which leaves waits for its audits: they take milliseconds, unless the
+machine is very busy."""
 _NAMELESS = ("token", "trusted-proxy")
 """They prove a right to the fleet, and no user: the name that they carry is not one of a user."""
 _LOADING = "Ranger's policies are being loaded"
@@ -87,7 +88,7 @@ class RangerAuthorizer:
         engine, trouble = self._now()
         if engine is None:
             return Readiness(ready=False, reason=trouble)
-        if engine.version() < 0:
+        if self._heard.gone or engine.version() < 0:
             return Readiness(ready=False, reason=self._without())
         stale = self._heard.stale()
         return Readiness(ready=True, reason="" if stale is None else f"stale: {stale}")
@@ -108,7 +109,7 @@ class RangerAuthorizer:
     def _open(self, opened: Callable[[], Engine]) -> None:
         try:
             engine = opened()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (Java's too: whatever it is, it is a no)
             _LOG.exception("Ranger's engine did not start: everything is denied")
             with self._lock:
                 self._trouble = f"Ranger's engine did not start ({type(error).__name__}: {error})"
@@ -125,6 +126,8 @@ class RangerAuthorizer:
 
     def _question(self, action: str, model: str) -> Question | str:
         """Return what to ask the engine, or why the answer is no without it."""
+        if not _sayable(model):
+            return "that is no name of a model"
         if action in FLEET_ACTIONS:
             return Question("cluster", self._subject.cluster, action)
         if action not in MODEL_ACTIONS:
@@ -135,9 +138,11 @@ class RangerAuthorizer:
         engine, trouble = self._now()
         if engine is None or not questions:
             return [_no(trouble)] * len(questions)
+        if self._heard.gone:
+            return [_no(self._without())] * len(questions)
         try:
             decisions = engine.decide(asker, questions)
-        except Exception:
+        except Exception:  # noqa: BLE001 (as above)
             _LOG.exception("Ranger's engine raised: the answer is no")
             return [_no("Ranger's engine failed")] * len(questions)
         if len(decisions) != len(questions):
@@ -167,9 +172,18 @@ class RangerAuthorizer:
 
 def _asker(principal: Principal) -> Asker:
     """Return whom the engine is asked about: nobody's name is taken from who proved none."""
-    if principal.via in _NAMELESS or not principal.user:
+    if principal.via in _NAMELESS or not principal.user or not _sayable(principal.user):
         return Asker(ANONYMOUS.user)
-    return Asker(principal.user, principal.groups)
+    return Asker(principal.user, frozenset(filter(_sayable, principal.groups)))
+
+
+def _sayable(name: str) -> bool:
+    """Say whether Java can be told *name*: half a character it has no word for."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _no(reason: str) -> Verdict:

@@ -16,7 +16,7 @@ from tarn_plugins.authorizer.ranger.properties import render
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, Settings
 from tarn_plugins.authorizer.ranger.site import PREFIX, Site
 
-__all__ = ["Places", "cache_file", "poll_s", "rendered", "write"]
+__all__ = ["Places", "poll_s", "rendered", "write"]
 
 _POLL_MS = 30_000
 """Ranger's own default."""
@@ -28,8 +28,15 @@ log4j.appender.stderr=org.apache.log4j.ConsoleAppender
 log4j.appender.stderr.target=System.err
 log4j.appender.stderr.layout=org.apache.log4j.PatternLayout
 log4j.appender.stderr.layout.ConversionPattern=%d{{ISO8601}} %p %c{{1}}: %m%n
+log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
 # it reports the interrupt by which every clean end wakes it, with a stack trace
 log4j.logger.org.apache.ranger.audit.provider.AuditProviderFactory=FATAL
+# they repeat with stack traces, at each poll, what the master says once
+log4j.logger.org.apache.ranger.plugin.util.PolicyRefresher=FATAL
+log4j.logger.org.apache.ranger.plugin.util.RangerRolesProvider=FATAL
+log4j.logger.org.apache.ranger.plugin.util.RangerRESTClient=FATAL
+log4j.logger.org.apache.ranger.admin.client.RangerAdminRESTClient=WARN
+log4j.additivity.org.apache.ranger.admin.client.RangerAdminRESTClient=false
 log4j.logger.{logger}=INFO, audit
 log4j.additivity.{logger}=false
 log4j.appender.audit=org.apache.log4j.RollingFileAppender
@@ -48,6 +55,8 @@ class Places:
     conf: Path
     cache: Path
     """Policies as they were downloaded last: they outlive the master."""
+    confirmed: Path
+    """A file: touched whenever Ranger Admin confirmed them."""
     spool: Path
     """Audits that their destination did not take yet."""
     audit_log: Path
@@ -57,7 +66,13 @@ class Places:
     def below(cls, directory: Path, logs: Path) -> "Places":
         """Return the places below a cluster's *directory*; *logs* is for what people read."""
         root = directory / "ranger"
-        return cls(root / "conf", root / "cache", root / "spool", logs / "ranger-audit.log")
+        return cls(
+            conf=root / "conf",
+            cache=root / "cache",
+            confirmed=root / "confirmed",
+            spool=root / "spool",
+            audit_log=logs / "ranger-audit.log",
+        )
 
 
 def rendered(settings: Settings, site: Site, places: Places) -> Mapping[str, bytes]:
@@ -103,12 +118,6 @@ def poll_s(site: Site) -> float:
         return int(site.security.get(f"{PREFIX}policy.pollIntervalMs", "")) / 1000
     except ValueError:
         return _POLL_MS / 1000
-
-
-def cache_file(settings: Settings, places: Places) -> Path:
-    """Return where Ranger keeps the policies (``PolicyRefresher``). Pure."""
-    name = f"{settings.app_id}_{settings.service}.json"
-    return places.cache / name.replace(os.sep, "_").replace(os.pathsep, "_")
 
 
 def write(files: Mapping[str, bytes], places: Places) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from tarn.java import Island, describe, load, mask, throwable
+from tarn.java import Fault, Island, describe, load, mask, throwable
 from tarn_plugins.authorizer.ranger.heard import Heard
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
 
@@ -24,9 +24,16 @@ __all__ = ["Asker", "Decision", "Question", "RangerEngine"]
 _PLUGIN = "org.apache.ranger.plugin"
 _AUDIT = "org.apache.ranger.audit.provider.AuditProviderFactory"
 _ADMIN = "org.apache.ranger.admin.client.RangerAdmin"
-_STATUS = re.compile(r'httpStatusCode"?\s*[:=]\s*"?(\d{3})')
+_STATUS = re.compile(r'(?:httpStatusCode"?|Response status)\s*[:=]\s*"?(\d{3})')
+_ANSWERED = "Ranger Admin answered HTTP {}"
+_NO_SERVICE = f"{_PLUGIN}.util.RangerServiceNotFoundException"
 _NULL = "Received NULL response"
 _PAUSE_S = 0.002
+_MOST_WAITING = 200
+"""Audits that may wait for their destination: as many are written in a few milliseconds."""
+_RELAX_S = 0.5
+"""So long a decision waits for a destination that does not keep up. Then it is given: Ranger holds
+a million audits more."""
 
 
 @attrs.frozen
@@ -94,6 +101,7 @@ class RangerEngine:
             if audit:
                 handler = island.load(f"{_PLUGIN}.audit.RangerDefaultAuditHandler")
                 self._plugin.setResultProcessor(handler(self._plugin.getConfig()))
+        self._queue = self._audits.getInstance().getAuditProvider() if audit else None
         self._list, self._set = load("java.util.ArrayList"), load("java.util.HashSet")
         self._date = load("java.util.Date")
 
@@ -105,6 +113,7 @@ class RangerEngine:
         """Return an answer to each question; None: the engine has no policies to decide by."""
         if self._closed.is_set():
             return (None,) * len(questions)
+        self._written(_MOST_WAITING, _RELAX_S)
         groups = self._set()
         for group in asker.groups:
             groups.add(group)
@@ -121,30 +130,30 @@ class RangerEngine:
         return tuple(_decision(answer) for answer in answers)
 
     def close(self, within_s: float) -> None:
-        """Write what audits are waiting, at most *within_s* seconds; then end Ranger's threads.
+        """Write what audits are waiting, and end Ranger's threads; *within_s* seconds are waited.
 
-        What a slow destination has not taken by then is in its spool, or lost. The threads end
-        later, and nobody waits for them.
+        What a slow destination has not taken by then is in its spool, or lost.
         """
         self._closed.set()
-        written = threading.Event()
         worker = threading.Thread(
-            target=self._close, args=(written, within_s), name="ranger-close", daemon=True
+            target=self._close, args=(within_s,), name="ranger-close", daemon=True
         )
         worker.start()
-        written.wait(within_s)
+        worker.join(within_s)
 
-    def _close(self, written: threading.Event, within_s: float) -> None:
+    def _written(self, most: int, within_s: float) -> None:
+        """Wait until at most so many audits wait; no longer than *within_s* seconds."""
+        size, pause = getattr(self._queue, "size", None), threading.Event()
+        for _ in range(int(within_s / _PAUSE_S)):
+            if size is None or size() <= most:
+                return
+            pause.wait(_PAUSE_S)
+
+    def _close(self, within_s: float) -> None:
         with contextlib.suppress(throwable()):
-            factory = self._audits.getInstance()
-            queue, waits = factory.getAuditProvider(), threading.Event()
             # `shutdown` empties only what stands behind the first queue
-            for _ in range(int(within_s / _PAUSE_S)):
-                if not hasattr(queue, "size") or queue.size() == 0:
-                    break
-                waits.wait(_PAUSE_S)
-            factory.shutdown()
-        written.set()
+            self._written(0, within_s)
+            self._audits.getInstance().shutdown()
         with contextlib.suppress(throwable()):
             self._plugin.cleanup()
 
@@ -176,7 +185,8 @@ class _Downloads:
             try:
                 found = client.getServicePoliciesIfUpdated(known, activated)
             except throwable() as error:
-                self._heard.failed(str(describe(error)))
+                fault = describe(error)
+                self._heard.failed(_thrown(fault), gone=fault.is_a(_NO_SERVICE))
                 raise
             if self._complaint:
                 self._heard.failed(self._complaint)
@@ -205,13 +215,20 @@ class _Downloads:
                 self._complaint = _said(text)
 
 
+def _thrown(fault: Fault) -> str:
+    """Return what an exception of the client means. Pure."""
+    if fault.is_a(_NO_SERVICE):
+        return "Ranger Admin has no such service"
+    text = fault.root or fault.message or str(fault)
+    status = _STATUS.search(text)
+    return _ANSWERED.format(status[1]) if status else f"Ranger Admin cannot be reached: {text}"
+
+
 def _said(text: str) -> str:
     """Return what a line of the client's log means. Pure."""
     status = _STATUS.search(text)
     if status:
-        return f"Ranger Admin answered HTTP {status[1]}"
-    if "service not found" in text:
-        return "Ranger Admin has no such service"
+        return _ANSWERED.format(status[1])
     return "Ranger Admin did not answer" if _NULL in text else text[:200]
 
 
@@ -226,7 +243,7 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
         mine = conf / "log4j.properties"
         if mine.is_file():
             island.load("org.apache.log4j.PropertyConfigurator").configure(str(mine))
-        methods = {
+        methods: dict[str, Callable[..., Any]] = {
             "doAppend": downloads.log,
             "getName": lambda: "tarn",
             "close": lambda: None,
