@@ -1,18 +1,61 @@
 """What a client reads on its machine for a master elsewhere: keys, keytabs, secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
+from tarn.cluster.proof import proof
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
-from tarn.domain import ClusterSpec
+from tarn.domain import ClusterSpec, Secret
+from tarn.errors import ConfigError, ConfigErrors
+from tarn.hookspecs import RuntimeFactory
+from tarn.http.tls import LOOPBACK
 
 __all__ = ["brought"]
 
+Files = Mapping[str, bytes]
+Secrets = Mapping[str, Secret]
 
-def brought(spec: ClusterSpec, surroundings: Surroundings) -> Mapping[str, bytes]:
+
+def brought(spec: ClusterSpec, surroundings: Surroundings) -> Files:
     """Return name (of `tarn.domain.brought`) to content of all that *spec* asks for.
 
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    return carried(held(spec, surroundings))
+    found, errors = (), list[ConfigError]()
+    try:
+        found = held(spec, surroundings)
+    except ConfigErrors as unread:
+        errors += unread.errors
+    files = dict(carried(found))
+    secrets = {one.name: one.value for one in found}
+    for part in _PARTS:
+        try:
+            files.update(part(spec, surroundings, secrets))
+        except ConfigErrors as wrong:
+            errors += wrong.errors
+    if errors:
+        raise ConfigErrors(errors)
+    return files
+
+
+def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Files:
+    if spec.api.tls is None:
+        return {}
+    hosts = _listens_at(spec, surroundings)
+    return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
+
+
+def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
+    """Return where the master will listen; nobody knows, where it runs on other machines."""
+    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
+    factory = cast("RuntimeFactory", chosen)
+    if factory.capabilities.remote:
+        return ()
+    host = factory.host(surroundings.environ)
+    return LOOPBACK if host in LOOPBACK else (host,)
+
+
+_PARTS = (_tls,)
+"""Each may use the secrets: the password of a keystore is one of them."""
