@@ -7,6 +7,7 @@ from tarn.cluster.proof import proof
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec, Secret
+from tarn.domain.given_secrets import Held
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.tls import LOOPBACK
@@ -23,7 +24,8 @@ def brought(spec: ClusterSpec, surroundings: Surroundings) -> Files:
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    found, errors = (), list[ConfigError]()
+    found: tuple[Held, ...] = ()
+    errors: list[ConfigError] = []
     try:
         found = held(spec, surroundings)
     except ConfigErrors as unread:

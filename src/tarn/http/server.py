@@ -203,9 +203,8 @@ def _config(app: App) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         access_log=False,
-        http="h11",  # the other one, taken where it is installed, bounds no head
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        http=Connection,
+        http=Connection,  # by h11: the other one, taken where it is installed, bounds no head
         interface="asgi3",
         lifespan="on",
         limit_concurrency=MOST_CONNECTIONS,
