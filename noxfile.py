@@ -28,7 +28,7 @@ BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,pack]"
-WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,ranger,secrets]"
+WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,ranger,secrets]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")

@@ -1,5 +1,6 @@
 """A master without a fleet: a board, an inbox, and a thread that answers commands."""
 
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -183,6 +184,7 @@ class FakeMaster:
         config: Mapping[str, object] | None = None,
         readiness: Readiness | None = None,
         proxy: ProxyRule | None = None,
+        tls: ssl.SSLContext | None = None,
         **more: Any,
     ) -> None:
         self.board = Board(first or snapshot(instance(1), instance(2)))
@@ -192,7 +194,7 @@ class FakeMaster:
         self.silent = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._control, name="control")
-        self.server = Server()
+        self.server = Server(tls=tls)
         self.url = self.server.url
         self.app: Application = create_app(
             Sources(

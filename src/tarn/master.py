@@ -46,7 +46,7 @@ from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.identity.prepared import brought_token, prepared
 from tarn.http.server import Server
 from tarn.http.sources import Sources
-from tarn.http.tls import of_master
+from tarn.http.tls import known_as, of_master
 from tarn.interfaces import Authorizer, Clock, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
 
@@ -187,7 +187,13 @@ class _Master:
         rules = _rules(spec, launch.spec_hash)
         host = factory.host(context.environ)
         tls = of_master(spec.api.tls, context.directory)
-        server = Server(host, spec.api.port, preferred=_last_port(context.directory), tls=tls)
+        server = Server(
+            host,
+            spec.api.port,
+            preferred=_last_port(context.directory),
+            advertised=known_as(tls, context.directory, host),
+            tls=tls,
+        )
         self._owned.callback(server.close)
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))

@@ -16,9 +16,10 @@ from tarn.config.legacy import Legacy
 from tarn.config.offers import Offers, examine
 from tarn.config.policy import choose_policy
 from tarn.config.relative import make_absolute
+from tarn.domain.contradictions import problems
 from tarn.domain.perimeter import perimeter_problems
 from tarn.domain.secret import Secret
-from tarn.domain.spec import NAME, ClusterSpec, problems
+from tarn.domain.spec import NAME, ClusterSpec
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
 from tarn.plain import Problem, join, structure, unstructure
 

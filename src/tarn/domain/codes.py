@@ -332,6 +332,17 @@ _TABLE = (
     Code("TARN-3780", _A, "no keys for Triton", "Parts of Triton's API are to be restricted, and the file from which the keys are derived is missing.", "End the cluster and start it again: `tarn up` makes the file."),
     Code("TARN-3781", _W, "parts of Triton are open", "Whoever reaches the ports of an instance may change its models, its log, its trace or its shared memory.", "Name the parts in triton.restricted, or keep the ports from others by a firewall."),
     Code("TARN-3782", _A, "a group of restricted parts is wrong", "A value of http-restricted-api or grpc-restricted-protocol is not PARTS:NAME=VALUE, or names a part that does not exist or stands twice: Triton would end at once.", "Write it as, for example, logging,trace:my-key=VALUE."),
+    # 372x: HTTPS of the master
+    Code("TARN-3720", _A, "certificate of no use", "A file for HTTPS cannot be read, or does not hold what it should.", "Name files in PEM that you may read: one private key, its certificate and the chain."),
+    Code("TARN-3721", _A, "key of another certificate", "The private key does not belong to the first certificate in the file.", "Put the machine's own certificate first, or name the right key."),
+    Code("TARN-3722", _A, "key encrypted", "The private key is encrypted, and a master has nobody who types its password.", "Decrypt it into a file for you alone; or give a keystore, with its password in `secrets`."),
+    Code("TARN-3723", _A, "certificate out of its time", "The certificate has expired, or is not valid yet.", "Have a new one made; or check the clocks."),
+    Code("TARN-3724", _A, "keystore of no use", "The keystore cannot be read here, or holds no private key or several.", "Give one with exactly one private key, or PEM files."),
+    Code("TARN-3725", _A, "keystore does not open", "Its password is not in `secrets`, or is wrong.", "`tarn secrets put` writes it; `api.tls.keystore_password_alias` names it."),
+    Code("TARN-3726", _A, "certificate not proven", "Who stands in `api.tls.ca` has not signed the certificate: no client would believe it.", "Name its authority there, or leave it out."),
+    Code("TARN-3727", _A, "certificate for other hosts", "The certificate does not name the host of the master: clients will not believe it.", "Have one made that names every host where a master may run, or a wildcard."),
+    Code("TARN-3728", _A, "no trust", "No HTTPS came about between client and master: the certificate is not believed, or one of them speaks plain HTTP.", "Read the message; it says what was seen."),
+    Code("TARN-3729", _A, "client's certificate refused", "The master does not believe the certificate that the client brought.", "Bring one that `api.tls.client_ca` has signed for a client's use, or none."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

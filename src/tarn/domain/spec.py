@@ -2,12 +2,12 @@
 
 A key in YAML, in a keyword argument and in the HTTP API is the field's name without its unit: the
 suffix ``_s`` means a duration in seconds (written ``10m``, ``1.5s``, ``250ms``), ``_mib`` an amount
-of memory in MiB (written ``4GiB``, ``512MiB``). A class checks what it alone can know; `problems`
-finds contradictions between parts.
+of memory in MiB (written ``4GiB``, ``512MiB``). A class checks what it alone can know;
+`tarn.domain.contradictions` finds what does not fit between parts.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import attrs
 from attrs.validators import deep_iterable, ge, gt, in_, le, matches_re, optional
@@ -35,7 +35,6 @@ __all__ = [
     "TrustedProxy",
     "UpdateSpec",
     "WindowSpec",
-    "problems",
 ]
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
@@ -347,43 +346,3 @@ class ClusterSpec:
     secrets: tuple[Choice, ...] = ()
     farm: FarmSpec | None = None
     log: LogSpec = attrs.field(factory=LogSpec)
-
-
-def problems(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """Yield (path, what contradicts what) for every contradiction between parts of *spec*."""
-    yield from _size_problems(spec.replicas)
-    yield from _instance_problems(spec.instance)
-    yield from _port_problems(spec.triton)
-    if spec.update.surge == 0 and spec.update.max_unavailable == 0:
-        yield "update.surge", "= 0 with update.max_unavailable = 0: no update could ever begin"
-
-
-def _size_problems(replicas: ReplicasSpec) -> Iterator[tuple[str, str]]:
-    low, high, initial = replicas.min, replicas.max, replicas.initial
-    if low > high:
-        found = f"= {high} is below replicas.min = {low}; raise the one or lower the other"
-        yield "replicas.max", found
-    elif initial is not None and not low <= initial <= high:
-        found = f"= {initial} is outside replicas.min = {low} and replicas.max = {high}"
-        yield "replicas.initial", found
-
-
-def _instance_problems(instance: InstanceSpec) -> Iterator[tuple[str, str]]:
-    unready_s, replace_s = instance.unready_after_s, instance.replace_after_s
-    if replace_s < unready_s:
-        found = f"= {replace_s:g}s is below instance.unready_after = {unready_s:g}s"
-        yield "instance.replace_after", found
-    ranks, gpus = instance.parallelism.ranks, instance.resources.gpus
-    if ranks > 1 and gpus not in (0, ranks):
-        found = f"= {gpus}, but parallelism.tensor x pipeline = {ranks}; they must be equal"
-        yield "instance.resources.gpus", found
-
-
-def _port_problems(triton: TritonSpec) -> Iterator[tuple[str, str]]:
-    taken: dict[int, str] = {}
-    for key in ("http_port", "grpc_port", "metrics_port"):
-        port = getattr(triton, key)
-        if port and port in taken:
-            yield f"triton.{key}", f"= {port} is also triton.{taken[port]}; give each its own port"
-        elif port:
-            taken[port] = key

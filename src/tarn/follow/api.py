@@ -27,7 +27,7 @@ from tarn.errors import (
 )
 from tarn.follow.proving import Proving
 from tarn.follow.tickets import Tickets
-from tarn.follow.trust import Trust, distrusted
+from tarn.follow.trust import Trust, distrusted, dropped
 
 __all__ = ["Api", "Message"]
 
@@ -281,6 +281,10 @@ def _translated(url: str, trust: Trust) -> Iterator[None]:
     except httpx.TransportError as error:
         if (distrust := distrusted(error, url, trust)) is not None:
             raise distrust from error
+        if trust.cert is not None and isinstance(
+            error, httpx.RemoteProtocolError | httpx.ReadError
+        ):
+            raise dropped(url) from error
         raise UnreachableError(f"no answer: {error}", where=url) from error
     except httpx.InvalidURL as error:
         raise UnreachableError(f"is no URL: {error}", where=url) from error

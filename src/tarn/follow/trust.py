@@ -11,7 +11,7 @@ import attrs
 from tarn.domain.certificate import hosts
 from tarn.errors import ConfigError, UnreachableError
 
-__all__ = ["Trust", "distrusted"]
+__all__ = ["Trust", "distrusted", "dropped"]
 
 _LOOK_WITHIN_S = 2.0
 _OTHER_HOST = frozenset({62, 63, 64})
@@ -78,15 +78,27 @@ def distrusted(error: BaseException, url: str, trust: Trust) -> UnreachableError
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"):
         return _said("speaks no TLS", url, "Ask it by http://, or start it with api.tls")
     if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-        return UnreachableError(
-            f"the master refuses our certificate ({_words(reason)})",
-            code="TARN-3729",
-            where=url,
-            right="api.tls.client_ca of the cluster must name who signed it, for a client's use.",
-            next_step="Give the right certificate, or none.",
-        )
+        return _refused(f"the master refuses our certificate ({_words(reason)})", url)
     return _said(
         f"no TLS with it: {_words(reason) or cause}", url, "The log of the master says why"
+    )
+
+
+def dropped(url: str) -> UnreachableError:
+    """Return what to say of a master that hung up on a client with a certificate of its own.
+
+    One that does not believe it does so without a word that always arrives.
+    """
+    return _refused("it hung up without an answer, so perhaps it refuses our certificate", url)
+
+
+def _refused(found: str, url: str) -> UnreachableError:
+    return UnreachableError(
+        found,
+        code="TARN-3729",
+        where=url,
+        right="api.tls.client_ca of the cluster must name who signed it, for a client's use.",
+        next_step="Give the right certificate, or none; the log of the master says why.",
     )
 
 

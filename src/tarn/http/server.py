@@ -204,7 +204,7 @@ def _config(app: App) -> uvicorn.Config:
         app,
         access_log=False,
         h11_max_incomplete_event_size=LARGEST_HEAD,
-        http=Connection,  # of h11: the other one, taken where it is installed, bounds no head
+        http=Connection,  # by h11: the other one, taken where it is installed, bounds no head
         interface="asgi3",
         lifespan="on",
         limit_concurrency=MOST_CONNECTIONS,

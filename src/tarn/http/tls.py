@@ -4,17 +4,30 @@ Nothing here needs more than the standard library: a client looks at a certifica
 before anything starts.
 """
 
+import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tarn.domain.brought import CLIENT_CA, TLS
+from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import TlsSpec
 from tarn.errors import LaunchError
 
-__all__ = ["HSTS", "covers", "of_master", "seen_by", "server_context", "shake"]
+__all__ = [
+    "HSTS",
+    "LOOPBACK",
+    "covers",
+    "known_as",
+    "of_master",
+    "seen_by",
+    "server_context",
+    "shake",
+]
 
+log = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "localhost")
 HSTS = (b"strict-transport-security", b"max-age=86400")
 """A day, and no other host: a browser applies it to every port of this one, where others listen."""
 _NO_CHECK_TIME = 0x200000
@@ -63,13 +76,20 @@ def server_context(proof: Path, client_ca: Path | None = None) -> ssl.SSLContext
     return context
 
 
-def seen_by(ca: Path) -> ssl.SSLContext:
-    """Return a client's view that believes whom *ca* names, whatever the host and the date."""
-    context = ssl.create_default_context(cafile=str(ca))
+def seen_by(ca: str, *, dated: bool = False) -> ssl.SSLContext:
+    """Return a client's view that believes whom *ca* (PEM) names, whatever the host.
+
+    With *dated* it looks at the dates, as every client does.
+
+    Raises:
+        ssl.SSLError: There are no certificates in it.
+    """
+    context = ssl.create_default_context(cadata=ca)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
+    if not dated:
+        context.verify_flags = ssl.VerifyFlags(context.verify_flags | _NO_CHECK_TIME)
     return context
 
 
@@ -99,18 +119,37 @@ def _went_on(side: ssl.SSLObject) -> bool:
     return True
 
 
-def covers(proof: Path, host: str) -> bool:
-    """Say whether a client would take *host* for one that the certificate in *proof* names.
+def covers(server: ssl.SSLContext, ca: str, host: str) -> bool:
+    """Say whether a client would take *host* for one that the certificate of *server* names.
 
     It is matched as every client matches it: by a handshake.
 
-    Raises:
-        OSError: The file is of no use.
+    Args:
+        server: See `server_context`.
+        ca: By what clients know it, in PEM.
+        host: A name, or a numeric address.
     """
-    client = seen_by(proof)
+    client = seen_by(ca)
     client.check_hostname = True
     try:
-        shake(server_context(proof), client, host)
+        shake(server, client, host)
     except ssl.SSLCertVerificationError:
         return False
     return True
+
+
+def known_as(server: ssl.SSLContext | None, directory: Path, host: str) -> str:
+    """Return the name under which the certificate lets a master at *host* be found.
+
+    That is *host*, but for a machine's own address: a certificate for ``localhost`` will do. Where
+    it names neither, clients will not believe it, and the log says so.
+    """
+    if server is None:
+        return host
+    ca = (directory / TLS_CA).read_text("ascii")
+    candidates: list[str] = [host, *(LOOPBACK if host in LOOPBACK else ())]
+    for name in candidates:
+        if covers(server, ca, name):
+            return name
+    log.warning("no client will believe this master: its certificate does not name '%s'", host)
+    return host

@@ -241,6 +241,7 @@ class Hadoop:
             host="" if host == "N/A" else host,
             port=max(0, port),
             tracking_url=self._proxy_url(str(application_id), str(found.getTrackingUrl() or "")),
+            own_url=str(found.getOriginalTrackingUrl() or ""),
             submitted_ms=int(found.getSubmitTime() or found.getStartTime()),
             finished_ms=int(found.getFinishTime()),
             # -1 until YARN has made the first one

@@ -16,8 +16,9 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
+from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
-from tarn.follow import Api
+from tarn.follow import Api, Trust
 from tarn.interfaces import (
     ClientContext,
     ClusterRef,
@@ -56,7 +57,7 @@ END_S = 30.0
 _POLL_S = 0.2
 _ASK_AGAIN_S = 1.0
 _SAY_AGAIN_S = 5.0
-_FETCHED = ("api_token", "spec.yaml")
+_FETCHED = (API_TOKEN, SPEC, TLS_CA)
 
 _converter = make_converter()
 
@@ -323,7 +324,7 @@ class YarnDeployer:
         path = self._context.paths.cluster(ref.name) / "api_token"
         try:
             token = path.read_text("ascii").strip() if path.exists() else None
-            with Api(present.url, token) as api:
+            with Api(present.url, token, trust=self._known(ref.name)) as api:
                 status = api.status()
         except (TarnError, OSError, ValueError):
             return "", ""
@@ -331,6 +332,10 @@ class YarnDeployer:
             if item.get("id") == instance_id and item.get("container_id"):
                 return str(item["container_id"]), str(item.get("node") or "")
         return "", ""
+
+    def _known(self, name: str) -> Trust:
+        kept = self._context.paths.cluster(name) / TLS_CA
+        return Trust(kept if kept.is_file() else None)
 
     def _say(self, message: str) -> None:
         self._context.progress(Progress("launching", message))

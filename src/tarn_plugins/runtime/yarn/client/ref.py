@@ -10,6 +10,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 from tarn.domain import Epoch
+from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
 
 __all__ = ["forget", "keep", "read_ref"]
@@ -18,7 +19,7 @@ _converter = make_converter()
 _converter.register_unstructure_hook(Epoch, str)
 _converter.register_structure_hook(Epoch, lambda text, _type: Epoch.parse(text))
 
-_FILES = ("ref.json", "api_token", "spec.yaml")
+_FILES = ("ref.json", API_TOKEN, SPEC, TLS_CA)
 _PRIVATE = 0o700
 
 

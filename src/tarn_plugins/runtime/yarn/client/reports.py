@@ -84,6 +84,8 @@ class Report:
     port: int = 0
     tracking_url: str = ""
     """Through the ResourceManager's proxy."""
+    own_url: str = ""
+    """What the present attempt registered, which the proxy asks."""
     submitted_ms: int = 0
     """Unix milliseconds: what a master reads as ``APP_SUBMIT_TIME_ENV``."""
     finished_ms: int = 0
@@ -117,11 +119,12 @@ def newest(reports: Iterable[Report]) -> Report | None:
 def ref_of(report: Report, name: str) -> ClusterRef:
     """Return how the cluster of *report* is reached; without a url while no attempt listens."""
     listens = report.state == "RUNNING" and bool(report.host) and report.port > 0
+    scheme = "https" if report.own_url.lower().startswith("https:") else "http"
     return ClusterRef(
         name,
         RUNTIME,
         Epoch(report.submitted_ms, report.attempt),
-        url=f"http://{report.host}:{report.port}" if listens else None,
+        url=f"{scheme}://{report.host}:{report.port}" if listens else None,
         proxy_url=(report.tracking_url.rstrip("/") or None) if listens else None,
         application_id=report.application_id,
         started_at=report.submitted_ms / 1000,
