@@ -162,6 +162,7 @@ class Master:
 
 class _Quiet(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 512
 
     def handle_error(self, *_: object) -> None:
         """Say nothing: a connection that HAProxy keeps is reset at its end."""
@@ -296,7 +297,11 @@ class Door:
                 stderr=log,
                 env={**os.environ, **self.environ},  # noqa: TID251 (its own, and ours)
             )
-        until(self._listens, 10, "HAProxy")
+        try:
+            until(self._listens, 10, "HAProxy")
+        except BaseException:
+            self.__exit__()
+            raise
         self.say(f"add server triton_backend/t 127.0.0.1:{self.triton}")
         self.say("set server triton_backend/t state ready")
         return self

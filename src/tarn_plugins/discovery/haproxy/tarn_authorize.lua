@@ -29,7 +29,7 @@ local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 1
 
 local ALLOW_S, DENY_S, ERROR_S = 5, 2, 1 -- for which an answer, or none, is believed
 local ANSWER_S = 1       -- for an answer; the hop sends it whole, and has shorter limits itself
-local DEADLINE_S = 2     -- for an answer that another request waits for
+local DEADLINE_S = 2     -- for an answer that another request asked for
 local MOST = 8192        -- answers kept of each kind, twice
 local AT_ONCE = 16       -- questions of one user, so that nobody's inventions stop the others
 local LONGEST = 255      -- a user's name, a model's name
@@ -174,7 +174,7 @@ local function asked_by(user, at_s)
   local alive = {}
   for _, question in ipairs(asking[user] or {}) do
     -- one that is old was left: its client went away
-    if not question.verdict and at_s - question.began_s < DEADLINE_S then
+    if not question.verdict and at_s - question.began_s < ANSWER_S then
       alive[#alive + 1] = question
     end
   end
@@ -232,32 +232,53 @@ local function settle(key, question, verdict, why)
   question.why, question.verdict = why, verdict
 end
 
-local function wait_for(question, began_s)
+-- The request that asks may end before its answer, when its client goes away; then nobody settles
+-- the question, and after ANSWER_S one of those that wait asks anew.
+local function is_alive(question, at_s)
+  return question and at_s - question.began_s < ANSWER_S
+end
+
+local function wait_for(question)
   local pause_ms = 1
-  while not question.verdict and now_s() - began_s < DEADLINE_S do
+  while not question.verdict and is_alive(question, now_s()) do
     core.msleep(pause_ms)
     pause_ms = math.min(pause_ms + 1, 10)
   end
-  return question.verdict or "unknown", question.why or "late"
 end
 
-local function may(user, model, action)
-  local key, at_s = user .. "|" .. action .. "|" .. model, now_s()
+-- What is known without asking, or nil.
+local function remembered(key, at_s)
   local known = allowed.get(key)
   if known and at_s < known.till_s then return "allow", known.why end
   known = refused.get(key)
   if known and at_s < known.till_s then return known.verdict, known.why end
-  local question = pending[key]
-  if question and at_s - question.began_s < DEADLINE_S then return wait_for(question, at_s) end
+  return nil
+end
+
+local function lead(key, user, model, action)
+  local at_s = now_s()
   local theirs = asked_by(user, at_s)
   if #theirs >= AT_ONCE then return "unknown", "too-many" end
-  question = { began_s = at_s }
+  local question = { began_s = at_s }
   pending[key], theirs[#theirs + 1] = question, question
   asking[user] = theirs
   local words = "?model=" .. model .. "&action=" .. action .. "&user=" .. user:gsub("@", "%%40")
   settle(key, question, ask(words))
   asked_by(user, now_s())
   return question.verdict or "unknown", question.why or "late"
+end
+
+local function may(user, model, action)
+  local key, until_s = user .. "|" .. action .. "|" .. model, now_s() + DEADLINE_S
+  while now_s() < until_s do
+    local verdict, why = remembered(key, now_s())
+    if verdict then return verdict, why end
+    local question = pending[key]
+    if not is_alive(question, now_s()) then return lead(key, user, model, action) end
+    wait_for(question)
+    if question.verdict then return question.verdict, question.why end
+  end
+  return "unknown", "late"
 end
 
 -- -- what haproxy.cfg calls ----------------------------------------------------------------------
