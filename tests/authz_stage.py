@@ -1,4 +1,4 @@
-"""A real HAProxy that asks whether requests may pass, between a master and a Triton that are played.
+"""A real HAProxy that asks whether requests may pass, between a played master and a played Triton.
 
 The master answers `/authorize` as the real one does, or as a broken one would (`Master.mode`). The
 Triton keeps what reached it. Everything is on loopback.
@@ -280,9 +280,7 @@ class Door:
             "user": "",
             "group": "",
         }
-        self.settings = Settings(
-            **{**plain, **settings}, authz=Authz(**{**asked, **(more or {})})
-        )
+        self.settings = Settings(**{**plain, **settings}, authz=Authz(**{**asked, **(more or {})}))
         self.file = root / "haproxy.cfg"
         self.log = root / "haproxy.log"
         self.environ = {"TARN_PROXY_TOKEN": TOKEN, "TARN_KNOX_GATE": GATE}

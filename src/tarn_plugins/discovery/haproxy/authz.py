@@ -121,9 +121,9 @@ def lua_text() -> str:
 
 def global_lines(authz: Authz) -> list[str]:
     """Return what belongs into ``global``."""
+    secrets = f"{TOKEN_VARIABLE} and {GATE_VARIABLE}" if authz.knox else TOKEN_VARIABLE
     return [
-        f"  # reads {TOKEN_VARIABLE}{f' and {GATE_VARIABLE}' if authz.knox else ''} "
-        "from the environment too: no secret stands here",
+        f"  # reads {secrets} from the environment too: no secret stands here",
         f"  setenv TARN_AUTHZ_ASK 127.0.0.1:{authz.ask_port}",
         f"  setenv TARN_AUTHZ_GRACE {authz.grace_s}",
         f"  setenv TARN_AUTHZ_KNOX {'yes' if authz.knox else 'no'}",
@@ -142,50 +142,50 @@ def identity(authz: Authz) -> list[str]:
     """Return the lines of the door at which Knox may come in, and everybody else is anonymous."""
     if not authz.knox:
         return ["  # nobody is believed to be Knox here: everybody is anonymous"]
+    source = " ".join(authz.knox)
     return [
         "  # Knox comes from there and brings the gate's secret; everybody else is anonymous",
-        f"  http-request set-var(txn.tarn_from_knox) bool(true) if {{ src {' '.join(authz.knox)} }}",
+        f"  http-request set-var(txn.tarn_from_knox) bool(true) if {{ src {source} }}",
     ]
-
-
-def _by_certificate() -> list[str]:
-    return [
-        "  # the common name is the user; two of them would be two users",
-        "  http-request deny deny_status 403 unless { ssl_c_verify 0 } { ssl_c_s_dn(cn) -m found }",
-        "  http-request deny deny_status 403 if { ssl_c_s_dn(cn,2) -m found }",
-        "  http-request set-var(txn.tarn_certificate) ssl_c_s_dn(cn)",
-    ]
-
-
-def rules(door: str) -> list[str]:
-    """Return who asks, whether they may, and what the instance hears; *door*: http or grpc."""
-    lines = [
-        _LOG,
-        "  http-request lua.tarn_identify",
-        f"  http-request deny deny_status 400 {_json('two users are named')} "
-        "if { var(txn.tarn_refused) -m str 400 }",
-        f"  http-request deny deny_status 403 {_json('no user is proven')} "
-        "if { var(txn.tarn_refused) -m found }",
-        "  # what only TARN says to itself; from outside it would be a lie",
-        "  http-request del-header X-TARN- -m beg",
-        "  http-request del-header Upgrade",
-        f"  http-request lua.tarn_authorize {door}",
-        f"  http-request return status 503 {_json('whether you may cannot be asked now')} "
-        "hdr Retry-After 2 if { var(txn.tarn_verdict) -m str unknown }",
-        f"  http-request deny deny_status 403 {_json('forbidden')} "
-        "unless { var(txn.tarn_verdict) -m str allow }",
-        "  # the instance gets the path that was read here, and nothing behind it",
-        "  http-request set-uri %[path]",
-        "  http-request set-header X-TARN-User %[var(txn.tarn_user)]",
-    ]
-    if door == "grpc":
-        del lines[-3:-1]  # a call of gRPC has no query
-        return [*_by_certificate(), *lines]
-    return lines
 
 
 def _json(message: str) -> str:
     return f"""content-type application/json string '{{"error":"{message}"}}'"""
+
+
+_CERTIFICATE = f"""\
+  # the common name is the user; two of them would be two users
+  acl proven ssl_c_verify 0
+  acl named ssl_c_s_dn(cn) -m found
+  acl named_twice ssl_c_s_dn(cn,2) -m found
+  http-request deny deny_status 403 {_json("no user is proven")} if !proven or !named or named_twice
+  http-request set-var(txn.tarn_certificate) ssl_c_s_dn(cn)"""
+_ASKED = f"""\
+{_LOG}
+  http-request lua.tarn_identify
+  acl two_users var(txn.tarn_refused) -m str 400
+  acl refused var(txn.tarn_refused) -m found
+  http-request deny deny_status 400 {_json("two users are named")} if two_users
+  http-request deny deny_status 403 {_json("no user is proven")} if refused
+  # what only TARN says to itself; from outside it would be a lie
+  http-request del-header X-TARN- -m beg
+  http-request del-header Upgrade
+  http-request lua.tarn_authorize DOOR
+  acl unknown var(txn.tarn_verdict) -m str unknown
+  acl allowed var(txn.tarn_verdict) -m str allow
+  http-request return status 503 {_json("whether you may cannot be asked now")} \
+hdr Retry-After 2 if unknown
+  http-request deny deny_status 403 {_json("forbidden")} unless allowed
+  http-request set-header X-TARN-User %[var(txn.tarn_user)]"""
+_PATH_ALONE = """\
+  # the instance gets the path that was read here, and nothing before or behind it
+  http-request set-uri %[path]"""
+
+
+def rules(door: str) -> list[str]:
+    """Return who asks, whether they may, and what the instance hears; *door*: http or grpc."""
+    asked = _ASKED.replace("DOOR", door)
+    return [_CERTIFICATE, asked] if door == "grpc" else [asked, _PATH_ALONE]
 
 
 def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
@@ -195,7 +195,7 @@ def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
             "# for whoever has a certificate: programs, and streams, which Knox would hold back",
             "frontend triton_certificate",
             f"{bind} ca-file {authz.client_ca} verify required",
-            *_by_certificate(),
+            _CERTIFICATE,
             *rules("http"),
             f"  default_backend {backend}",
         ]

@@ -166,8 +166,8 @@ class Settings:
                 "a door for gRPC cannot keep models apart: the model stands in the message, which "
                 "HAProxy cannot read as surely as Triton does",
                 where="haproxy.cfg",
-                right="Where rights differ by model there is no door for gRPC: --grpc-port 0. Where "
-                "a right to the model '*' is one to all: --grpc-all-models.",
+                right="Where rights differ by model there is no door for gRPC: --grpc-port 0. "
+                "Where a right to the model '*' is one to all: --grpc-all-models.",
                 code="TARN-3336",
             )
         if (self.grpc_port or authz.client_ca) and not (self.certificate and authz.client_ca):

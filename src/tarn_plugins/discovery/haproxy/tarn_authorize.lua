@@ -188,6 +188,7 @@ local function exchange(query)
   local answer
   if socket:connect(HOST, tonumber(PORT)) then
     socket:send("GET /authorize" .. query .. " HTTP/1.1\r\nHost: tarn\r\nConnection: close\r\n"
+      .. "Accept: text/plain\r\n"
       .. "X-TARN-Token: " .. TOKEN .. "\r\n\r\n")
     answer = socket:receive("*a")
   end
