@@ -246,7 +246,7 @@ class Door:
     Args:
         root: For its files and its log.
         master: Where it asks; None: the agent says it.
-        triton: Which HTTP port its requests go to.
+        triton: Which HTTP port its requests go to; 0: there is no server.
         more: Of `Authz`.
         settings: Of `Settings`.
     """
@@ -288,6 +288,17 @@ class Door:
 
     def __enter__(self) -> Self:
         self.file.write_text(render(self.settings))
+        self.start()
+        if self.triton:
+            self.say(f"add server triton_backend/t 127.0.0.1:{self.triton}")
+            self.say("set server triton_backend/t state ready")
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.end()
+
+    def start(self) -> None:
+        """Start it, with its file as it is."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [str(HAPROXY), "-db", "-f", str(self.file)],
@@ -298,13 +309,11 @@ class Door:
         try:
             until(self._listens, 10, "HAProxy")
         except BaseException:
-            self.__exit__()
+            self.end()
             raise
-        self.say(f"add server triton_backend/t 127.0.0.1:{self.triton}")
-        self.say("set server triton_backend/t state ready")
-        return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def end(self) -> None:
+        """End it, and forget what it was told."""
         assert self.process is not None
         self.process.terminate()
         self.process.wait(10)
