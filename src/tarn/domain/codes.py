@@ -264,6 +264,14 @@ _TABLE = (
     Code("TARN-3334", _W, "password in the file", "The topology holds passwords of users in plain text.", "Use a provider that keeps them elsewhere; for tests only, if at all."),
     # 3335 to 3349: authorization in HAProxy
     Code("TARN-3335", _A, "no name for a model", "A model's name has signs that programs on a request's way may read differently, or is the name of a path of Triton; rights to it could not be enforced.", "Rename the model's folder, and `name` in its config.pbtxt: letters, digits, `_`, `-` and `.`, no `.` first, not `stats`."),
+    Code("TARN-3336", _A, "gRPC knows no models", "HAProxy cannot tell surely which model a call of gRPC is about, so a right to one model cannot be enforced at that door.", "Leave the door out (`--grpc-port 0`); or, where who may use the model `*` may use all, say `--grpc-all-models`."),
+    Code("TARN-3337", _A, "nobody to ask", "HAProxy's backend tarn_master has no server `master`, or the master's host has no address: questions about rights are answered with no.", "Render haproxy.cfg with `tarn lb haproxy config --authz`; have the host's name resolved on HAProxy's machine."),
+    Code("TARN-3338", _A, "door without a question", "A frontend leads to Triton without asking whether its requests may pass, in a file that asks elsewhere.", "Give it the rules that `tarn lb haproxy config --authz` renders, in their order."),
+    Code("TARN-3339", _A, "claims are believed", "Headers that begin with X-TARN- reach an instance as a client sent them, or are removed before the gate's secret was read.", "Write `http-request del-header X-TARN- -m beg` behind `lua.tarn_identify`, and before `lua.tarn_authorize`."),
+    Code("TARN-3340", _A, "questions without an end", "The backend that leads to the master has no short time limits, so a master that hangs holds requests.", "Give it the limits that `tarn lb haproxy config --authz` renders."),
+    Code("TARN-3341", _A, "the hop is open", "The frontend through which HAProxy asks the master listens where other machines reach it.", "Bind it to 127.0.0.1."),
+    Code("TARN-3342", _W, "secret in the file", "A token or the gate's secret stands in haproxy.cfg.", "Put it into HAProxy's environment, where `tarn_authorize.lua` reads it."),
+    Code("TARN-3343", _A, "no gate for Knox", "Knox's secret for HAProxy is missing, too short, or has signs that a header does not carry.", "Give a file with 24 letters and digits or more: `--gate-file FILE`; or set TARN_KNOX_GATE."),
     # 34xx: Ranger
     Code("TARN-3400", _A, "Ranger is not set up", "The configuration of Ranger's plugin is not where the spec says.", "Name its directory in `authorizer.options.conf_dir`, or put the file there."),
     Code("TARN-3401", _A, "no Ranger jars", "The jars of Ranger's engine were not found.", "Name them, or their directory, in `authorizer.options.jars`."),

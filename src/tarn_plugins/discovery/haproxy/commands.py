@@ -38,9 +38,11 @@ from tarn_plugins.discovery.haproxy.target import Target
 if TYPE_CHECKING:
     from tarn.zk.session import Session
     from tarn_plugins.discovery.haproxy.servers import HAProxyServers
+    from tarn_plugins.discovery.haproxy.way import MasterWay
 
 __all__ = ["haproxy"]
 
+ANSWER_WITHIN_S = 2.0
 UNFIT = frozenset({"TARN-3305", "TARN-3308"})
 """haproxy.cfg has no such backend, or no placeholder servers."""
 
@@ -101,6 +103,11 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     default="",
     help="Use the placeholder servers whose names begin so. [default: servers are added]",
 )
+@click.option(
+    "--authz",
+    is_flag=True,
+    help="Keep HAProxy's questions at the master: for a file of `config --authz`.",
+)
 @click.option("--url", metavar="URL", help="Where the master is, like http://gpu1:40001.")
 @click.option(
     "--token-file",
@@ -156,7 +163,8 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
             target = Target(socket, **backends, fleet=source.name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        _follow(source, target, name, context)
+        with _asking(source, target, context, wanted=options["authz"]) as noted:
+            _follow(noted, target, name, context)
 
 
 haproxy.add_command(config)
@@ -164,7 +172,7 @@ haproxy.add_command(config)
 
 def _given(ctx: click.Context) -> dict[str, Any]:
     """Return what was said before ``config`` and means the same to it."""
-    same = {field: field for field in ("cluster", "socket", "backend", "grpc_backend")}
+    same = {field: field for field in ("cluster", "socket", "backend", "grpc_backend", "authz")}
     return {
         field: ctx.params[option]
         for option, field in {**same, "slots": "slot_prefix"}.items()
@@ -234,6 +242,26 @@ def _at_url(source: AtUrl) -> AtUrl:
     return source
 
 
+@contextlib.contextmanager
+def _asking(
+    source: Source, target: Target, context: ClientContext, *, wanted: bool
+) -> Iterator[Source]:
+    """Yield *source*; where *wanted*, HAProxy asks the master wherever *source* finds it."""
+    if not wanted:
+        yield source
+        return
+    way = _way(target, context.clock)
+    from tarn_plugins.discovery.haproxy.way import Noted  # noqa: PLC0415 (needs an extra)
+
+    with _starting():
+        way.check()
+    way.start()
+    try:
+        yield Noted(source, way.note)
+    finally:
+        way.close()
+
+
 def _follow(source: Source, target: Target, name: str, context: ClientContext) -> None:
     """Run the agent until a signal ends it.
 
@@ -262,16 +290,29 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
         servers.close(withdraw=False)
 
 
+def _way(target: Target, clock: Clock) -> "MasterWay":
+    try:
+        from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
+        from tarn_plugins.discovery.haproxy.way import MasterWay  # noqa: PLC0415
+    except ImportError as error:
+        raise _lacks(error) from error
+    return MasterWay(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
+
+
+def _lacks(error: ImportError) -> ProviderMissingError:
+    return ProviderMissingError(
+        "discovery_haproxy",
+        f"driving HAProxy needs the module haproxyadmin, not usable here ({error})",
+        next_step="pip install 'tarn[haproxy]'",
+    )
+
+
 def _servers(target: Target, clock: Clock, wake: Callable[[], None], name: str) -> "HAProxyServers":
     try:
         # not above: `config` works without haproxyadmin
         from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
     except ImportError as error:
-        raise ProviderMissingError(
-            "discovery_haproxy",
-            f"driving HAProxy needs the module haproxyadmin, not usable here ({error})",
-            next_step="pip install 'tarn[haproxy]'",
-        ) from error
+        raise _lacks(error) from error
     return HAProxyServers(target, clock, wake, name)
 
 

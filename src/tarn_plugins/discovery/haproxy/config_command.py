@@ -1,28 +1,33 @@
-"""`tarn lb haproxy config`: print a haproxy.cfg."""
+"""`tarn lb haproxy config`: print a haproxy.cfg, or write one that authorizes requests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 import click
+from click.core import ParameterSource
 
 from tarn.errors import ConfigError
+from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
 from tarn_plugins.discovery.haproxy.configuration import LOGS, Settings, render
 
 __all__ = ["config"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN = Settings()
+_GUARDED = Authz(lua=f"/etc/haproxy/{LUA}")
+CFG = "haproxy.cfg"
 
 
-def _option(field: str, help_: str, *names: str, **more: Any) -> Callable[[F], F]:
+def _option(
+    field: str, help_: str, *names: str, of: Settings | Authz = _PLAIN, **more: Any
+) -> Callable[[F], F]:
     """Return the option of one field: its default is the field's."""
     names = names or (f"--{field.replace('_', '-')}",)
-    default = getattr(_PLAIN, field)
-    return click.option(
-        *names, field, default=default, show_default=default != "", help=help_, **more
-    )
+    default = getattr(of, field)
+    how = {"default": default, "show_default": default not in ("", ()), "help": help_, **more}
+    return click.option(*names, field, **how)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,29 +46,123 @@ def _option(field: str, help_: str, *names: str, **more: Any) -> Callable[[F], F
 @_option("log", "Where the log goes.", type=click.Choice(LOGS))
 @_option("user", "Account that HAProxy runs as; '': whoever starts it.", metavar="NAME")
 @_option("group", "Group that may use the socket; '': none.", metavar="NAME")
+@click.option("--authz", is_flag=True, help="Ask the master whether each request may pass.")
+@_option(
+    "knox",
+    "With --authz: where Knox comes from, an address or network; may be repeated.",
+    of=_GUARDED,
+    multiple=True,
+    metavar="ADDRESS",
+)
+@_option(
+    "client_ca",
+    "With --authz: PEM file with who signs certificates of clients: a door for them.",
+    of=_GUARDED,
+    metavar="FILE",
+)
+@_option("certificate_port", "With --client-ca: that door's port.", of=_GUARDED)
+@_option(
+    "grpc_all_models",
+    "With --authz and --grpc-port: who may use the model '*' may use all by gRPC.",
+    of=_GUARDED,
+    is_flag=True,
+)
+@_option(
+    "master",
+    "With --authz: where the master is at first; the agent says it else.",
+    of=_GUARDED,
+    metavar="IP:PORT",
+)
+@_option(
+    "master_ca",
+    "With --authz: PEM file that the master's certificate is checked against.",
+    of=_GUARDED,
+    metavar="FILE",
+)
+@_option("ask_port", "With --authz: port at 127.0.0.1 for the questions.", of=_GUARDED)
+@_option(
+    "grace_s",
+    "With --authz: how long a right outlives a master that is away; 0: not.",
+    "--grace",
+    of=_GUARDED,
+    metavar="SECONDS",
+)
+@_option(
+    "lua",
+    f"With --authz: where {LUA} will be. [default: beside {CFG}]",
+    of=_GUARDED,
+    show_default=False,
+    metavar="FILE",
+)
 @click.option(
     "-o",
     "--output",
     "output",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write it there. [default: to standard output]",
+    type=click.Path(path_type=Path),
+    help="Write it there; with --authz a directory, for two files. [default: to standard output]",
 )
-def config(output: Path | None, **fields: Any) -> None:
+@click.pass_context
+def config(ctx: click.Context, /, *, output: Path | None, authz: bool, **fields: Any) -> None:
     """Print a complete haproxy.cfg.
 
     HTTP and gRPC in front of the fleet, with timeouts fit for inference. Every choice has its
     reason beside it. The servers come from `tarn lb haproxy`, which runs beside HAProxy.
+
+    With --authz a request passes only where the master says that its user may use the model.
+    HAProxy then reads TARN_PROXY_TOKEN, and with --knox TARN_KNOX_GATE, from its environment.
     """
-    known = {field.name for field in attrs.fields(Settings)}
-    text = render(Settings(**{name: value for name, value in fields.items() if name in known}))
+    given = {name for name in fields if _is_given(ctx, name)}
+    plain = {field.name for field in attrs.fields(Settings)}
+    values = {name: value for name, value in fields.items() if name in plain}
+    if not authz:
+        _refuse_guarded(given)
+        _write(output, {"": render(Settings(**values))})
+        return
     if output is None:
-        click.echo(text, nl=False)
+        raise ConfigError(
+            f"--authz writes two files, {CFG} and {LUA}, and no directory is named for them",
+            where="--output",
+            next_step="Name a directory: --authz --output /etc/haproxy",
+        )
+    if "grpc_port" not in given:
+        values["grpc_port"] = 0  # no door that cannot keep models apart, unless it is asked for
+    guarded = {field.name: fields[field.name] for field in attrs.fields(Authz)}
+    if "lua" not in given:
+        guarded["lua"] = str(output.absolute() / LUA)
+    text = render(Settings(**values, authz=Authz(**guarded)))
+    _write(output, {CFG: text, LUA: lua_text()})
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) not in {None, ParameterSource.DEFAULT}
+
+
+def _refuse_guarded(given: set[str]) -> None:
+    """Refuse what would be believed to guard something, and guards nothing."""
+    alone = sorted(given & {field.name for field in attrs.fields(Authz)})
+    if alone:
+        raise ConfigError(
+            f"{', '.join(alone)} without --authz",
+            where="tarn lb haproxy config",
+            right="Without --authz whoever reaches HAProxy may use every model.",
+            next_step="Add --authz, or leave it out.",
+        )
+
+
+def _write(output: Path | None, files: Mapping[str, str]) -> None:
+    """Write *files*, by their names below *output*; the name '' is *output* itself."""
+    if output is None:
+        click.echo("".join(files.values()), nl=False)
         return
     try:
-        output.write_text(text, "utf-8")
+        for name, text in files.items():
+            (output / name).parent.mkdir(parents=bool(name), exist_ok=True)
+            (output / name).write_text(text, "utf-8")
+            if name:
+                click.echo(output / name)
     except OSError as error:
         raise ConfigError(
             f"the file cannot be written: {error.strerror}",
             where=str(output),
-            next_step="Name a file in a folder that is yours: -o FILE",
+            next_step="Name a file in a folder that is yours: -o FILE; with --authz a directory",
         ) from error

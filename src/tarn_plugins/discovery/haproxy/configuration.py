@@ -12,6 +12,15 @@ from typing import Any
 import attrs
 
 from tarn.errors import ConfigError
+from tarn_plugins.discovery.haproxy.authz import (
+    MASTER_BACKEND,
+    Authz,
+    certificate_frontend,
+    global_lines,
+    hop,
+    identity,
+    rules,
+)
 
 __all__ = ["LOGS", "Settings", "render"]
 
@@ -26,8 +35,11 @@ _ACCOUNT = re.compile(r"|[a-z_][a-z0-9_-]{0,31}")
 _PATH = re.compile(r"/[A-Za-z0-9_./@+=-]{1,1023}")
 _LONGEST_SOCKET = 80
 """A Unix socket's path has at most 107 bytes, and HAProxy binds it with ``.<pid>.tmp`` behind."""
-_OURS = frozenset({"triton_http", "triton_grpc", "haproxy_stats"})
-"""Names that the frontends have."""
+_OURS = frozenset(
+    {"triton_http", "triton_grpc", "triton_certificate", "haproxy_stats", "tarn_ask"}
+    | {MASTER_BACKEND}
+)
+"""Names that are taken, most by the frontends."""
 
 _Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
@@ -118,6 +130,8 @@ class Settings:
         default="haproxy", validator=_text(_ACCOUNT, "The name of a group is right, or ''.")
     )
     """Who may use the socket, beside *user*."""
+    authz: Authz | None = None
+    """How requests are authorized; None: whoever reaches HAProxy may use every model."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse what no field alone can know."""
@@ -129,12 +143,39 @@ class Settings:
                 where="haproxy.cfg",
                 right="Every backend and frontend needs a name of its own.",
             )
+        self._check_ports()
+        if self.authz is not None:
+            self._check_doors(self.authz)
+
+    def _check_ports(self) -> None:
         ports = [port for port in (self.http_port, self.grpc_port, self.stats_port) if port]
+        if self.authz is not None:
+            ports += [self.authz.ask_port]
+            ports += [self.authz.certificate_port] if self.authz.client_ca else []
         if len(set(ports)) < len(ports):
             raise ConfigError(
                 f"a port is used twice: {', '.join(map(str, ports))}",
                 where="haproxy.cfg",
-                right="HTTP, gRPC and the statistics each need a port of their own.",
+                right="HTTP, gRPC, the statistics and what else listens need a port each.",
+            )
+
+    def _check_doors(self, authz: Authz) -> None:
+        """Refuse a door whose clients cannot prove who they are, or what is asked for."""
+        if self.grpc_port and not authz.grpc_all_models:
+            raise ConfigError(
+                "a door for gRPC cannot keep models apart: the model stands in the message, which "
+                "HAProxy cannot read as surely as Triton does",
+                where="haproxy.cfg",
+                right="Where rights differ by model there is no door for gRPC: --grpc-port 0. "
+                "Where a right to the model '*' is one to all: --grpc-all-models.",
+                code="TARN-3336",
+            )
+        if (self.grpc_port or authz.client_ca) and not (self.certificate and authz.client_ca):
+            raise ConfigError(
+                "a door for certificates of clients needs a certificate of its own, and to know "
+                "who signs theirs",
+                where="haproxy.cfg",
+                right="--certificate FILE and --client-ca FILE are right.",
             )
 
     @property
@@ -148,14 +189,22 @@ class Settings:
             words += ["--grpc-backend", self.grpc_backend]
         if self.slots:
             words += ["--slots", self.slot_prefix]
+        if self.authz is not None:
+            words += ["--authz"]
         return " ".join(words)
 
 
 def render(settings: Settings) -> str:
     """Return the whole file; it ends with a newline."""
     sections = [_head(settings), _global(settings), _defaults(settings), _http(settings)]
+    authz = settings.authz
+    if authz is not None and authz.client_ca:
+        bind = _bind(settings, authz.certificate_port, "h2,http/1.1", "")
+        sections.append(certificate_frontend(authz, bind, settings.backend))
     if settings.grpc_port:
         sections.append(_grpc(settings))
+    if authz is not None:
+        sections.append(hop(authz))
     if settings.stats_port:
         sections.append(_stats(settings))
     return "\n\n".join(sections) + "\n"
@@ -190,6 +239,8 @@ def _global(settings: Settings) -> str:
         lines.append(f"  group {settings.group}")
     if settings.certificate:
         lines.append("  ssl-default-bind-options ssl-min-ver TLSv1.2")
+    if settings.authz is not None:
+        lines += global_lines(settings.authz)
     return "\n".join(lines)
 
 
@@ -267,11 +318,12 @@ def _slots(settings: Settings, protocol: str) -> list[str]:
 
 
 def _http(settings: Settings) -> str:
+    authz = settings.authz
     return "\n".join(
         [
             "frontend triton_http",
             _bind(settings, settings.http_port, "h2,http/1.1", ""),
-            _DOOR,
+            *([_DOOR] if authz is None else [*identity(authz), *rules("http")]),
             f"  default_backend {settings.backend}",
             "",
             f"backend {settings.backend}",
@@ -284,14 +336,16 @@ def _http(settings: Settings) -> str:
 
 
 def _grpc(settings: Settings) -> str:
+    authz = settings.authz
+    signed = f" ca-file {authz.client_ca} verify required" if authz is not None else ""
     return "\n".join(
         [
             "# one connection of a client carries many calls; each is balanced by itself",
             "frontend triton_grpc",
-            _bind(settings, settings.grpc_port, "h2", "proto h2"),
+            _bind(settings, settings.grpc_port, "h2", "proto h2") + signed,
             "  # a stream may rest; a call has its own deadline",
             "  timeout client 1h",
-            _DOOR,
+            *([_DOOR] if authz is None else rules("grpc")),
             f"  default_backend {settings.grpc_backend}",
             "",
             f"backend {settings.grpc_backend}",

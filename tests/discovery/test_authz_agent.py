@@ -1,0 +1,76 @@
+"""The agent keeps HAProxy's questions at the master: a real master, real HAProxy, fake Tritons."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_stage import AgentProcess, Proxy, agent, fake_tritons
+from authz_stage import Door
+from haproxy_stage import HAPROXY
+from house import House, clear, kill, until
+
+pytestmark = [
+    pytest.mark.discovery,
+    pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
+]
+NAME = "guarded"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A home with one cluster of one fake Triton, whose authorizer lets everybody use models."""
+    root = tmp_path_factory.mktemp("guarded")
+    one = House(root)
+    sizes = {"min": 1, "max": 1, "initial": 1}
+    spec = one.spec(NAME, **fake_tritons(root), replicas=sizes)
+    try:
+        done = one.tarn("up", "-f", spec)
+        assert done.returncode == 0, done.stderr
+        done = one.tarn("wait", "-c", NAME, "--timeout", "60s")
+        assert done.returncode == 0, done.stderr
+        yield one
+    finally:
+        clear(one)
+
+
+def _door(root: Path, house: House) -> Door:
+    """Return a HAProxy that knows no master, and no server."""
+    door = Door(root, None, 0, {"grace_s": 0}, cluster=NAME)
+    token = (house.directory(NAME) / "api_token").read_text().strip()
+    door.environ["TARN_PROXY_TOKEN"] = token
+    return door
+
+
+def _agent(house: House, door: Door) -> AgentProcess:
+    words = door.settings.agent.split()[3:]
+    return agent(house, *words, "--name", "lb1")
+
+
+def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> None:
+    """Also after it was killed, was looked for elsewhere, and after HAProxy forgot where it is."""
+    with _door(tmp_path, house) as door:
+        assert door.knox("/v2/models/echo").status == 503
+        with _agent(house, door) as one:
+            until(lambda: door.knox("/v2/models/echo").status == 200, 30, "a first answer")
+            one.heard("HAProxy asks the master at 127.0.0.1:")
+            before = house.ref(NAME)
+            kill(before["pid"])
+            until(lambda: house.ref(NAME)["epoch"] != before["epoch"], 30, "the next master")
+            until(lambda: door.knox("/v2/models/next").status != 503, 20, "its first answer")
+            door.say("set server tarn_master/master addr 127.0.0.9 port 9")
+            until(lambda: door.knox("/v2/models/moved").status != 503, 10, "asked where it is")
+            door.end()
+            door.start()
+            until(lambda: door.knox("/v2/models/echo").status == 200, 20, "asked again")
+            assert "Traceback" not in one.said()
+
+
+def test_a_file_that_asks_nobody_is_told_at_the_start(house: House, tmp_path: Path) -> None:
+    """Rather than a door that stays closed without a word."""
+    with (
+        Proxy(tmp_path) as proxy,
+        agent(house, "-c", NAME, "--socket", str(proxy.socket), "--authz") as one,
+    ):
+        assert one.process.wait(30) == 2
+        assert "TARN-3337" in one.said()
+        assert "config --authz" in one.said()
