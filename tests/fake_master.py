@@ -92,6 +92,27 @@ class FakeAuthorizer:
         return Readiness(ready=True)
 
 
+@attrs.define
+class PolicyAuthorizer(FakeAuthorizer):
+    """Lets a user do what stands in ``rights``: (user, action, model); nobody else anything."""
+
+    rights: set[tuple[str, str, str]] = attrs.field(factory=set)
+    lists: list[tuple[str, ...]] = attrs.field(factory=list)
+    """The models of each question about several."""
+    stale: bool = False
+
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
+        self.asked.append((principal, action, model))
+        allowed = (principal.user, action, model) in self.rights
+        return Verdict(allowed=allowed, reason="policy 7", stale=self.stale)
+
+    def check_each(
+        self, principal: Principal, action: str, models: Sequence[str]
+    ) -> tuple[Verdict, ...]:
+        self.lists.append(tuple(models))
+        return tuple(self.check(principal, action, model) for model in models)
+
+
 def instance(number: int, state: State = State.READY, **changes: Any) -> Instance:
     """An instance as the control thread would know it."""
     plain = Instance(

@@ -3,7 +3,7 @@
 import json
 import re
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tarn.http.hidden import MASK, NOTHING, Hidden, models_in
@@ -33,7 +33,8 @@ def test_a_text_without_a_hidden_name_is_left_as_it_is(
 ) -> None:
     """Nothing else is touched."""
     hidden = Hidden(frozenset(n for n in names if n not in text), shown)
-    assert hidden.text(text) == text or "-" in text or len(text) > 60
+    assume(len(text) <= 32)  # a longer word of dashes alone is masked as a whole
+    assert hidden.text(text) == text
 
 
 @given(name=NAMES, other=NAMES, tail=TEXTS)

@@ -1,0 +1,216 @@
+"""``/authorize``: what is asked, who may ask it about whom, and that every doubt is a no."""
+
+import asyncio
+
+import attrs
+import httpx
+import pytest
+from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, RealClock, snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tarn.control.inbox import Inbox
+from tarn.control.snapshot import Board
+from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness
+from tarn.errors import ConfigError
+from tarn.http.authorize import MISSING, Authorize, Question, question
+from tarn.http.gate import DirectGate
+from tarn.http.identity import OWNER
+from tarn.http.rights import PRINCIPAL, Rights
+from tarn.http.sources import Sources
+
+RIGHTS = {
+    ("alice", "infer", "ocr"),
+    ("alice", "list", "*"),
+    ("anonymous", "list", "ocr"),
+    ("bob", "authorize", ""),
+    ("haproxy", "infer", "ocr"),
+}
+ALICE, BOB = Principal("alice", via="spnego"), Principal("bob", via="spnego")
+HAPROXY = Principal("haproxy", via="trusted-proxy")
+NAMED = Principal("carol", via="proxy")
+
+
+async def _groups(user: str) -> frozenset[str]:
+    return frozenset({f"{user}s"})
+
+
+def sources(authorizer: PolicyAuthorizer, *, ready: bool = True) -> Sources:
+    return Sources(
+        board=Board(snapshot()),
+        inbox=Inbox(lambda: None),
+        gate=DirectGate(authorizer),
+        readiness=lambda: Readiness(ready=ready),
+        config={},
+        clock=RealClock(),
+        groups=_groups,
+    )
+
+
+def ask(
+    authorizer: PolicyAuthorizer, principal: Principal, query: str, *, ready: bool = True
+) -> Response:
+    """Ask the route, as if the door had let *principal* in."""
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/authorize",
+        "query_string": query.encode(),
+        "headers": [],
+        PRINCIPAL: principal,
+    }
+    given = sources(authorizer, ready=ready)
+    route = Authorize(Rights(given), given.groups)
+    return asyncio.run(route.authorize(Request(scope)))
+
+
+@pytest.mark.parametrize(
+    ("principal", "query", "status", "answer"),
+    [
+        (ALICE, "model=ocr&action=infer", 200, b"true"),
+        (ALICE, "model=ocr&action=infer&user=alice", 200, b"true"),
+        (ALICE, "model=ocr&action=metadata", 200, b"false"),
+        (ALICE, "model=*&action=list", 200, b"true"),
+        (ALICE, "model=*&action=infer", 200, b"false"),
+        (ALICE, "model=ocr&action=infer&user=bob", 403, b""),
+        (BOB, "model=ocr&action=infer", 200, b"false"),
+        (BOB, "model=ocr&action=infer&user=alice", 200, b"true"),
+        (NAMED, "model=ocr&action=infer&user=alice", 403, b""),
+        (ANONYMOUS, "model=ocr&action=list", 200, b"true"),
+        (ANONYMOUS, "model=ocr&action=infer&user=alice", 403, b""),
+        (ANONYMOUS, "model=ocr&action=list&user=anonymous", 200, b"true"),
+        # the api token may ask about anybody, and is nobody's name
+        (OWNER, "model=ocr&action=infer&user=alice", 200, b"true"),
+        (OWNER, "model=ocr&action=infer", 200, b"false"),
+        (OWNER, "model=ocr&action=list", 200, b"true"),
+        # a trusted proxy may ask about anybody, and about itself
+        (HAPROXY, "model=ocr&action=infer&user=alice", 200, b"true"),
+        (HAPROXY, "model=ocr&action=infer&user=bob", 200, b"false"),
+        (HAPROXY, "model=ocr&action=list&user=anonymous", 200, b"true"),
+    ],
+)
+def test_who_may_ask_about_whom_and_what_they_are_told(
+    principal: Principal, query: str, status: int, answer: bytes
+) -> None:
+    """About oneself always; about others with the right to; the answer is one word."""
+    got = ask(PolicyAuthorizer(rights=RIGHTS), principal, query)
+    assert (got.status_code, bytes(got.body) if answer else b"") == (status, answer)
+
+
+def test_another_user_is_asked_about_with_their_groups_and_no_standing() -> None:
+    """Groups come from the master's own source; the asker's say nothing about the other."""
+    authorizer = PolicyAuthorizer(rights=RIGHTS)
+    ask(authorizer, OWNER, "model=ocr&action=infer&user=dora")
+    assert authorizer.asked == [
+        (Principal("dora", frozenset({"doras"}), via="proxy"), "infer", "ocr")
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "model=ocr", "action=infer", "model=&action=infer", "model=ocr&action=", "user=alice"],
+)
+def test_without_a_model_or_an_action_it_is_the_contracts_400(query: str) -> None:
+    """In its words."""
+    got = ask(PolicyAuthorizer(rights=RIGHTS), ALICE, query)
+    assert (got.status_code, bytes(got.body).decode()) == (400, MISSING)
+    assert MISSING == "Missing 'action' or 'model' parameter"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "model=ocr&action=infer&model=other",
+        "model=ocr&action=infer&action=list",
+        "model=ocr&action=infer&user=alice&user=bob",
+        "model=ocr&action=infer&user=",
+        "model=ocr&action=infer&user",
+        "model=ocr&action=admin",
+        "model=ocr&action=INFER",
+        "model=ocr&action=infer%20",
+        "model=../ocr&action=infer",
+        "model=ocr/1&action=infer",
+        "model=ocr%0a&action=infer",
+        "model=ocr%00&action=infer",
+        "model=**&action=infer",
+        "model=%C3%A9t%C3%A9&action=infer",
+        "model=ocr&action=infer&user=al%0aice",
+        "model=ocr&action=infer&user=%ff",
+        "model=ocr&action=infer&user=a,b",
+        f"model={'o' * 257}&action=infer",
+        f"model=ocr&action=infer&user={'a' * 257}",
+        "&".join(["x=1"] * 20) + "&model=ocr&action=infer",
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_400_and_nobody_is_asked(query: str) -> None:
+    """A field twice, an empty one, a word or a character that there is not."""
+    with pytest.raises(ConfigError):
+        question(query.encode())
+
+
+@given(st.binary(max_size=60))
+def test_any_query_is_a_question_or_a_400(query: bytes) -> None:
+    """Never another exception, never a guess."""
+    try:
+        found = question(query)
+    except ConfigError:
+        return
+    assert found is None or (found.model and found.action in ("infer", "metadata", "list"))
+
+
+def test_a_question_is_read_as_it_was_written() -> None:
+    """Unknown fields say nothing; percent signs are decoded once."""
+    found = question(b"user=al%2520ice&x=1&action=metadata&model=a.b-c_1")
+    assert found == Question("metadata", "a.b-c_1", "al%20ice")
+
+
+def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
+    """Even if it would say yes."""
+    authorizer = PolicyAuthorizer(rights=RIGHTS)
+    got = ask(authorizer, ALICE, "model=ocr&action=infer", ready=False)
+    assert (got.status_code, bytes(got.body), authorizer.asked) == (200, b"false", [])
+
+
+def test_over_http_with_the_reason_for_who_wants_json() -> None:
+    """A user that the runtime's proxy names, the api token, and a stranger."""
+    rule = ProxyRule(frozenset({"127.0.0.1"}), "owner-of-it", proves=True)
+    authorizer = PolicyAuthorizer(rights=RIGHTS, stale=True)
+    asked = {"model": "ocr", "action": "infer"}
+    with (
+        FakeMaster(api_token=None, gate=DirectGate(authorizer), proxy=rule) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        cookie = {"Cookie": "proxy-user=alice"}
+        text = web.get("/authorize", params=asked, headers=cookie)
+        json = web.get("/authorize", params=asked, headers={**cookie, "Accept": "application/json"})
+        anonymous = web.get("/authorize", params=asked)
+        forged = web.get("/authorize", params=asked, headers={"X-TARN-User": "alice"})
+        twice = web.get("/authorize?model=ocr&action=infer&user=a&user=b", headers=cookie)
+        put = web.put("/authorize", params=asked, headers=cookie)
+    assert (text.status_code, text.text) == (200, "true")
+    assert text.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert json.json() == {
+        **asked,
+        "user": "alice",
+        "allowed": True,
+        "reason": "policy 7",
+        "stale": True,
+    }
+    assert (anonymous.text, forged.text) == ("false", "false")
+    assert (twice.status_code, put.status_code) == (400, 405)
+
+
+def test_without_the_token_nobody_asks() -> None:
+    """Where one is set."""
+    with FakeMaster() as master:
+        url = f"{master.url}/authorize?model=ocr&action=infer"
+        right = {"X-TARN-Token": TOKEN.decode()}
+        assert httpx.get(url, trust_env=False).status_code == 401
+        assert httpx.get(url, headers=right, trust_env=False).text == "true"
+
+
+def test_the_questions_fields_are_all_of_it() -> None:
+    """Nothing else of a request reaches the authorizer."""
+    assert [field.name for field in attrs.fields(Question)] == ["action", "model", "user"]

@@ -1,0 +1,204 @@
+"""``list`` over HTTP: a model that somebody may not list stands in no answer they get."""
+
+import threading
+
+import attrs
+import httpx
+from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance, snapshot
+
+from tarn.control.sights import Sight
+from tarn.control.snapshot import Snapshot
+from tarn.domain import Known, Readiness
+from tarn.http.gate import DirectGate, PooledGate
+from tarn.http.hidden import MASK
+
+SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
+PAGES = (
+    *("/", "/instances", "/config", "/metrics", "/api/v1/status", "/api/v1/instances"),
+    *("/api/v1/events", "/api/v1/decisions", "/api/v1/scaling"),
+)
+STREAMS = ("/api/v1/events", "/api/v1/decisions", "/api/v1/stream")
+CONFIG = {"name": "llama", "models": {"serve": [SHOWN, SECRET], "repository": "/m"}}
+SEES = {("anonymous", "view", ""), ("anonymous", "list", SHOWN)}
+
+
+def picture() -> Snapshot:
+    """One that names the secret model wherever words may stand."""
+    models = ((SHOWN, "READY", ""), (SECRET, "UNAVAILABLE", f"{SECRET}_0_1 failed"))
+    said = f"model {SECRET} is unavailable on llama-0001"
+    one = instance(1, models=models, reason=said)
+    sight = Sight(f'queue{{model="{SECRET}"}}', Known(1.0), 1.0, "", f"metric of {SECRET}", True)
+    made = snapshot(
+        one,
+        ended=(attrs.evolve(one, id="llama-0000", models=((UNKNOWN, "READY", ""),)),),
+        reason=said,
+        warnings=(said,),
+        troubles=(("TARN-1105", SECRET, said),),
+        events=(event(said), event(f"{UNKNOWN} was unloaded")),
+        decisions=(attrs.evolve(decision(2), reason=f"queue of {SECRET}"),),
+        signals=(sight,),
+    )
+    text = made.metrics_text + f'tarn_x{{model="{SECRET}"}} 1\n'.encode()
+    return attrs.evolve(made, metrics_text=text)
+
+
+def master_of(authorizer: PolicyAuthorizer) -> FakeMaster:
+    return FakeMaster(picture(), api_token=None, gate=DirectGate(authorizer), config=CONFIG)
+
+
+def first_of(web: httpx.Client, path: str) -> str:
+    """Return the first part of a stream."""
+    with web.stream("GET", path, headers={"Accept": "text/event-stream"}) as answer:
+        assert answer.status_code == 200
+        return next(answer.iter_text())
+
+
+def test_a_model_that_somebody_may_not_list_stands_in_no_answer() -> None:
+    """Every page and stream, in text and JSON; the one that they may list stays."""
+    with (
+        master_of(PolicyAuthorizer(rights=SEES)) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        got = {path: web.get(path).text for path in PAGES}
+        accept = {"Accept": "application/json"}
+        got |= {f"{p} json": web.get(p, headers=accept).text for p in ("/instances", "/config")}
+        got |= {f"{path} stream": first_of(web, path) for path in STREAMS}
+        status = web.get("/api/v1/status").json()
+    assert {path for path, text in got.items() if SECRET in text} == set()
+    assert status["instances"][0]["models"] == [{"name": SHOWN, "state": "READY", "reason": ""}]
+    assert status["reason"] == f"model {MASK} is unavailable on llama-0001"
+    assert status["authorizer"]["hides_models"] is True
+    assert f"models.serve[0]: {SHOWN}" in got["/config"]
+    assert "tarn_ready_instances" in got["/metrics"]
+
+
+def test_who_may_list_every_model_sees_all_of_it() -> None:
+    """The same answers, nothing masked."""
+    rights = {("anonymous", "list", name) for name in (SHOWN, SECRET, UNKNOWN)} | SEES
+    with (
+        master_of(PolicyAuthorizer(rights=rights)) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        missing = {path for path in PAGES[2:] if SECRET not in web.get(path).text}
+        missing |= {f"{path} stream" for path in STREAMS if SECRET not in first_of(web, path)}
+        status = web.get("/api/v1/status").json()
+    assert missing == set()
+    assert MASK not in str(status)
+    assert status["authorizer"]["hides_models"] is False
+
+
+def test_a_list_is_one_question_and_without_a_guard_none() -> None:
+    """However many models there are; and where the authorizer never says no, none is asked."""
+    authorizer = PolicyAuthorizer(rights=SEES)
+    with master_of(authorizer) as master:
+        httpx.get(f"{master.url}/api/v1/status", trust_env=False)
+    assert authorizer.lists == [(SHOWN, SECRET, UNKNOWN)]
+    asked: list[str] = []
+    idle = PolicyAuthorizer(rights=SEES)
+    with FakeMaster(
+        picture(), api_token=None, gate=DirectGate(idle), config=CONFIG, guards_models=False
+    ) as master:
+        body = httpx.get(f"{master.url}/api/v1/status", trust_env=False).text
+    assert SECRET in body
+    asked += [action for _, action, _ in idle.asked]
+    assert asked == ["view"]
+
+
+def test_a_model_that_appears_in_a_stream_is_asked_about_before_it_is_named() -> None:
+    """No word of it slips through in the two seconds for which an answer holds."""
+    with (
+        master_of(PolicyAuthorizer(rights=SEES)) as master,
+        httpx.Client(base_url=master.url, trust_env=False, timeout=10) as web,
+        web.stream("GET", "/api/v1/events", headers={"Accept": "text/event-stream"}) as answer,
+    ):
+        texts = answer.iter_text()
+        seen = next(texts)
+        fresh = instance(1, models=(("tomorrow", "READY", ""), (SHOWN, "READY", "")))
+        master.publish(
+            instances=(fresh,),
+            events=(*master.board.current.events, event("model tomorrow loads beside ocr")),
+        )
+        while "loads" not in seen:
+            seen += next(texts)
+    assert "tomorrow" not in seen
+    assert f"model {MASK} loads beside ocr" in seen
+
+
+def test_a_stream_ends_when_its_reader_may_not_look_any_more() -> None:
+    """Within the two seconds for which an answer holds, and the next news."""
+    authorizer = PolicyAuthorizer(rights=set(SEES))
+    over = threading.Event()
+    with (
+        master_of(authorizer) as master,
+        httpx.Client(base_url=master.url, trust_env=False, timeout=15) as web,
+        web.stream("GET", "/api/v1/events", headers={"Accept": "text/event-stream"}) as answer,
+    ):
+        texts = answer.iter_text()
+        next(texts)
+        authorizer.rights.clear()
+
+        def tell() -> None:
+            while not over.wait(0.2):
+                master.publish(events=(*master.board.current.events, event(f"news {id(over)}")))
+
+        teller = threading.Thread(target=tell)
+        teller.start()
+        try:
+            for _ in texts:  # ends by itself
+                pass
+        finally:
+            over.set()
+            teller.join()
+
+
+def test_an_authorizer_that_hangs_or_raises_hides_every_model() -> None:
+    """A late answer is a no, for each model of a list."""
+    late = threading.Event()
+
+    class Late(PolicyAuthorizer):
+        def check_each(self, *_asked: object) -> tuple[()]:
+            late.wait(5)
+            return ()
+
+    gate = PooledGate(Late(rights={("anonymous", "view", "")}), deadline_s=0.2)
+    try:
+        with FakeMaster(picture(), api_token=None, gate=gate, config=CONFIG) as master:
+            body = httpx.get(f"{master.url}/api/v1/status", trust_env=False).text
+    finally:
+        late.set()
+        gate.close()
+    assert (SECRET in body, SHOWN in body, "llama-0001" in body) == (False, False, True)
+
+
+def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
+    """No verdict is asked for; ``/health`` says the contract's word; the api token opens the fleet.
+
+    A stale one is a yes, and shown.
+    """
+    authorizer = PolicyAuthorizer(rights=SEES)
+    away = Readiness(ready=False, reason="no policies yet")
+    with (
+        FakeMaster(picture(), gate=DirectGate(authorizer), readiness=away) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        health = web.get("/health")
+        status = web.get("/api/v1/status", headers={"X-TARN-Token": "correct-horse"}).json()
+    assert (health.status_code, health.text) == (503, "RANGER_UNAVAILABLE\n")
+    assert authorizer.asked == []
+    assert status["authorizer"] == {
+        "ready": False,
+        "reason": "no policies yet",
+        "stale": False,
+        "hides_models": True,
+    }
+    stale = PolicyAuthorizer(rights=SEES, stale=True)
+    with (
+        master_of(stale) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        assert web.get("/api/v1/status").json()["authorizer"]["stale"] is True
+        health = web.get("/health")
+    assert (health.status_code, health.text) == (
+        200,
+        "OK\nthe authorizer answers from what it knew last\n",
+    )
