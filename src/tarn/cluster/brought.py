@@ -5,7 +5,7 @@ from typing import cast
 
 from tarn.cluster.believed import believed
 from tarn.cluster.proof import proof
-from tarn.cluster.stores import carried, held
+from tarn.cluster.stores import Held, carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec, Secret
 from tarn.errors import ConfigError, ConfigErrors
@@ -27,7 +27,8 @@ def brought(
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    found, errors = (), list[ConfigError]()
+    found: tuple[Held, ...] = ()
+    errors = list[ConfigError]()
     try:
         found = held(spec, surroundings, hear)
     except ConfigErrors as unread:

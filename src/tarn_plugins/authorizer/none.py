@@ -27,7 +27,7 @@ class NoAuthorizer:
     open_fleet: bool = False
 
     def check(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return yes for a model; for the fleet only where neither token nor ticket is asked for."""
+        """Return yes for a model; for the fleet only where nobody asks for token or ticket."""
         allowed = self.open_fleet or action in MODEL_ACTIONS
         return Verdict(allowed=allowed, reason=_REASON if allowed else _GUARDED)
 
