@@ -5,9 +5,10 @@ from typing import cast
 
 from tarn.cluster.believed import believed
 from tarn.cluster.proof import proof
-from tarn.cluster.stores import Held, carried, held
+from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec, Secret
+from tarn.domain.given_secrets import Held
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.tls import LOOPBACK
