@@ -98,7 +98,7 @@ def ask(client: httpx.Client, action: str, headers: Headers, whom: str) -> str:
     if action in query:
         answer = client.get(f"/authorize?model=echo&{query[action]}", headers=headers)
     elif action == "admin":
-        answer = client.put("/api/v1/scale", json={"replicas": None}, headers=headers)
+        answer = client.put("/api/v1/resume", headers=headers)
     elif action == "model control":
         answer = client.put("/v2/repository/models/echo/unload", headers=headers)
     else:
