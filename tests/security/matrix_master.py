@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,18 @@ class Alices:
         """Nothing is open."""
 
 
+class Living(FakeRuntime):
+    """A runtime that has just heard from whoever grants containers."""
+
+    def heard_s(self) -> float:
+        return time.monotonic()
+
+
 class Stage:
     """A plugin: the runtime ``stage`` and the authorizer ``alices``."""
 
     def __init__(self) -> None:
-        self.runtime = FakeRuntime()
+        self.runtime = Living()
         self.authorizer = Alices()
 
     @hookimpl
