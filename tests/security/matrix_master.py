@@ -22,7 +22,8 @@ from tarn.domain import (
     Verdict,
 )
 from tarn.domain.access import MODEL_ACTIONS, VIEW
-from tarn.domain.spec import SpnegoSpec, TrustedProxy
+from tarn.domain.spec import SpnegoSpec, TlsSpec, TrustedProxy
+from tarn.errors import TarnError
 from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
 from tarn.interfaces import Authorizer, MasterContext, RuntimeCapabilities
 from tarn.testing.context import cluster_spec
@@ -38,6 +39,8 @@ PROXIES = (
     TrustedProxy("lb1", PROXY, "token", token="env:LB", users=("*",)),
     TrustedProxy("knox", f"{KNOX}/32", "kerberos", users=("alice",), groups=("analysts",)),
 )
+
+GATE = TrustedProxy("gate", PROXY, "mtls", users=("alice",))
 
 
 @attrs.frozen
@@ -110,19 +113,28 @@ class Stage:
 
 
 @contextlib.contextmanager
-def matrix_master(directory: Path, keytab: Path) -> Iterator[tuple[str, Alices]]:
-    """Run the master in a thread; yield its URL, and what its authorizer was asked."""
-    stage, stop, over = Stage(), threading.Event(), list[Outcome]()
-    _files(directory, keytab)
+def matrix_master(
+    directory: Path, keytab: Path | None, secured: Mapping[str, bytes] | None = None
+) -> Iterator[tuple[str, Alices]]:
+    """Run the master in a thread; yield its URL, and what its authorizer was asked.
+
+    With *secured*, its TLS files, it takes certificates of clients; without *keytab* no tickets.
+    """
+    stage, stop, over = Stage(), threading.Event(), list[Outcome | TarnError]()
+    _files(directory, keytab, secured or {})
     offered = plugins.load([stage])
 
     def run() -> None:
-        over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
+        try:
+            over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
+        except TarnError as error:
+            over.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         until(lambda: stage.runtime.api_url or over, 10, "the master's announcement")
+        assert not over, over
         yield stage.runtime.api_url, stage.authorizer
     finally:
         stop.set()
@@ -130,24 +142,31 @@ def matrix_master(directory: Path, keytab: Path) -> Iterator[tuple[str, Alices]]
     assert over == [Outcome.LEFT]
 
 
-def _files(directory: Path, keytab: Path) -> None:
+def _files(directory: Path, keytab: Path | None, secured: Mapping[str, bytes]) -> None:
     spec = cluster_spec()
+    proxies = (*PROXIES[: 1 if keytab is None else 2], *([GATE] if secured else []))
     spec = attrs.evolve(
         spec,
         models=attrs.evolve(spec.models, repository="/models", serve=("echo",)),
+        triton=attrs.evolve(spec.triton, restricted=()),
         runtime=Choice("stage"),
         authorizer=Choice("alices"),
         api=attrs.evolve(
             spec.api,
-            port=0,
-            spnego=SpnegoSpec(str(keytab)),
-            trusted_proxies=PROXIES,
+            spnego=None if keytab is None else SpnegoSpec(str(keytab)),
+            tls=TlsSpec("/tls.pem", client_ca="/ca.pem") if secured else None,
+            trusted_proxies=proxies,
             rate_limit=100_000,
         ),
         replicas=attrs.evolve(spec.replicas, min=0),
     )
-    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
-    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
-    (directory / "api_token").write_text(API_TOKEN)
-    (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": LB_TOKEN}))
-    (directory / "spnego.keytab").write_bytes(keytab.read_bytes())
+    files = {
+        "spec.yaml": yaml.safe_dump(config.dump(spec)).encode(),
+        "staged.json": json.dumps({"location": "/models"}).encode(),
+        "api_token": API_TOKEN.encode(),
+        "proxy_tokens.json": json.dumps({"lb1": LB_TOKEN}).encode(),
+        **({} if keytab is None else {"spnego.keytab": keytab.read_bytes()}),
+        **secured,
+    }
+    for name, data in files.items():
+        (directory / name).write_bytes(data)
