@@ -12,7 +12,10 @@ _SOURCE = re.compile(r"(?:file|env):.+")
 
 
 def perimeter_problems(api: ApiSpec) -> Iterator[tuple[str, str]]:
-    """Yield (path, what is wrong) for every contradiction in *api*'s trusted proxies."""
+    """Yield (path, what is wrong) for every contradiction in *api*'s trusted proxies.
+
+    What is said of certificates stands with TLS, in `tarn.domain.spec`.
+    """
     names = [one.name for one in api.trusted_proxies]
     for number, one in enumerate(api.trusted_proxies):
         path = f"api.trusted_proxies[{number}]"
@@ -44,11 +47,8 @@ def _right(proxy: TrustedProxy) -> str:
 
 
 def _proof(path: str, proxy: TrustedProxy, api: ApiSpec) -> Iterator[tuple[str, str]]:
-    by = f"{path}.authenticated_by"
-    if proxy.authenticated_by == "mtls" and (api.tls is None or api.tls.client_ca is None):
-        yield by, "= 'mtls' needs api.tls.client_ca: who signs its certificate"
     if proxy.authenticated_by == "kerberos" and api.spnego is None:
-        yield by, "= 'kerberos' needs api.spnego"
+        yield f"{path}.authenticated_by", "= 'kerberos' needs api.spnego"
     if proxy.authenticated_by == "token":
         if proxy.token is None:
             yield f"{path}.token", "is missing, and authenticated_by = 'token' needs it"
