@@ -43,6 +43,7 @@ from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, 
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
+from tarn.http.identity import Proofs
 from tarn.http.identity.prepared import brought_token, prepared
 from tarn.http.server import Server
 from tarn.http.sources import Sources
@@ -185,16 +186,7 @@ class _Master:
         context, spec = self._context, self._context.spec
         launch = launch_in(context.directory, spec)
         rules = _rules(spec, launch.spec_hash)
-        host = factory.host(context.environ)
-        tls = of_master(spec.api.tls, context.directory)
-        server = Server(
-            host,
-            spec.api.port,
-            preferred=_last_port(context.directory),
-            advertised=known_as(tls, context.directory, host),
-            tls=tls,
-        )
-        self._owned.callback(server.close)
+        server = self._server(factory)
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))
         authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
@@ -202,10 +194,8 @@ class _Master:
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
         proxy = factory.proxy(settings, context.directory, context.environ)
-        names = factory.names(settings, context.directory, context.environ)
         api_token = brought_token(context.directory)
-        proofs = prepared(spec.api, context.directory, api_token, names)
-        self._owned.callback(proofs.close)
+        proofs = self._proofs(factory, settings, api_token)
         app = create_app(
             Sources(
                 board=board,
@@ -223,9 +213,8 @@ class _Master:
                 proofs=proofs,
             )
         )
-        store = factory.state_store(settings, context)
-        # one that cannot be read ends this master before it is announced
-        memory = _load(store, context.clock, self._stop)
+        # a state that cannot be read ends this master before it is announced
+        memory = _load(store := factory.state_store(settings, context), context.clock, self._stop)
         self._context = attrs.evolve(context, api_url=server.start(app))
         discoveries = self._discoveries(first=memory == (None, ()))
         recovered = runtime.start(self._context.api_url)
@@ -233,6 +222,27 @@ class _Master:
         control = self._control(fleet, rules, launch, runtime, inbox, board, discoveries)
         self._offered.master_started(context)
         return self._until_over(control, runtime)
+
+    def _server(self, factory: RuntimeFactory) -> Server:
+        context, api = self._context, self._context.spec.api
+        host = factory.host(context.environ)
+        tls = of_master(api.tls, context.directory)
+        server = Server(
+            host,
+            api.port,
+            preferred=_last_port(context.directory),
+            advertised=known_as(tls, context.directory, host),
+            tls=tls,
+        )
+        self._owned.callback(server.close)
+        return server
+
+    def _proofs(self, factory: RuntimeFactory, settings: Any, api_token: bytes | None) -> Proofs:
+        context = self._context
+        names = factory.names(settings, context.directory, context.environ)
+        proofs = prepared(context.spec.api, context.directory, api_token, names)
+        self._owned.callback(proofs.close)
+        return proofs
 
     def _begin(
         self, store: StateStore, memory: Memory, recovered: Recovered, rules: Rules
