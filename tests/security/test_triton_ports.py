@@ -147,7 +147,10 @@ def test_a_new_master_has_the_keys_of_the_instances_it_finds(fleet: House) -> No
     (left,) = ids(fleet.status("ports"))
     (ended,) = {"ports-0001", "ports-0002"} - {left}
     log = (fleet.directory("ports") / "logs" / ended / "triton.stderr").read_text()
-    unloaded, signalled = log.find("successfully unloaded 'echo'"), log.find("Waiting for in-flight")
+    unloaded, signalled = (
+        log.find("successfully unloaded 'echo'"),
+        log.find("Waiting for in-flight"),
+    )
     assert 0 <= unloaded < signalled, log
 
 
