@@ -17,7 +17,7 @@ from urllib.parse import quote, quote_plus
 
 import attrs
 
-LOOK_EVERY_S = 0.05
+LOOK_EVERY_S = 0.1
 SHORTEST = 16
 """Of a form: a shorter one could be found by chance."""
 
