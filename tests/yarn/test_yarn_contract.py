@@ -3,14 +3,19 @@
 One cluster serves most of them. It is started by a client that is killed at once.
 """
 
+import http.client
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from canaries import Canaries
 from house import House, ids, until
 from yarn_fleet import Fleet, processes, steady
 from yarn_stage import Hadoop, YarnHouse
+
+from tarn.follow import Api
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
@@ -74,6 +79,50 @@ def test_40_no_secret_is_where_siblings_look(fleet: Fleet) -> None:
     assert nodes, "the launch files themselves are there"
     assert not [path for path in nodes if path.name.startswith(("launch_container", "default_con"))]
     assert not [path for path in nodes if _open(path, data)]
+
+
+def test_44_only_the_master_changes_an_instance(fleet: Fleet) -> None:
+    """Each has a key of its own, in its 0600 launch file; the master has them, and sees models."""
+    keys = set()
+    for pid in fleet.tritons().values():
+        words = _read(Path(f"/proc/{pid}/cmdline")).decode().split("\0")
+        keys |= {w.rpartition("=")[2] for w in words if w.startswith("--http-restricted-api=")}
+    assert len(keys) == 3
+    for instance in fleet.status()["instances"]:
+        host, _, port = instance["http"].rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=10)
+        connection.request("POST", "/v2/repository/models/echo/unload", b"{}")
+        assert connection.getresponse().status == 403
+        connection.close()
+    assert len(ids(fleet.status())) == 3
+
+
+def test_40_no_form_of_a_secret_is_on_a_node_in_hdfs_or_in_an_answer(fleet: Fleet) -> None:
+    """Keys of Triton too: in logs, local directories, staged files, pages of YARN and ours."""
+    canaries = Canaries()
+    canaries.add("api token", TOKEN)
+    canaries.add("of the models", SECRET)
+    for number, pid in enumerate(fleet.tritons().values()):
+        words = _read(Path(f"/proc/{pid}/cmdline")).decode().split("\0")
+        (key,) = {w.rpartition("=")[2] for w in words if w.startswith("--grpc-restricted")}
+        canaries.add(f"key {number}", key)
+    data = fleet.hadoop.directory / "data"
+    for path in (path for path in data.glob("nm*/**/*") if path.is_file()):
+        # what only the owner reads, and YARN's own records of running containers, may hold some
+        mine = not path.stat().st_mode & 0o077 or "recovery" in str(path)
+        if not mine or path.name.startswith(("launch_container", "default_con", "triton.std")):
+            canaries.look(str(path.relative_to(data)), _read(path))
+    for log in data.rglob("userlogs/**/*"):
+        canaries.look(str(log.relative_to(data)), _read(log))
+    application = fleet.application_id
+    for page in (f"apps/{application}", f"apps/{application}/appattempts"):
+        canaries.look(page, json.dumps(fleet.hadoop.rest.get(page)))
+    for words in (("status",), ("status", "-o", "json"), ("events",), ("logs",), ("why",)):
+        canaries.look(" ".join(words), fleet.tarn(*words))
+    with Api(fleet.url, fleet.api_token) as api:
+        canaries.look("status", json.dumps(api.status()))
+    assert canaries.leaks == set()
+    assert canaries.looked > 100_000
 
 
 def test_19_an_instance_cannot_speak_for_the_application(fleet: Fleet) -> None:

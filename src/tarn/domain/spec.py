@@ -101,7 +101,9 @@ class TritonSpec:
         default=("logging", "model-repository", "shared-memory", "trace"),
         validator=deep_iterable(in_(RESTRICTABLE)),
     )
-    """Parts of Triton's API that only the master may use: each instance is given a key for them."""
+    """Parts of Triton's API that only the master may use: each instance is given a key for them.
+    Clients on the same machine that pass tensors in shared memory need it without
+    ``shared-memory``."""
     exit_timeout_s: float = attrs.field(default=30.0, validator=gt(0))
     """How long Triton may finish in-flight inferences after SIGTERM."""
 

@@ -14,12 +14,17 @@ _ASSIGNED = re.compile(
     r"(?P<name>(?:key|token|password|secret|credential|passphrase)\w*=)[^,;&\s]+", re.IGNORECASE
 )
 
+_RESTRICTED = re.compile(r"(?:http|grpc)[-_]restricted[-_](?:api|protocol)")
+"""Options of Triton that are ``PARTS:NAME=KEY``: what follows any name is secret."""
+_GROUP = re.compile(rf"(?P<name>{_RESTRICTED.pattern}=[^=\n]*=)[^'\"\n]+")
+
 
 def redact(plain: object, *, free: bool = False, secret: bool = False) -> object:
     """Return YAML-shaped *plain* with secrets masked.
 
     Masked are: in ``env``, ``options`` and other maps of free keys, whatever lies under a key
-    that speaks of a secret; everywhere, user and password in a URL, and ``password=…``.
+    that speaks of a secret; everywhere, user and password in a URL, ``password=…``, and the keys
+    of Triton's restricted parts.
 
     Args:
         plain: What `tarn.config.dump` returns, or a part of it.
@@ -29,7 +34,7 @@ def redact(plain: object, *, free: bool = False, secret: bool = False) -> object
     if isinstance(plain, Mapping):
         return {
             key: redact(
-                value,
+                _keyless(value) if _RESTRICTED.fullmatch(str(key).lstrip("-")) else value,
                 free=free or key in _FREE,
                 secret=secret or (free and bool(_SECRET_KEY.search(str(key)))),
             )
@@ -42,8 +47,19 @@ def redact(plain: object, *, free: bool = False, secret: bool = False) -> object
     return masked(plain) if isinstance(plain, str) else plain
 
 
+def _keyless(groups: object) -> object:
+    """Return the value of such an option without its keys."""
+    if isinstance(groups, list | tuple):
+        return [_keyless(group) for group in groups]
+    if groups is None:
+        return None
+    parts, equals, _ = str(groups).partition("=")
+    return f"{parts}={MASK}" if equals else MASK
+
+
 def masked(text: str) -> str:
-    """Return *text* without the user and password of a URL, and without ``password=…``."""
+    """Return *text* without user and password of a URL, ``password=…``, and Triton's keys."""
+    text = _GROUP.sub(rf"\g<name>{MASK}", text)
     return _ASSIGNED.sub(rf"\g<name>{MASK}", _USERINFO.sub(rf"\g<scheme>{MASK}@", text))
 
 

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
-from tarn.testing.fake_state import FakeModel, State, metrics_text
+from tarn.testing.fake_state import FakeModel, State, metrics_text, part
 from tarn.testing.fake_tensors import BadRequest, echo
 
 __all__ = ["FakeServer"]
@@ -214,6 +214,9 @@ class FakeServer:
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> Answer:
         parts = path.partition("?")[0].strip("/").split("/")
+        name, value = self.state.restricted.get(part(parts), ("", ""))
+        if name and headers.get(name) != value:
+            return _error(403, f"This API is restricted, expecting header '{name}'", "text/plain")
         looked = self._look(parts)
         if looked is not None:
             self.looks += 1

@@ -3,7 +3,7 @@
 Options (``--name value`` or ``--name=value``; any other one is ignored): ``--model-repository``
 (may be given often), ``--http-port``, ``--grpc-port``, ``--metrics-port``, ``--http-address``,
 ``--grpc-address``, ``--metrics-address``, ``--exit-timeout-secs``, ``--exit-on-error``,
-``--model-control-mode``, ``--load-model``.
+``--model-control-mode``, ``--load-model``, ``--http-restricted-api``.
 
 What it should do is read from ``fake.json`` in a model's directory: ``{"latency_s": 0.1,
 "instances": 1, "load_s": 2, "error": "why it does not load", "crash": "why the server ends"}``; or
@@ -53,6 +53,7 @@ async def _serve(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> 
     models, crash = _models(given, environ)
     state = State(models)
     state.server_id = given.get("id", [state.server_id])[-1]
+    state.restricted = _restricted(given.get("http-restricted-api", []))
     server = FakeServer(state)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -71,6 +72,16 @@ async def _serve(given: Mapping[str, list[str]], environ: Mapping[str, str]) -> 
         loop.call_later(after_s, os.kill, os.getpid(), signal.SIGKILL)
     await ended.wait()
     return await _exit(server, float(given.get("exit-timeout-secs", ["30"])[-1]))
+
+
+def _restricted(groups: list[str]) -> dict[str, tuple[str, str]]:
+    """Return what opens each part, from values like ``logging,trace:name=value``."""
+    found: dict[str, tuple[str, str]] = {}
+    for group in groups:
+        parts, _, setting = group.partition(":")
+        name, _, value = setting.partition("=")
+        found |= dict.fromkeys(parts.split(","), (name.lower(), value))
+    return found
 
 
 async def _exit(server: FakeServer, timeout_s: float) -> int:

@@ -1,12 +1,27 @@
 """What a fake Triton is made of: its models, its counters, its answers. Stdlib only, no I/O."""
 
+import re
 from collections.abc import Iterable
 
-__all__ = ["FakeModel", "State", "metrics_text"]
+__all__ = ["FakeModel", "State", "metrics_text", "part"]
 
 VERSION = "2.51.0"
 
 _REASONS = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
+
+_MODEL = "v2/models/[^/]+(?:/versions/[^/]+)?"
+_PARTS = (
+    ("health", f"v2/health/.*|{_MODEL}/ready"),
+    ("statistics", f"v2/models/stats|{_MODEL}/stats"),
+    ("metadata", f"v2|{_MODEL}"),
+    ("model-repository", "v2/repository/.*"),
+    ("logging", "v2/logging"),
+    ("shared-memory", "v2/(?:system|cuda)sharedmemory/.*"),
+    ("trace", f"v2/trace/setting|{_MODEL}/trace/setting"),
+    ("inference", f"{_MODEL}/infer"),
+    ("model-config", f"{_MODEL}/config"),
+)
+"""Part of the API -> its paths; the first one that fits counts."""
 
 _LOADED = ("READY", "UNLOADING")
 
@@ -47,6 +62,12 @@ _FAMILIES = (
         "Instantaneous number of pending requests awaiting execution per-model.",
     ),
 )
+
+
+def part(parts: list[str]) -> str:
+    """Return which part of Triton's API a path belongs to, as its restrictions name it."""
+    path = "/".join(parts)
+    return next((name for name, pattern in _PARTS if re.fullmatch(pattern, path)), "")
 
 
 class FakeModel:
@@ -188,6 +209,8 @@ class State:
         """Sent instead of any answer."""
         self.chunked = False
         """Bodies are sent in chunks."""
+        self.restricted: dict[str, tuple[str, str]] = {}
+        """Part of the API -> (header in lower case, value) that opens it."""
         self.exiting = False
         """Got SIGTERM: new connections are closed, old ones are served."""
 

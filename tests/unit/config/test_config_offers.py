@@ -314,3 +314,14 @@ def test_an_old_option_for_a_tag_is_accepted_with_a_note(
     assert loaded.notes == (f"{origin}: accepted, and does nothing: {why}",)
     with pytest.raises(ConfigErrors, match=r"placement\.tag"):
         config.load({**source, "placement": {"tag": "b"}}, environ={}, plugins=offered)
+
+
+@pytest.mark.parametrize("name", ["http-restricted-api", "grpc_restricted_protocol"])
+def test_keys_of_restricted_parts_are_masked_whatever_their_name(name: str) -> None:
+    """In the option, in a list of them, and in a command line; who has a key sees which part."""
+    groups = ["statistics,trace:mine=a,b=c&d e", "logging:other=f", "no group"]
+    shown = ["statistics,trace:mine=***", "logging:other=***", "***"]
+    assert config.redact({"args": {name: groups}}) == {"args": {name: shown}}
+    assert config.redact({"args": {name: groups[0]}}) == {"args": {name: shown[0]}}
+    assert config.redact({"args": {name: None}}) == {"args": {name: None}}
+    assert config.redact([f"--{name}={groups[0]}"]) == [f"--{name}={shown[0]}"]

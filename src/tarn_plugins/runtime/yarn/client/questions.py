@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import OWNERS
+from tarn.domain.brought import CLIENT_CA, OWNERS, SPEC, STAGED, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -44,6 +44,8 @@ than twenty times before the first answer, 0.25 s of the 1.4 s of CPU until then
 _USER = "HADOOP_USER_NAME"
 """Who a master is on Hadoop, where no Kerberos says it: a node's LinuxContainerExecutor runs it as
 ``nobody`` unless its administrator decided otherwise. With Kerberos nobody reads this."""
+_NO_SECRETS = frozenset({SPEC, STAGED, TLS_CA, CLIENT_CA, "yarn.json"})
+"""Of what the master alone may read."""
 _IN_CLEAR = (
     "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): who can "
     "read this network sees the keytab on its way to the ResourceManager and to the master's node"
@@ -372,10 +374,11 @@ def _json(submitted: Submitted) -> bytes:
 
 
 def _assert_no_secret(content: Mapping[str, bytes], secrets: Mapping[str, bytes]) -> None:
-    """Refuse to publish the api token, whatever way it took into a public file."""
-    token = secrets.get("api_token", b"").strip()
-    if token and any(token in data for data in content.values()):
-        raise LaunchError("yarn", "the api token would be readable by everybody; nothing was sent")
+    """Refuse to publish what only the master may read, whatever way it took into a public file."""
+    for name in secrets.keys() - _NO_SECRETS:
+        secret = secrets[name].strip()
+        if secret and any(secret in data for data in content.values()):
+            raise LaunchError("yarn", f"{name} would be readable by everybody; nothing was sent")
 
 
 def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
