@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import jks
 import pytest
 
 from tarn.errors import ConfigError, NotFoundError, TarnError
@@ -15,10 +16,8 @@ from tarn_plugins.secrets.jceks import Settings, tarn_secret_stores
 from tarn_plugins.secrets.jceks import keystore as module
 from tarn_plugins.secrets.jceks.store import JceksStore
 
-KEYSTORES = Path(__file__).parents[3] / "keystores"
+KEYSTORES = Path(__file__).parents[1] / "keystores"
 HF = "hf_gr\u00fc\u00dfe\u2603 "
-
-pytest.importorskip("jks")
 
 
 @pytest.fixture
@@ -149,7 +148,6 @@ def test_a_missing_name_names_what_there_is(path: Path) -> None:
 
 def test_an_entry_with_another_password_is_named(path: Path, monkeypatch) -> None:
     """Java lets an entry have its own; Hadoop never makes one."""
-    import jks  # noqa: PLC0415
 
     def no(*_args: object) -> None:
         raise jks.DecryptionFailureException("canary")
