@@ -167,7 +167,7 @@ def unit(session: nox.Session) -> None:
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", EVERYTHING, *_group("tests"))
-    chosen = ("-m", "not triton and not discovery")
+    chosen = ("-m", "not triton and not discovery and not security")
     _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
 
 
@@ -285,7 +285,7 @@ def security(session: nox.Session) -> None:
     session.install("-e", WITH_PROOFS, *_group("tests"))
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
-    _pytest(session, *BY_FILE, *chosen, *_folders("security"))
+    _pytest(session, *BY_FILE, *chosen, *_folders("security", "compat"))
 
 
 @nox.session(python=ONE)

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn import config, plugins
+from tarn import config
 from tarn.errors import ConfigErrors
 
 REPOSITORY = {"models": {"repository": "hdfs:///models"}, "name": "fleet"}
@@ -118,10 +118,6 @@ REFUSED = [
 JAAS = Row(None, "zk-jaas", "ZK_JAAS", "/j", {}, ZK)
 LATER = [Row(None, "otel-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", {})]
 ALL = [*WORKS, *NOTED, *REFUSED, JAAS, *LATER]
-# what no Ranger, JCEKS or TLS of this version can do names its part
-PARTS = {
-    "secrets": "SECURITY", "ranger-service": "SECURITY",
-}  # fmt: skip
 
 
 def id_of(row: Row) -> str:
@@ -238,15 +234,11 @@ def test_the_traces_endpoint_names_its_part() -> None:
     )
 
 
-@pytest.mark.parametrize("row", [r for r in WORKS if r.long in PARTS], ids=id_of)
-def test_what_this_version_cannot_do_names_the_part_that_brings_it(row: Row) -> None:
-    """Nothing that an option asks for is dropped in silence."""
-    with pytest.raises(ConfigErrors) as caught:
-        load({**row.with_, row.long: row.typed}, {}, plugins=plugins.load(points=()))
-    wanted = f"not in this version: comes with the part {PARTS[row.long or '']}"
-    (error,) = [e for e in caught.value.errors if wanted in str(e)]
-    assert error.code == "TARN-2004"
-    assert str(error).startswith(f"argument --{row.long}: ")
+def test_a_path_of_secrets_is_one_on_hdfs() -> None:
+    """The Java TARN knew no other file system; in a tarn.yaml a path is one of this machine."""
+    loaded = load({"secrets": "/user/secrets/hf.jceks"}, {})
+    (store,) = loaded.spec.secrets
+    assert store.options == {"path": "hdfs:///user/secrets/hf.jceks"}
 
 
 @pytest.mark.parametrize(

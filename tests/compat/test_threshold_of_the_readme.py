@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from compat.golden import FOLDER, MEANS
 from unit.tarn_plugins.scaling.views import view
 
 from tarn import config, plugins
 from tarn.config import commandline
 from tarn.domain import Unknown
-from tarn.errors import ConfigErrors
 from tarn.testing.context import master_context
 
 SILENT = Unknown("no nv_gpu_utilization")
@@ -22,14 +20,12 @@ def given() -> dict[str, Any]:
     return dict(commandline.read(commandline.split(command)).options)
 
 
-def test_its_scaling_is_of_this_version() -> None:
-    """Held against the installed plugins its secret store is refused, its scaling is not."""
+def test_everything_that_it_asks_for_is_of_this_version() -> None:
+    """Held against the installed plugins nothing of it is refused: scaling, Ranger, secrets."""
     start = {"name": "w", "runtime": "yarn"}
-    with pytest.raises(ConfigErrors) as caught:
-        config.load(start, aliases=given(), environ={}, plugins=plugins.load())
-    told = [str(error) for error in caught.value.errors]
-    assert any("secrets[0].use = 'jceks'" in text for text in told)
-    assert not any("scaling" in text for text in told)
+    loaded = config.load(start, aliases=given(), environ={}, plugins=plugins.load())
+    assert loaded.spec.scaling.use == "threshold"
+    assert [store.use for store in loaded.spec.secrets] == ["jceks"]
 
 
 def test_its_policy_decides_by_its_marks(tmp_path: Path) -> None:

@@ -151,8 +151,7 @@ def test_options_are_checked_by_the_providers_settings(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("authorizer: {use: ranger}", "SECURITY"),
-        ("secrets: [{use: jceks}]", "SECURITY"),
+        ("runtime: {use: skein}", "SKEIN"),
         ("farm: {name: alice}", "FARMS"),
     ],
 )
