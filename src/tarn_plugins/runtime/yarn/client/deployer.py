@@ -37,7 +37,7 @@ from tarn_plugins.runtime.yarn.client import (
     verdicts,
 )
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
-from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
@@ -56,7 +56,6 @@ END_S = 30.0
 _POLL_S = 0.2
 _ASK_AGAIN_S = 1.0
 _SAY_AGAIN_S = 5.0
-_FETCHED = ("api_token", "spec.yaml")
 
 _converter = make_converter()
 
@@ -301,7 +300,7 @@ class YarnDeployer:
     def _fetched(self, name: str, application_id: str, directory: Path) -> dict[str, bytes]:
         """Return what is missing here, and was put into the staging directory before all else."""
         found = {}
-        for file in _FETCHED:
+        for file in FETCHED:
             if (directory / file).exists() or (application_id, file) in self._absent:
                 continue
             try:

@@ -17,6 +17,7 @@ from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
+from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
     Report,
@@ -255,8 +256,8 @@ class Questions:
             }
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
-            staging.keep(secrets)
-            if hadoop.keytab:  # with the submission alone: no file of it lies on Hadoop
+            staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
+            if hadoop.keytab:
                 secrets[keytab.NAME] = hadoop.keytab
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
             places = [*_places(entries), *self._unpacked(environment)]

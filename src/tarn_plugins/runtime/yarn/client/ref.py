@@ -12,13 +12,16 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef
 
-__all__ = ["forget", "keep", "read_ref"]
+__all__ = ["FETCHED", "forget", "keep", "read_ref"]
 
 _converter = make_converter()
 _converter.register_unstructure_hook(Epoch, str)
 _converter.register_structure_hook(Epoch, lambda text, _type: Epoch.parse(text))
 
-_FILES = ("ref.json", "api_token", "spec.yaml")
+FETCHED = ("api_token", "spec.yaml")
+"""What another machine of the owner's fetches from HDFS. No other secret of a master's lies there:
+the rest travels in the credentials of the submission alone."""
+_FILES = ("ref.json", *FETCHED)
 _PRIVATE = 0o700
 
 
