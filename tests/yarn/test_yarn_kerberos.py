@@ -176,6 +176,7 @@ def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:
         "lasting",
         options=login("root", keys / "user.keytab"),
         replicas={"min": 1, "max": 3, "initial": 1},
+        placement={"tag": "lasting", "scope": "cluster"},  # the other fleet has nodes to itself
         api={
             "spnego": {"keytab": str(keys / "spnego.keytab")},
             "trusted_proxies": [

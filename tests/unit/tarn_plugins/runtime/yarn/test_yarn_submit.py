@@ -151,7 +151,7 @@ def test_a_keytab_travels_in_the_credentials_alone(
     monkeypatch.setattr(module.credentials, "collect", collect)
     monkeypatch.setattr(module.credentials, "ends_at", lambda _: 4e9)
     monkeypatch.setattr(module.submission, "submit", lambda *_: None)
-    notes = submit(hadoop, api_token=b"t", tls_dot_pem=b"the-tls-key")["notes"]
+    notes = submit(hadoop, api_token=b"a-long-token", tls_dot_pem=b"the-tls-key")["notes"]
     assert carried["kerberos.keytab"] == b"the-key"
     assert carried["tls.pem"] == b"the-tls-key"
     private = {path for path in hadoop.files.content if "/private/" in path}
