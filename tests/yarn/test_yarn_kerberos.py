@@ -1,6 +1,9 @@
-"""A fleet on a Kerberized YARN: it begins with a ticket, needs none, and outlives its tokens."""
+"""Fleets on a Kerberized YARN: with a ticket they outlive their tokens, with a keytab they grow."""
 
+import json
 import shutil
+import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +12,12 @@ import pytest
 from house import ids, until
 from probing import probe, rows
 from yarn_fleet import Fleet, steady
-from yarn_stage import Hadoop, YarnHouse, sandbox
+from yarn_stage import SHARED, Hadoop, YarnHouse, context, sandbox, session_sandbox
 
+from tarn.domain import Applied, Epoch
+from tarn.domain.keytab import keytab_keys
+from tarn.errors import NotAuthorizedError
+from tarn.follow import Api, Tickets
 from tarn_plugins.cli.sandbox.kerberos import with_sbin
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
@@ -29,6 +36,12 @@ def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     """
     if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
         pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")
+    given = context().environ.get(SHARED)
+    if given and Hadoop(Path(given), context()).options.kerberos:
+        with session_sandbox(Path(given)) as one:
+            one.log_in()
+            yield one
+        return
     directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
     with sandbox(directory, kerberos=True, token_life_s=LIFE_S) as one:
         yield one
@@ -62,6 +75,49 @@ def test_without_a_ticket_a_person_hears_of_kinit_at_once(kerberos_house, kerber
     assert not kerberos_house.applications("nobody")
 
 
+def test_why_kerberos_does_not_help_is_said_at_once(kerberos_house, kerberized, tmp_path) -> None:
+    """A ticket that ended, a keytab without the key, a realm that nobody knows: nothing starts."""
+    keys = kerberized.directory / "data" / "kerberos"
+    foreign = tmp_path / "foreign.keytab"
+    told = f"addent -password -p svc@ELSEWHERE -k 1 -e aes256-cts\nx\nwkt {foreign}\nq\n"
+    run(["ktutil"], kerberized.environ, told)
+    for name, options, said in (
+        ("lacks", login("alice@TARN.TEST", keys / "user.keytab"), ("TARN-3762", "root@TARN.TEST")),
+        ("foreign", login("svc@ELSEWHERE", foreign), ("TARN-3766", "realm ELSEWHERE")),
+        ("missing", login("root", tmp_path / "none"), ("TARN-3761", "is not there")),
+    ):
+        refused(kerberos_house, name, options, *said)
+    words = ["kinit", "-l", "1s", "-kt", str(keys / "user.keytab"), "root"]
+    run(words, kerberized.environ)
+    threading.Event().wait(1.5)
+    refused(kerberos_house, "over", {}, "TARN-3763", "of root@TARN.TEST ended at 20")
+
+
+def login(principal: str, keytab: Path) -> dict[str, object]:
+    return {"kerberos": {"principal": principal, "keytab": str(keytab)}}
+
+
+def refused(house: YarnHouse, name: str, options: dict[str, object], code: str, said: str) -> None:
+    done = house.tarn("up", "-f", house.spec(name, options=options), timeout_s=60)
+    assert done.returncode != 0
+    assert code in done.stderr
+    assert said in done.stderr, done.stderr
+
+
+def run(words: list[str], environ: dict[str, str], told: str = "") -> str:
+    """Run one of Kerberos's own programs."""
+    done = subprocess.run(
+        words,
+        env=with_sbin(environ),
+        input=told,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    return done.stdout
+
+
 def test_a_probe_is_started_by_yarn(kerberos_house, kerberized) -> None:
     """Nobody gets the token of an unmanaged attempt here; a ticket is enough."""
     seen = rows(probe(kerberos_house, "probe"))
@@ -72,13 +128,16 @@ def test_a_probe_is_started_by_yarn(kerberos_house, kerberized) -> None:
 
 
 @pytest.mark.timeout(420)
-def test_a_fleet_outlives_its_tokens(kerberos_house, kerberized) -> None:
-    """Instances answer and masters restart after their end; the date is told; nothing loops."""
+def test_fleets_outlive_their_tokens(kerberos_house, kerberized, tmp_path, monkeypatch) -> None:
+    """Without a keytab what runs goes on, and nothing loops; with one everything goes on."""
+    lasting = begun_by_keytab(kerberos_house, kerberized)
+    kerberized.log_in()
     fleet = Fleet(kerberos_house, kerberized, "mortal")
     spec = kerberos_house.spec("mortal", replicas={"min": 1, "max": 3, "initial": 1})
     done = kerberos_house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=150)
     assert done.returncode == 0, done.stderr
     assert "delegation tokens of this submission end at 20" in done.stderr
+    shows_tickets(lasting, kerberized, tmp_path, monkeypatch)
     log_out(kerberized)
     holds_no_secret(fleet, kerberized)
     fleet.tarn("scale", "2")
@@ -89,6 +148,7 @@ def test_a_fleet_outlives_its_tokens(kerberos_house, kerberized) -> None:
         until(lambda: any("tokens ended at" in w for w in fleet.status()["warnings"]), LIFE_S)
         asks_in_vain(fleet, kerberized)
         kerberized.log_in()  # who looks for a master that moved needs a ticket; the fleet has none
+        goes_on(lasting, kerberized)
         for _ in range(2):
             fleet.after(fleet.kill_master())
             same(before, fleet)
@@ -101,8 +161,98 @@ def test_a_fleet_outlives_its_tokens(kerberos_house, kerberized) -> None:
     fleet.tarn("scale", "1")
     assert ids(fleet.settled(1)) < ids(before)
     fleet.down()
+    lasting.tarn("scale", "3")
+    lasting.settled(3)
+    lasting.down()
     assert not kerberos_house.processes("mortal")
     assert not kerberized.hdfs_listing(kerberos_house.staging)
+
+
+def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:
+    """Bring a fleet up without a ticket; the key is in no file on HDFS, nor with an instance."""
+    keys = hadoop.directory / "data" / "kerberos"
+    log_out(hadoop)
+    spec = house.spec(
+        "lasting",
+        options=login("root", keys / "user.keytab"),
+        replicas={"min": 1, "max": 3, "initial": 1},
+        placement={"tag": "lasting", "scope": "cluster"},  # the other fleet has nodes to itself
+        api={
+            "spnego": {"keytab": str(keys / "spnego.keytab")},
+            "trusted_proxies": [
+                {"name": "lb", "address": "127.0.0.0/8", "authenticated_by": "kerberos"}
+            ],
+        },
+    )
+    done = house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=150)
+    assert done.returncode == 0, done.stderr
+    assert "the master gets new ones by the keytab of root@TARN.TEST" in done.stderr
+    fleet = Fleet(house, hadoop, "lasting")
+    assert any("TARN-3760" in line for line in fleet.status()["warnings"])
+    key = (keys / "user.keytab").read_bytes()[2:]
+    (master,) = fleet.masters().values()
+    (instance,) = fleet.tritons()
+    given = tokens_of(hadoop, master, instance)
+    assert key in given[master]
+    assert key not in given[instance]
+    assert b"YARN_AM_RM_TOKEN" not in given[instance]
+    assert b"HDFS_DELEGATION_TOKEN" in given[instance]
+    hadoop.log_in()
+    assert not [path for path in hadoop.hdfs_listing(house.staging) if "keytab" in path]
+    (copy,) = hadoop.directory.glob(f"data/*/local/usercache/*/appcache/*/{master}/kerberos.keytab")
+    assert copy.stat().st_mode & 0o077 == 0
+    assert {one.principal for one in keytab_keys(copy.read_bytes())} == {"root@TARN.TEST"}
+    return fleet
+
+
+def shows_tickets(fleet: Fleet, hadoop: Hadoop, folder: Path, monkeypatch) -> None:
+    """Its owner is let in by a ticket, a stranger is known and refused, nobody is nobody."""
+    token = fleet.house.directory("lasting") / "api_token"
+    token.unlink()
+    assert fleet.status()["name"] == "lasting", "by the owner's ticket"
+    assert not token.exists()
+    keys = hadoop.directory / "data" / "kerberos"
+    strangers = {**hadoop.environ, "KRB5CCNAME": f"FILE:{folder / 'alice'}"}
+    assert curled(fleet.url, strangers) == 401
+    run(["kinit", "-kt", str(keys / "alice.keytab"), "alice"], strangers)
+    assert curled(fleet.url, strangers) == 403
+    assert curled(fleet.url, hadoop.environ) == 200
+    monkeypatch.setenv("KRB5_CONFIG", hadoop.environ["KRB5_CONFIG"])
+    monkeypatch.setenv("KRB5CCNAME", strangers["KRB5CCNAME"])
+    with Api(fleet.url, None) as api, pytest.raises(NotAuthorizedError) as caught:
+        api.status()
+    assert caught.value.principal == "alice"
+    with Api(fleet.url, None, tickets=Tickets(keys / "lb.keytab", "lb")) as api:
+        epoch = Epoch.parse(api.status()["epoch"])
+        api.acknowledge(Applied("edge", epoch, 0, time.time(), ""))
+        with pytest.raises(NotAuthorizedError):
+            api.scale(0)
+
+
+def curled(url: str, environ: dict[str, str]) -> int:
+    """Ask as any program does that knows Hadoop's web pages."""
+    words = ["curl", "-s", "-o", "/dev/null", "-w", "%{json}", "--negotiate", "-u", ":"]
+    said = json.loads(run([*words, f"{url}/api/v1/status"], environ))
+    return int(said["response_code"])
+
+
+def goes_on(fleet: Fleet, hadoop: Hadoop) -> None:
+    """After the end of the first tokens it grows, remembers, and its next master does, too."""
+    assert any("first delegation tokens ended" in w for w in fleet.status()["warnings"])
+    fleet.tarn("scale", "2")
+    grown = fleet.settled(2)
+    after = fleet.after(fleet.kill_master())
+    assert after["desired"] == 2, "the state was saved and read"
+    assert not [w for w in after["warnings"] if "TARN-1005" in w or "TARN-1016" in w]
+    assert ids(fleet.settled(2)) == ids(grown)
+
+
+def tokens_of(hadoop: Hadoop, *containers: str) -> dict[str, bytes]:
+    """Return container to its credentials, as its NodeManager keeps them."""
+    return {
+        one: next(hadoop.directory.glob(f"data/*/local/nmPrivate/*/{one}/*.tokens")).read_bytes()
+        for one in containers
+    }
 
 
 def holds_no_secret(fleet: Fleet, hadoop: Hadoop) -> None:
@@ -115,13 +265,10 @@ def holds_no_secret(fleet: Fleet, hadoop: Hadoop) -> None:
         )
         assert PUBLIC_CACHE in str(file.resolve()), "it was fetched with the user's token"
         assert fleet.api_token not in file.read_text()
-    tokens = {
-        container: next(hadoop.directory.glob(f"data/*/local/nmPrivate/*/{container}/*.tokens"))
-        for container in (master, instance)
-    }
-    assert b"YARN_AM_RM_TOKEN" in tokens[master].read_bytes()
-    assert fleet.api_token.encode() in tokens[master].read_bytes()
-    given = tokens[instance].read_bytes()
+    tokens = tokens_of(hadoop, master, instance)
+    assert b"YARN_AM_RM_TOKEN" in tokens[master]
+    assert fleet.api_token.encode() in tokens[master]
+    given = tokens[instance]
     assert b"HDFS_DELEGATION_TOKEN" in given
     assert b"YARN_AM_RM_TOKEN" not in given
     assert b"tarn." not in given

@@ -7,7 +7,6 @@ __all__ = [
     "API_TOKEN",
     "BROUGHT",
     "CLIENT_CA",
-    "OWNERS",
     "PROXY_TOKENS",
     "SECRETS",
     "SPEC",
@@ -48,7 +47,3 @@ BROUGHT = (
     TRITON_SECRET,
 )
 """All of them: a cluster that ends leaves none, and a start keeps none of an earlier one."""
-
-OWNERS = (SPEC, STAGED, API_TOKEN, TLS_CA)
-"""Those that the owner's other machines may keep or fetch, too; every other one is for the master
-alone."""

@@ -59,7 +59,7 @@ class Proving(httpx.Auth):
             if proof is None:
                 return  # the answer stands, and `lack` says more
             response = yield request
-        if proof is not None and response.status_code != httpx.codes.UNAUTHORIZED:
+        if proof is not None and response.is_success:  # a refusal is nothing to be deceived by
             self._confirm(proof, response)
 
     def _add(self, request: httpx.Request) -> Proof | None:

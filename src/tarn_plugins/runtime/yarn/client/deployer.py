@@ -16,7 +16,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
+from tarn.domain.brought import TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
 from tarn.follow import Api, Trust
 from tarn.interfaces import (
@@ -38,7 +38,7 @@ from tarn_plugins.runtime.yarn.client import (
     verdicts,
 )
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
-from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
@@ -57,7 +57,6 @@ END_S = 30.0
 _POLL_S = 0.2
 _ASK_AGAIN_S = 1.0
 _SAY_AGAIN_S = 5.0
-_FETCHED = (API_TOKEN, SPEC, TLS_CA)
 
 _converter = make_converter()
 
@@ -302,7 +301,7 @@ class YarnDeployer:
     def _fetched(self, name: str, application_id: str, directory: Path) -> dict[str, bytes]:
         """Return what is missing here, and was put into the staging directory before all else."""
         found = {}
-        for file in _FETCHED:
+        for file in FETCHED:
             if (directory / file).exists() or (application_id, file) in self._absent:
                 continue
             try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, OWNERS, SPEC, STAGED, TLS_CA
+from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -18,6 +18,7 @@ from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.logs import Logs
+from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
     Report,
@@ -258,7 +259,7 @@ class Questions:
             }
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
-            staging.keep({n: data for n, data in secrets.items() if n in {*OWNERS, "yarn.json"}})
+            staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
             if hadoop.keytab:  # with the submission alone: no file of it lies on Hadoop
                 secrets[keytab.NAME] = hadoop.keytab
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))

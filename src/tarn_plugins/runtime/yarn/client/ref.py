@@ -13,13 +13,16 @@ from tarn.domain import Epoch
 from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
 
-__all__ = ["forget", "keep", "read_ref"]
+__all__ = ["FETCHED", "forget", "keep", "read_ref"]
 
 _converter = make_converter()
 _converter.register_unstructure_hook(Epoch, str)
 _converter.register_structure_hook(Epoch, lambda text, _type: Epoch.parse(text))
 
-_FILES = ("ref.json", API_TOKEN, SPEC, TLS_CA)
+FETCHED = (API_TOKEN, SPEC, TLS_CA)
+"""What another machine of the owner's fetches from HDFS. No other file of a master's lies there:
+the rest travels in the credentials of the submission alone."""
+_FILES = ("ref.json", *FETCHED)
 _PRIVATE = 0o700
 
 

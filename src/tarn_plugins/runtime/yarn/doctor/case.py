@@ -28,6 +28,7 @@ __all__ = [
 CONNECTION, USER, VERSIONS, JAVA = "YARN connection", "YARN user", "Hadoop versions", "Java here"
 _TELLERS = {
     "TARN-3132": USER,
+    **dict.fromkeys((f"TARN-376{i}" for i in range(1, 7)), USER),  # keytab, ticket, realm, KDC
     "TARN-3120": VERSIONS,
     "TARN-3121": VERSIONS,
     "TARN-3122": JAVA,

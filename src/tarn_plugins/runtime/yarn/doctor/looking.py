@@ -262,5 +262,6 @@ def _client(hadoop: Hadoop, token_life_s: float | None) -> Client:
         java=str(system.getProperty("java.version")),
         java_home=str(system.getProperty("java.home")),
         kerberos=bool(ugi.isSecurityEnabled()),
+        principal=hadoop.principal,
         token_life_s=token_life_s,
     )

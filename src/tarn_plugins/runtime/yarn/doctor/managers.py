@@ -65,6 +65,7 @@ def user(case: Case) -> Looked:
     """See who submits, and how that is proven."""
     client = case.survey.client
     how = "by a Kerberos ticket" if client.kerberos else "by name only (no Kerberos)"
+    how = f"by the keytab of {client.principal}" if client.principal else how
     return looked(f"{client.user}, {how}")
 
 

@@ -139,6 +139,9 @@ def tokens(case: Case) -> Looked:
     if client.token_life_s is None:
         raise NotSeen("the NameNode does not tell how long its tokens can be renewed")
     days = client.token_life_s / _DAY_S
+    if client.principal:
+        new = f"the master gets new ones by the keytab of {client.principal}"
+        return looked(f"can be renewed for {days:g} days; {new}")
     return looked(
         f"can be renewed for {days:g} days after each submission; then instances go on, and no new "
         "one starts until the cluster is submitted again (`tarn down`, then `tarn up`)"

@@ -35,6 +35,8 @@ class Client:
     java: str = ""
     java_home: str = ""
     kerberos: bool = False
+    principal: str = ""
+    """Of the keytab that was named, and that Kerberos took; empty: a ticket, where one is asked."""
     token_life_s: float | None = None
     """How long a delegation token of HDFS can be renewed, as the NameNode says."""
 

@@ -499,6 +499,14 @@ def test_kerberos_makes_a_wrong_clock_fatal() -> None:
     assert not look("clocks of YARN and HDFS", case(simple)).findings[0].fatal
 
 
+def test_a_keytab_renews_what_a_ticket_lets_end() -> None:
+    """Who submits, how that is proven, and what it is good for."""
+    keyed = attrs.evolve(GOOD, client=attrs.evolve(GOOD.client, principal="svc@R"))
+    assert look("YARN user", case(keyed)).seen == "ann, by the keytab of svc@R"
+    assert "by the keytab of svc@R" in look("delegation tokens", case(keyed)).seen
+    assert "no new one starts" in look("delegation tokens", case(GOOD)).seen
+
+
 def test_many_nodes_have_a_note() -> None:
     """Placement constraints slow a large YARN down; nothing is wrong with it."""
     many = attrs.evolve(LAND, nodes=tuple(Node(f"n{i}", total=SIZE) for i in range(1001)))

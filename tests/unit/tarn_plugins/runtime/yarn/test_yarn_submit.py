@@ -1,6 +1,7 @@
 """The question `submit`, over a Hadoop of which only the answers matter."""
 
 import json
+from base64 import b64encode
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,9 +94,10 @@ def test_a_loopback_address_proves_nothing(proxies: list[str], *, proves: bool) 
     assert questions._submitted(questions._staging("a"), "python3", None).proxy_proves is proves
 
 
-def submit(hadoop: FakeHadoop) -> Any:
+def submit(hadoop: FakeHadoop, **files: bytes) -> Any:
+    brought = {name.replace("_dot_", "."): b64encode(data).decode() for name, data in files.items()}
     return asking(hadoop).submit(
-        order=ORDER, python="python3", argv=["m"], environ={}, files={}, file_systems=[]
+        order=ORDER, python="python3", argv=["m"], environ={}, files=brought, file_systems=[]
     )
 
 
@@ -149,10 +151,11 @@ def test_a_keytab_travels_in_the_credentials_alone(
     monkeypatch.setattr(module.credentials, "collect", collect)
     monkeypatch.setattr(module.credentials, "ends_at", lambda _: 4e9)
     monkeypatch.setattr(module.submission, "submit", lambda *_: None)
-    notes = submit(hadoop)["notes"]
+    notes = submit(hadoop, api_token=b"a-long-token", tls_dot_pem=b"the-tls-key")["notes"]
     assert carried["kerberos.keytab"] == b"the-key"
-    assert not any(b"the-key" in data for data, *_ in hadoop.files.content.values())
-    assert not any("kerberos.keytab" in path for path in hadoop.files.content)
+    assert carried["tls.pem"] == b"the-tls-key"
+    private = {path for path in hadoop.files.content if "/private/" in path}
+    assert private == {f"{STAGING}/llama/private/api_token"}
     assert "keytab of svc@R" in notes[0]
     assert any("not encrypted" in note for note in notes) != private
     told = json.loads(carried["yarn.json"])
