@@ -118,9 +118,9 @@ REFUSED = [
 JAAS = Row(None, "zk-jaas", "ZK_JAAS", "/j", {}, ZK)
 LATER = [Row(None, "otel-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:4317", {})]
 ALL = [*WORKS, *NOTED, *REFUSED, JAAS, *LATER]
-# what no Ranger, JCEKS or TLS of this version can do names its part
+# what no JCEKS of this version can do names its part
 PARTS = {
-    "secrets": "SECURITY", "ranger-service": "SECURITY",
+    "secrets": "SECURITY",
 }  # fmt: skip
 
 

@@ -151,7 +151,6 @@ def test_options_are_checked_by_the_providers_settings(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("authorizer: {use: ranger}", "SECURITY"),
         ("secrets: [{use: jceks}]", "SECURITY"),
         ("farm: {name: alice}", "FARMS"),
     ],

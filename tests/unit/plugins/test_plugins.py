@@ -200,7 +200,7 @@ def test_an_unknown_name_gets_the_list_and_a_guess() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "part"),
-    [("authorizer", "ranger", "SECURITY"), ("secrets", "jceks", "SECURITY"),
+    [("secrets", "jceks", "SECURITY"),
      ("runtime", "skein", "SKEIN")],
 )  # fmt: skip
 def test_a_name_of_a_later_part_names_the_part(kind: str, name: str, part: str) -> None:
