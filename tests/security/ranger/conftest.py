@@ -14,7 +14,7 @@ from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 Open = Callable[..., RangerAuthorizer]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def java() -> None:
     """Start the JVM with room for engines: a master has one, and none is ever given back."""
     if not started():
@@ -29,7 +29,7 @@ def stage() -> Iterator[PolicyServer]:
 
 @pytest.fixture(scope="session")
 def shared(
-    stage: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+    java: None, stage: PolicyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RangerAuthorizer]:
     """One engine for all tests that do not need one of their own: none is ever given back."""
     made = opened(tmp_path_factory.mktemp("shared"), stage.url)
@@ -39,7 +39,7 @@ def shared(
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Open]:
+def own(java: None, tmp_path: Path) -> Iterator[Open]:
     """Open engines in the folder of the test; they are closed after it."""
     made: list[RangerAuthorizer] = []
 

@@ -62,7 +62,7 @@ def changing() -> Iterator[PolicyServer]:
 
 @pytest.fixture(scope="module")
 def engine(
-    changing: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+    java: None, changing: PolicyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RangerAuthorizer]:
     made = opened(tmp_path_factory.mktemp("evaluator"), changing.url, audit=False)
     assert made.wait(60)

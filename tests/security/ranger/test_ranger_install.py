@@ -17,7 +17,6 @@ from tarn_plugins.authorizer.ranger.commands import ranger
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
 from tarn_plugins.authorizer.ranger.wanted import There, parse, steps
 
-pytest.importorskip("apache_ranger")
 POLICIES = """\
 service: triton_prod
 download_users: [tarn]
