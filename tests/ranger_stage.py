@@ -13,6 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from ranger_jars import library
 
+from tarn.plugins import load
+from tarn.testing.context import master_context
+from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 
 SERVICE = "triton_test"
@@ -217,3 +220,20 @@ def _write(path: Path, properties: Mapping[str, str]) -> None:
         for name, value in properties.items()
     ]
     path.write_text("<configuration>" + "".join(rows) + "</configuration>")
+
+
+POLICIES = (
+    policy(1, ["ocr*"], [item(["infer"], ["alice"])]),
+    policy(2, ["llama"], [item(["list"], groups=[EVERYBODY])]),
+    policy(3, ["fleet"], [item(["admin"], groups=["ml-admins"])], kind="cluster"),
+)
+
+
+def opened(folder: Path, url: str, **more: Any) -> RangerAuthorizer:
+    """Return an authorizer as a master in *folder* makes it; it is being opened."""
+    plugins = load()
+    factory = plugins.authorizers["ranger"]
+    chosen = {**options(folder / "site", url, audit=more.get("audit", True)), **more}
+    made = factory.create(plugins.settings(factory, chosen, "options"), master_context(folder))
+    assert isinstance(made, RangerAuthorizer)
+    return made

@@ -34,13 +34,14 @@ IDS = [f"{kind}-{name}" for kind, name, _ in OFFERED]
 
 def classes_under_test() -> list[type]:
     """Return every test class of the suites beside this file, and of those over real servers."""
-    here = Path(__file__).parent
-    paths = [
-        *here.glob("test_*_suite.py"),
-        *here.parent.glob("discovery/test_*_contract.py"),
-        *here.parent.glob("security/test_*_suite.py"),
-    ]
-    names = sorted(f"{path.parent.name}.{path.stem}" for path in paths)
+    tests = Path(__file__).parents[1]
+    elsewhere = (
+        "discovery/test_*_contract.py",
+        "security/**/test_*_contract.py",
+        "security/test_*_suite.py",
+    )
+    paths = [path for one in ("contract/test_*_suite.py", *elsewhere) for path in tests.glob(one)]
+    names = sorted(".".join(path.relative_to(tests).with_suffix("").parts) for path in paths)
     modules = [importlib.import_module(name) for name in names]
     return [kind for module in modules for _, kind in inspect.getmembers(module, inspect.isclass)]
 

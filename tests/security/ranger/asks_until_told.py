@@ -9,21 +9,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ranger_stage import options
+from ranger_stage import opened
 
 from tarn.domain import Principal
 from tarn.java import leave
-from tarn.plugins import load
-from tarn.testing.context import master_context
 
 
 def main(folder: Path, url: str, enough: int) -> None:
     stop, told = threading.Event(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    plugins = load()
-    factory = plugins.authorizers["ranger"]
-    settings = plugins.settings(factory, options(folder / "site", url), "options")
-    authorizer = factory.create(settings, master_context(folder))
+    authorizer = opened(folder, url)
     assert authorizer.wait(60)
     counts = [[0, 0] for _ in range(4)]
 

@@ -6,110 +6,23 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from house import until
-from ranger_stage import EVERYBODY, SERVICE, PolicyServer, item, options, policy
+from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
 
-from tarn.config import environ
 from tarn.domain import ANONYMOUS, Principal, Readiness
-from tarn.hookspecs import Factory
 from tarn.http.gate import PooledGate
-from tarn.interfaces import Authorizer
-from tarn.java import java_home, start, started
-from tarn.plugins import load
-from tarn.testing.context import master_context
-from tarn.testing.contracts.authorizer import AuthorizerContract
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 
 ALICE = Principal("alice", frozenset({"users"}), "spnego")
 OPS = Principal("ops", frozenset({"ml-admins"}), "spnego")
-POLICIES = [
-    policy(1, ["ocr*"], [item(["infer"], ["alice"])]),
-    policy(2, ["llama"], [item(["list"], groups=[EVERYBODY])]),
-    policy(3, ["fleet"], [item(["admin"], groups=["ml-admins"])], kind="cluster"),
-]
 DECISIONS = 2_000
 LOG = "home/clusters/fleet/logs/ranger-audit.log"
 Open = Callable[..., RangerAuthorizer]
-
-
-def opened(folder: Path, url: str, **more: Any) -> RangerAuthorizer:
-    """Return an authorizer as a master in *folder* makes it."""
-    plugins = load()
-    factory = plugins.authorizers["ranger"]
-    chosen = {**options(folder / "site", url), **more}
-    made = factory.create(plugins.settings(factory, chosen, "options"), master_context(folder))
-    assert isinstance(made, RangerAuthorizer)
-    return made
-
-
-@pytest.fixture(scope="module", autouse=True)
-def java() -> None:
-    """Start the JVM with room for engines: a master has one, and none is ever given back."""
-    if not started():
-        start((), 256, java_home(environ()), ("-XX:MaxMetaspaceSize=512m",))
-
-
-@pytest.fixture(scope="module")
-def stage() -> Iterator[PolicyServer]:
-    with PolicyServer(POLICIES) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def shared(
-    stage: PolicyServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RangerAuthorizer]:
-    """One engine for all tests that do not need one of their own: none is ever given back."""
-    made = opened(tmp_path_factory.mktemp("shared"), stage.url)
-    assert made.wait(60)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Open]:
-    """Open engines in the folder of the test; they are closed after it."""
-    made: list[RangerAuthorizer] = []
-
-    def one(url: str, *, wait: bool = True, **more: Any) -> RangerAuthorizer:
-        made.append(opened(tmp_path, url, **more))
-        if wait:
-            assert made[-1].wait(60)
-        return made[-1]
-
-    yield one
-    for each in made:
-        each.close()
-
-
-class TestRangerContract(AuthorizerContract):
-    """What every authorizer promises, of one engine that all these tests share."""
-
-    factory: Factory[Authorizer] = load().authorizers["ranger"]
-
-    @pytest.fixture(autouse=True)
-    def _shared(self, shared: RangerAuthorizer, stage: PolicyServer) -> None:
-        self._url = stage.url
-        type(self).one = shared
-
-    def make(self, tmp_path: Path) -> Authorizer:
-        return self.one
-
-    def test_closes_twice(self, tmp_path: Path) -> None:
-        """One of its own, as others go on with the shared one; it denies afterwards."""
-        one = opened(tmp_path, self._url)
-        assert one.wait(60)
-        assert one.check(ALICE, "infer", "ocr").allowed
-        for _ in range(2):
-            one.close()
-        assert not one.check(ALICE, "infer", "ocr").allowed
-        assert not one.ready().ready
 
 
 def test_actions_are_decided_by_their_own_policies(shared: RangerAuthorizer) -> None:

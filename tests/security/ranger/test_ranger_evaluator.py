@@ -1,18 +1,15 @@
 """Ranger's engine decides as an independent evaluator does, over its own download protocol."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ranger_evaluator import allowed
-from ranger_stage import PolicyServer, item, options, policy
+from ranger_stage import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
-from tarn.plugins import load
-from tarn.testing.context import master_context
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 
@@ -58,21 +55,16 @@ requests = st.tuples(
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[PolicyServer]:
+def changing() -> Iterator[PolicyServer]:
     with PolicyServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def engine(
-    stage: PolicyServer, tmp_path_factory: pytest.TempPathFactory
+    java: None, changing: PolicyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RangerAuthorizer]:
-    folder: Path = tmp_path_factory.mktemp("evaluator")
-    plugins = load()
-    factory = plugins.authorizers["ranger"]
-    chosen = options(folder / "site", stage.url, audit=False)
-    made = factory.create(plugins.settings(factory, chosen, "options"), master_context(folder))
-    assert isinstance(made, RangerAuthorizer)
+    made = opened(tmp_path_factory.mktemp("evaluator"), changing.url, audit=False)
     assert made.wait(60)
     yield made
     made.close()
@@ -85,15 +77,15 @@ def engine(
 )
 @given(bundle=bundles(), asked=st.lists(requests, min_size=1, max_size=4))
 def test_the_engine_decides_as_the_evaluator(
-    stage: PolicyServer,
+    changing: PolicyServer,
     engine: RangerAuthorizer,
     bundle: list[dict[str, Any]],
     asked: list[tuple[Principal, str, str]],
 ) -> None:
     """Two hundred bundles of policies are downloaded, and questions asked about each."""
-    stage.change(bundle)
+    changing.change(bundle)
     engine._engine._plugin.refreshPoliciesAndTags()
-    assert engine._engine.version() == stage.version
+    assert engine._engine.version() == changing.version
     for principal, model, access in asked:
         right = allowed(
             service_definition(), bundle, principal.user, principal.groups, model, access

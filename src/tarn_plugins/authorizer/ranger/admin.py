@@ -80,6 +80,10 @@ class Admin:
             with self._asking(f"{step.what} '{step.name}'"):
                 call()
 
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._client.session.close()
+
     @contextlib.contextmanager
     def _asking(self, about: str = "") -> Iterator[None]:
         try:
@@ -131,6 +135,7 @@ def _client(door: Door) -> tuple[Any, type[Exception]]:
 
 def _not_away(response: Any, *_more: object, **_most: object) -> None:
     if response.status_code == 503:  # noqa: PLR2004
+        response.close()
         raise ConnectionError("HTTP 503, unavailable")
 
 

@@ -108,7 +108,9 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
     password = _password(given["password_file"], context)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         _say(context, "note: the password goes to Ranger Admin unencrypted; https would hide it")
-    return _Asked(wanted, Admin(Door(url, given["user"], password, given["ca"])), context)
+    admin = Admin(Door(url, given["user"], password, given["ca"]))
+    ctx.call_on_close(admin.close)
+    return _Asked(wanted, admin, context)
 
 
 def _steps(asked: _Asked, *, update: bool) -> tuple[Step, ...]:
