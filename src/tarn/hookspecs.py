@@ -262,8 +262,9 @@ def tarn_cli(commands: click.Group) -> None:
     ``progress`` talks on standard error. In ``meta["tarn.find"]`` is who finds masters: a function
     of a cluster's name (None: the one that ``-c`` means by default), and of where its api token
     comes from, if not from what is kept with the cluster (asked at each connection), and of whose
-    `tarn.follow.Tickets` are shown where a master takes Kerberos. It returns a
-    `tarn.follow.Source`, and raises ``NotFoundError`` where this user has no such cluster.
+    `tarn.follow.Tickets` are shown where a master takes Kerberos, and of a `tarn.follow.Trust` for
+    one that speaks HTTPS, if not what is kept with the cluster. It returns a `tarn.follow.Source`,
+    and raises ``NotFoundError`` where this user has no such cluster.
 
     ``meta["tarn.needs"]`` is a function of a spec's path: it returns the extras of tarn that the
     spec's master needs, and name and options of its runtime. Of these ``meta["tarn.deployer"]``

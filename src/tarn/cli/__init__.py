@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from tarn.cli.argv import hide
 from tarn.cli.verbs import root
 from tarn.errors import ConfigErrors, TarnError
 
@@ -15,6 +16,12 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
+    if not hide(sys.argv[1:]):
+        click.echo(
+            "tarn: every user of this machine reads the api token in the arguments of this command "
+            "until it ends: use TARN_TOKEN, or api.token: file:PATH",
+            err=True,
+        )
     sys.exit(run(sys.argv[1:]))
 
 

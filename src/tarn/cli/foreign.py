@@ -27,10 +27,11 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
         name: str | None,
         api_token: Callable[[], str | None] | None = None,
         tickets: Tickets | None = None,
+        trust: Trust | None = None,
     ) -> Source:
         told = attrs.evolve(around, api_token=api_token)
-        if tickets is not None:
-            told = attrs.evolve(told, api=functools.partial(_api, tickets))
+        if tickets is not None or trust is not None:
+            told = attrs.evolve(told, api=functools.partial(_api, tickets, trust or Trust()))
         return connect(name or choose(told), surroundings=told).source
 
     ctx.meta["tarn.context"] = around.context(Talk())
@@ -40,5 +41,9 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     return brought.commands
 
 
-def _api(tickets: Tickets, url: str, api_token: str | None, trust: Trust) -> Api:
+def _api(
+    tickets: Tickets | None, named: Trust, url: str, api_token: str | None, kept: Trust
+) -> Api:
+    """Return a client of a master; what was *named* counts before what is *kept* of a cluster."""
+    trust = attrs.evolve(named, ca=named.ca or kept.ca)
     return Api(url, api_token, trust=trust, tickets=tickets)

@@ -11,6 +11,7 @@ Triton, without; or a list of Tritons and load balancers, with or without.
 
 import importlib.util
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
@@ -18,7 +19,7 @@ import attrs
 from tarn.client.options import Options
 from tarn.client.targets import Target, parse
 from tarn.errors import ConfigError, ProviderMissingError
-from tarn.follow import Master, Source
+from tarn.follow import Master, Source, Trust
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient
@@ -40,12 +41,20 @@ class HasSource(Protocol):
 Fleetlike = HasSource | Source | str | Iterable[str]
 
 
-def http(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "HttpClient":
+def http(
+    fleet: Fleetlike,
+    *,
+    api_token: str | None = None,
+    ca: str | Path | None = None,
+    **options: Any,
+) -> "HttpClient":
     """Return a client for threads, with the methods of ``tritonclient.http``.
 
     Args:
         fleet: See the module.
         api_token: Of the master at a URL; None where it asks for none.
+        ca: PEM file by which the master at an https URL is known, as ``tls_ca.pem`` of its cluster;
+            None: the authorities of the system.
         options: Fields of `Options`, like ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
@@ -56,11 +65,17 @@ def http(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "
     _needs("tritonclient", "geventhttpclient", "numpy", extra="client")
     from tarn.client.blocking import HttpClient  # noqa: PLC0415 (needs an extra)
 
-    targets, source = _resolved(fleet, api_token)
+    targets, source = _resolved(fleet, api_token, ca)
     return HttpClient(targets, source, _options(options))
 
 
-def aio(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "AioClient":
+def aio(
+    fleet: Fleetlike,
+    *,
+    api_token: str | None = None,
+    ca: str | Path | None = None,
+    **options: Any,
+) -> "AioClient":
     """Return a client for asyncio, with the methods of ``tritonclient.http.aio``.
 
     The parameters are those of `http`. It asks the master when it is first used.
@@ -68,11 +83,17 @@ def aio(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "A
     _needs("tritonclient", "aiohttp", "geventhttpclient", "numpy", extra="client")
     from tarn.client.awaiting import AioClient  # noqa: PLC0415 (needs an extra)
 
-    targets, source = _resolved(fleet, api_token)
+    targets, source = _resolved(fleet, api_token, ca)
     return AioClient(targets, source, _options(options))
 
 
-def grpc(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "GrpcClient":
+def grpc(
+    fleet: Fleetlike,
+    *,
+    api_token: str | None = None,
+    ca: str | Path | None = None,
+    **options: Any,
+) -> "GrpcClient":
     """Return a client that infers and streams over gRPC, with ``tritonclient.grpc``.
 
     The parameters are those of `http`; addresses in a list are those of the gRPC services.
@@ -80,16 +101,19 @@ def grpc(fleet: Fleetlike, *, api_token: str | None = None, **options: Any) -> "
     _needs("tritonclient", "grpc", "numpy", extra="grpc")
     from tarn.client.streaming import GrpcClient  # noqa: PLC0415 (needs an extra)
 
-    targets, source = _resolved(fleet, api_token)
+    targets, source = _resolved(fleet, api_token, ca)
     return GrpcClient(targets, source, _options(options))
 
 
-def _resolved(fleet: Fleetlike, api_token: str | None) -> tuple[tuple[Target, ...], Source | None]:
+def _resolved(
+    fleet: Fleetlike, api_token: str | None, ca: str | Path | None
+) -> tuple[tuple[Target, ...], Source | None]:
     """Return (targets, source): one of them says who serves."""
     if isinstance(fleet, HasSource):
         return (), fleet.source
     if isinstance(fleet, str) and "://" in fleet:
-        return (), Master(fleet.rstrip("/"), api_token)
+        trust = Trust(None if ca is None else Path(ca))
+        return (), Master(fleet.rstrip("/"), api_token, trust)
     if isinstance(fleet, str):
         return (parse(fleet),), None
     if not isinstance(fleet, Iterable):

@@ -19,7 +19,7 @@ from tarn.errors import (
     ProviderMissingError,
     UnreachableError,
 )
-from tarn.follow import Agent, Source, Tickets
+from tarn.follow import Agent, Source, Tickets, Trust
 from tarn.interfaces import ClientContext, Clock
 from tarn.zk import INSTANCES
 from tarn.zk.nodes import check_path
@@ -32,6 +32,7 @@ from tarn_plugins.discovery.haproxy.masters import (
     kept_token,
     only_cluster,
 )
+from tarn_plugins.discovery.haproxy.proofs import tickets, trust
 from tarn_plugins.discovery.haproxy.settings import check_name
 from tarn_plugins.discovery.haproxy.target import Target
 
@@ -58,6 +59,8 @@ class _Where:
     path: str
     tickets: Tickets | None
     """With a keytab; None: an api token proves who asks, or the user's own ticket."""
+    trust: Trust | None
+    """Files that were named; None: what is kept with the cluster, or the system's authorities."""
 
 
 def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
@@ -125,6 +128,25 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
 @click.option(
     "--principal", metavar="NAME", help="Whose key of --keytab. [default: the first one's]"
 )
+@click.option(
+    "--ca",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="PEM file by which a master at an https URL is known. [default: what is kept with the "
+    "cluster, else the system's authorities]",
+)
+@click.option(
+    "--cert",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="PEM file with a certificate of this agent's own, for the master to see.",
+)
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="PEM file with its private key. [default: it stands in --cert]",
+)
 @click.option("--zookeeper", metavar="ENSEMBLE", help="Find the master there: zk1:2181,zk2:2181.")
 @click.option(
     "--zookeeper-path",
@@ -154,7 +176,8 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
         options["token_file"],
         options["zookeeper"],
         options["zookeeper_path"],
-        _tickets(ctx, options["keytab"], options["principal"]),
+        tickets(ctx, options["keytab"], options["principal"]),
+        trust(ctx, options["ca"], options["cert"], options["key"]),
     )
     backends = {key: options[key] for key in ("backend", "grpc_backend", "slots")}
     context: ClientContext = ctx.meta["tarn.context"]
@@ -180,16 +203,6 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def _tickets(ctx: click.Context, keytab: Path | None, principal: str | None) -> Tickets | None:
-    if keytab is None:
-        if principal:
-            raise click.UsageError("--principal says whose key of --keytab is used.", ctx)
-        return None
-    if ctx.params["token_file"]:
-        raise click.UsageError("--keytab and --token-file both prove who asks.", ctx)
-    return Tickets(keytab, principal or "")
-
-
 def _token(where: _Where, context: ClientContext) -> Token | None:
     """Return who reads the api token; with a keytab there is none to read."""
     if where.tickets is not None:
@@ -207,19 +220,22 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
     token = _token(where, context)
     if where.tickets is not None:
         where.tickets.check()
+    if where.trust is not None:
+        where.trust.context()  # what is wrong with its files is said now
+    proof = where.tickets, where.trust
     if where.ensemble:
         check_path(where.path)
         session = _session(where.ensemble)
         try:
             with _starting():
                 cluster = where.cluster or only_cluster(session, where.path)
-            yield InZooKeeper(session, where.path, cluster, token, where.tickets)
+            yield InZooKeeper(session, where.path, cluster, token, *proof)
         finally:
             session.close()
     elif where.url:
-        yield _at_url(AtUrl(where.url, where.cluster or "", token, where.tickets))
+        yield _at_url(AtUrl(where.url, where.cluster or "", token, *proof))
     else:
-        yield ctx.meta["tarn.find"](where.cluster, token, where.tickets)
+        yield ctx.meta["tarn.find"](where.cluster, token, *proof)
 
 
 def _session(ensemble: str) -> "Session":

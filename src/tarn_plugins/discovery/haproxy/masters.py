@@ -10,7 +10,7 @@ from typing import Protocol
 import attrs
 
 from tarn.errors import ConfigError, NotFoundError, UnreachableError
-from tarn.follow import Api, Tickets
+from tarn.follow import Api, Tickets, Trust
 from tarn.zk import FleetNode, fleet_path
 
 __all__ = ["AtUrl", "InZooKeeper", "Registry", "Token", "kept_token", "only_cluster"]
@@ -65,6 +65,8 @@ class AtUrl:
     api_token: Token | None = attrs.field(default=None, repr=False)
     tickets: Tickets | None = None
     """Whose, where the master takes Kerberos and no api token is given; None: the user's own."""
+    trust: Trust | None = None
+    """By what a master at an https URL is known, and a certificate of one's own."""
 
     @property
     def name(self) -> str:
@@ -78,7 +80,7 @@ class AtUrl:
             UnreachableError: Another cluster's master answers there.
             TarnError: None answers, or it does not let this user; or the token cannot be read.
         """
-        return _proven(self.url, self.cluster, self.api_token, self.tickets)
+        return _proven(self.url, self.cluster, self.api_token, self.tickets, self.trust)
 
 
 class Registry(Protocol):
@@ -105,6 +107,8 @@ class InZooKeeper:
     api_token: Token | None = attrs.field(default=None, repr=False)
     tickets: Tickets | None = None
     """As `AtUrl.tickets`."""
+    trust: Trust | None = None
+    """As `AtUrl.trust`."""
 
     def open(self) -> Api:
         """Return a client of the master that wrote last.
@@ -125,7 +129,7 @@ class InZooKeeper:
         url = FleetNode.parse(data).api_url
         if not url:
             raise UnreachableError("the master does not say where it listens", where=where)
-        return _proven(url, self.name, self.api_token, self.tickets)
+        return _proven(url, self.name, self.api_token, self.tickets, self.trust)
 
 
 def only_cluster(session: Registry, path: str) -> str:
@@ -150,9 +154,15 @@ def only_cluster(session: Registry, path: str) -> str:
     )
 
 
-def _proven(url: str, cluster: str, api_token: Token | None, tickets: Tickets | None) -> Api:
+def _proven(
+    url: str,
+    cluster: str,
+    api_token: Token | None,
+    tickets: Tickets | None,
+    trust: Trust | None,
+) -> Api:
     """Return a client of *url*, once whoever answers there has said that it is the one meant."""
-    api = Api(url, None if api_token is None else api_token(), tickets=tickets)
+    api = Api(url, None if api_token is None else api_token(), tickets=tickets, trust=trust)
     try:
         found = api.cluster()
     except BaseException:
