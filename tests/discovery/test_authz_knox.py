@@ -77,6 +77,7 @@ CLAIMS = [
 def test_whatever_a_client_claims_it_is_alice_or_nobody(guarded, claim):
     """Over a raw connection, so that nothing tidies it up; headers, too."""
     status = raw(guarded.knox.port, f"/gateway/guarded/triton/v2/models/claimed{claim}")
+    print("STATUS", repr(claim), status)
     assert status in {200, 400, 403, 404, 500}, status
     assert {user for user, _, _ in guarded.master.asked} <= {"alice"}
     for _, path, headers in guarded.triton.seen:
