@@ -24,7 +24,7 @@ from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
 from tarn_plugins.discovery.haproxy.configuration import Settings, render
 
-TOKEN, GATE = "token-of-this-proxy-01", "gate-of-knox-0123456789"
+TOKEN, GATE = "token-of-this-proxy-01", "gate-of-knox-0123456789abcdef"
 Question = tuple[str, str, str]
 """(user, action, model)"""
 

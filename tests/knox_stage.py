@@ -17,6 +17,7 @@ import httpx
 import knox_jars
 import pytest
 import zookeeper_stage
+from authz_stage import GATE, standing
 from short_folder import short_folder
 
 from tarn.testing.fake_triton import FakeTriton
@@ -168,7 +169,7 @@ class Knox(Daemon):
             (self.home / one).mkdir(parents=True)
         (self.home / "ext").mkdir()
         knox_jars.build(self.home / "ext" / "tarn-knox.jar")
-        made = files(Balancers(("http://lb:1",)))
+        made = files(Balancers(("http://lb:1",)), gate=GATE)
         for path, text in made.items():
             if path.startswith("services/"):
                 (data / path).parent.mkdir(parents=True, exist_ok=True)
@@ -275,6 +276,8 @@ class Perimeter:
     lazy       two URLs, and a HaProvider without enableLoadBalancing
     recorder   the URL of `recorder`
     described  two URLs, from a descriptor and its providers
+    guarded    a HAProxy that asks whether requests may pass: `master`, `triton` and `door`
+    guarded2   the same under two URLs
     ========== =====================================================================
     """
 
@@ -291,6 +294,9 @@ class Perimeter:
             self.recorder = Recorder()
             started.callback(self.recorder.end)
             still = Balancers(tuple(f"http://{one.endpoint.http}" for one in self.still))
+            directory.joinpath("guarded").mkdir()
+            three = started.enter_context(standing(directory / "guarded", grace_s=0))
+            self.master, self.triton, self.door = three
             others = described(still, "described", dict((ALICE, BOB)))
             self.knox = Knox(directory, self._topologies(), others)
             started.callback(self.knox.end)
@@ -305,6 +311,10 @@ class Perimeter:
         }
         for name in HAProxy.BACKENDS:
             made[name] = rendered(Balancers((self.haproxy.url(name),)), name, users)
+        door = (f"http://127.0.0.1:{self.door.http_port}",)
+        made["guarded"] = rendered(Balancers(door), "guarded", users)
+        again = (*door, f"http://localhost:{self.door.http_port}")
+        made["guarded2"] = rendered(Balancers(again), "guarded2", users)
         made["nobody"] = rendered(Balancers(still), "nobody")
         made["recorder"] = rendered(Balancers((self.recorder.url,)), "recorder", users)
         made["lines"] = rendered(Ensemble(self.zookeeper.address, "/zk0/instances"), "lines", users)

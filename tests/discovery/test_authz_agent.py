@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from agent_stage import AgentProcess, Proxy, agent, fake_tritons
-from authz_stage import Door
+from authz_stage import TOKEN, Door
 from haproxy_stage import HAPROXY
 from house import House, clear, kill, until
 
@@ -22,7 +22,11 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     root = tmp_path_factory.mktemp("guarded")
     one = House(root)
     sizes = {"min": 1, "max": 1, "initial": 1}
-    spec = one.spec(NAME, **fake_tritons(root), replicas=sizes)
+    (root / "lb1.token").write_text(TOKEN)
+    (root / "lb1.token").chmod(0o600)
+    proxy = {"name": "lb1", "address": "127.0.0.0/8", "authenticated_by": "token"}
+    api = {"trusted_proxies": [{**proxy, "token": "file:lb1.token"}]}
+    spec = one.spec(NAME, **fake_tritons(root), replicas=sizes, api=api)
     try:
         done = one.tarn("up", "-f", spec)
         assert done.returncode == 0, done.stderr
@@ -33,10 +37,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         clear(one)
 
 
-def _door(root: Path, house: House) -> Door:
+def _door(root: Path, token: str = TOKEN) -> Door:
     """Return a HAProxy that knows no master, and no server."""
     door = Door(root, None, 0, {"grace_s": 0}, cluster=NAME)
-    token = (house.directory(NAME) / "api_token").read_text().strip()
     door.environ["TARN_PROXY_TOKEN"] = token
     return door
 
@@ -48,7 +51,7 @@ def _agent(house: House, door: Door) -> AgentProcess:
 
 def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> None:
     """Also after it was killed, was looked for elsewhere, and after HAProxy forgot where it is."""
-    with _door(tmp_path, house) as door:
+    with _door(tmp_path) as door:
         assert door.knox("/v2/models/echo").status == 503
         with _agent(house, door) as one:
             until(lambda: door.knox("/v2/models/echo").status == 200, 30, "a first answer")
@@ -63,6 +66,21 @@ def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> Non
             door.start()
             until(lambda: door.knox("/v2/models/echo").status == 200, 20, "asked again")
             assert "Traceback" not in one.said()
+
+
+def test_a_proxy_that_the_master_does_not_know_lets_nobody_pass(
+    house: House, tmp_path: Path
+) -> None:
+    """Its log has what the master answered."""
+    with _door(tmp_path, "token-of-somebody-else") as door, _agent(house, door) as one:
+        one.heard("HAProxy asks the master at 127.0.0.1:")
+        until(lambda: "why=master-401" in door.log.read_text() or _asks(door), 20, "the reason")
+        assert door.knox("/v2/models/echo").status == 503
+
+
+def _asks(door: Door) -> bool:
+    assert door.knox("/v2/models/echo").status == 503
+    return False
 
 
 def test_a_file_that_asks_nobody_is_told_at_the_start(house: House, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The rendered HAProxy that asks the master: who asks, what for, and what a broken master costs."""
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from authz_stage import GATE, TOKEN, Door, Master, Triton, standing
 from haproxy_stage import HAPROXY
 
 from tarn.testing.wait import until
+from tarn_plugins.discovery.haproxy.configuration import render
 
 pytestmark = [
     pytest.mark.discovery,
@@ -378,14 +380,14 @@ def test_answers_are_kept_for_a_few_seconds_and_a_right_outlives_the_master_for_
         assert [status(one) for one in ("withdrawn", "kept")] == [503, 503]
 
 
-@pytest.mark.parametrize("mode", ["fails", "forbids", "garbage"])
-def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path, mode: str) -> None:
+def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path) -> None:
     """It may have lost the rights' source, or does not believe the proxy: no is the safe word."""
+    modes = ("fails", "forbids", "garbage")
     with standing(tmp_path, grace_s=30) as (master, _, door):
-        assert door.knox("/v2/models/strange").status == 200
-        master.mode = mode
+        assert [door.knox(f"/v2/models/{mode}").status for mode in modes] == [200] * 3
         PAUSE.wait(5.1)
-        assert door.knox("/v2/models/strange").status == 503
+        for master.mode in modes:
+            assert door.knox(f"/v2/models/{master.mode}").status == 503
 
 
 def test_what_is_logged_names_user_model_and_reason(fresh: Stand) -> None:
@@ -410,3 +412,42 @@ def test_the_hop_is_no_way_to_the_master_for_others(fresh: Stand) -> None:
     finally:
         door.http_port = port
     assert urlsplit(f"//127.0.0.1:{door.ask_port}").port == door.ask_port
+
+
+SHAPES = [
+    ({}, {"slots": 3, "log": "syslog"}),
+    ({"knox": (), "master": "10.0.0.7:40001", "grace_s": 0}, {"stats_port": 8404}),
+    ({"knox": ("10.0.0.0/8", "::1"), "client_ca": "CRT"}, {"certificate": "CRT"}),
+    (
+        {"client_ca": "CRT", "grpc_all_models": True, "master_ca": "CRT"},
+        {"certificate": "CRT", "grpc_port": 8081, "slots": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "plain"), SHAPES)
+def test_haproxy_takes_every_shape_without_a_warning(
+    tmp_path: Path, more: dict[str, object], plain: dict[str, object]
+) -> None:
+    """What is rendered, `haproxy -c` finds valid."""
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+    subprocess.run(
+        [*make, "-keyout", "key", "-out", "crt"], cwd=tmp_path, check=True, capture_output=True
+    )
+    pem = tmp_path / "lb.pem"
+    pem.write_text((tmp_path / "crt").read_text() + (tmp_path / "key").read_text())
+    more, plain = (
+        {key: str(pem) if value == "CRT" else value for key, value in one.items()}
+        for one in (more, plain)
+    )
+    door = Door(tmp_path, None, 0, more, **plain)
+    door.file.write_text(render(door.settings))
+    done = subprocess.run(
+        [str(HAPROXY), "-c", "-f", str(door.file)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+        env=door.environ,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

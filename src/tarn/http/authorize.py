@@ -23,7 +23,7 @@ MOST_FIELDS = 16
 MISSING = "Missing 'action' or 'model' parameter"
 """The contract's words."""
 
-_MODEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._\-]*|\*")
+_MODEL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\*")
 """``*``: every model of the cluster at once."""
 _USER = re.compile(r"[^\s\x00-\x1f\x7f-\x9f;,\"/\\<>]+")
 

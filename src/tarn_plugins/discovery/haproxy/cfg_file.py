@@ -6,20 +6,15 @@ variable of the environment is not known here, and nothing is said of it.
 """
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
-
-import attrs
 
 from tarn.domain import CODES, Severity
 from tarn.interfaces import Finding
+from tarn_plugins.discovery.haproxy import cfg_authz
+from tarn_plugins.discovery.haproxy.cfg_lines import Line, Said, Section, sections
 
 __all__ = ["examine"]
 
-_SECTION = re.compile(
-    r"global|defaults|frontend|backend|listen|peers|resolvers|userlist|mailers|program|cache"
-    r"|http-errors|ring|log-forward|fcgi-app"
-)
 _READY = "/v2/health/ready"
 _TWICE = {
     "all-retryable-errors",
@@ -29,40 +24,7 @@ _TWICE = {
 }
 """Words of ``retry-on`` after which a request that was sent is sent again; status codes, too."""
 _EVERYBODY = 0o002
-Said = tuple[str, int, str]
-"""(code, line, what was found)"""
-
-
-@attrs.frozen
-class Line:
-    """One line that says something."""
-
-    number: int
-    words: tuple[str, ...]
-
-    def starts(self, *words: str) -> bool:
-        """Say whether it begins so."""
-        return self.words[: len(words)] == words
-
-    def after(self, word: str) -> str:
-        """Return the word behind *word*; empty where there is none."""
-        at = self.words.index(word) + 1 if word in self.words else len(self.words)
-        return self.words[at] if at < len(self.words) else ""
-
-
-@attrs.frozen
-class Section:
-    """A section, with the lines that it takes from ``defaults`` before its own."""
-
-    kind: str
-    name: str
-    number: int
-    lines: tuple[Line, ...]
-
-    def last(self, *words: str) -> Line | None:
-        """Return the line that counts of those that begin with *words*, ``no`` before or not."""
-        found = [one for one in self.lines if one.starts(*words) or one.starts("no", *words)]
-        return found[-1] if found and found[-1].words[0] != "no" else None
+_SERVING = ("backend", "listen")
 
 
 def examine(name: str, data: bytes) -> Iterable[Finding]:
@@ -74,10 +36,11 @@ def examine(name: str, data: bytes) -> Iterable[Finding]:
     """
     if b"\0" in data:
         return [_finding(name, ("TARN-3607", 1, "is no text"))]
-    sections = tuple(_sections(data.decode("utf-8", "replace")))
-    if not sections:
+    parts = tuple(sections(data.decode("utf-8", "replace")))
+    if not parts:
         return [_finding(name, ("TARN-3607", 1, "has no section such as 'backend NAME'"))]
-    said = [*_sockets(sections), *_backends(sections)]
+    ours = frozenset(one.name for one in parts if one.kind in _SERVING and _is_ours(one))
+    said = [*_sockets(parts), *_backends(parts), *cfg_authz.examine(parts, ours)]
     return [_finding(name, one) for one in sorted(said, key=lambda one: one[1])]
 
 
@@ -87,56 +50,15 @@ def _finding(name: str, said: Said) -> Finding:
     return Finding(code, f"{name}:{number}", text, row.next_step, row.severity is Severity.ALERT)
 
 
-# -- reading
-
-
-def _lines(text: str) -> Iterator[Line]:
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            words = tuple(shlex.split(line, comments=True))
-        except ValueError:  # a quote without its end: HAProxy refuses the file itself
-            words = tuple(line.split())
-        if words and not words[0].startswith("."):  # `.if` and its like
-            yield Line(number, words)
-
-
-def _sections(text: str) -> Iterator[Section]:
-    """Yield the sections; ``defaults`` are given to those that follow, or that name them."""
-    named: dict[str, tuple[Line, ...]] = {}
-    latest: tuple[Line, ...] = ()
-    for head, body in _bodies(text):
-        kind, name = head.words[0], head.words[1] if len(head.words) > 1 else ""
-        given = named.get(head.after("from"), latest)
-        if kind == "defaults":
-            latest = (*(given if "from" in head.words else ()), *body)
-            named[name] = latest
-        inherits = kind in ("frontend", "backend", "listen")
-        yield Section(kind, name, head.number, (*given, *body) if inherits else body)
-
-
-def _bodies(text: str) -> Iterator[tuple[Line, tuple[Line, ...]]]:
-    head: Line | None = None
-    body: list[Line] = []
-    for line in _lines(text):
-        if _SECTION.fullmatch(line.words[0]):
-            if head is not None:
-                yield head, tuple(body)
-            head, body = line, []
-        else:
-            body.append(line)
-    if head is not None:
-        yield head, tuple(body)
-
-
 # -- the rules
 
 
-def _sockets(sections: tuple[Section, ...]) -> Iterator[Said]:
+def _sockets(parts: tuple[Section, ...]) -> Iterator[Said]:
     """The Runtime API: it must be there, be told everything, and by nobody else."""
-    lines = [line for one in sections if one.kind == "global" for line in one.lines]
+    lines = [line for one in parts if one.kind == "global" for line in one.lines]
     sockets = [line for line in lines if line.starts("stats", "socket")]
     if not sockets:
-        at = next((one.number for one in sections if one.kind == "global"), 1)
+        at = next((one.number for one in parts if one.kind == "global"), 1)
         yield "TARN-3608", at, "has no 'stats socket', so nobody can tell it of instances"
     elif not any(line.after("level") == "admin" for line in sockets):
         levels = ", ".join(sorted({line.after("level") or "operator" for line in sockets}))
@@ -158,10 +80,10 @@ def _open_to(line: Line) -> str:
     return f"every user of the machine (mode {mode})" if everybody else ""
 
 
-def _backends(sections: tuple[Section, ...]) -> Iterator[Said]:
-    ours = [one for one in sections if one.kind in ("backend", "listen") and _is_ours(one)]
+def _backends(parts: tuple[Section, ...]) -> Iterator[Said]:
+    ours = [one for one in parts if one.kind in _SERVING and _is_ours(one)]
     if not ours:
-        names = ", ".join(one.name for one in sections if one.kind in ("backend", "listen"))
+        names = ", ".join(one.name for one in parts if one.kind in _SERVING)
         found = f"has no backend that looks like one for Triton (it has: {names or 'none'})"
         yield "TARN-3610", 1, f"{found}: neither 'triton' in its name nor a check of {_READY}"
     for one in ours:

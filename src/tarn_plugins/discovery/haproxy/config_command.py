@@ -156,10 +156,12 @@ def _write(output: Path | None, files: Mapping[str, str]) -> None:
         return
     try:
         for name, text in files.items():
-            (output / name).parent.mkdir(parents=bool(name), exist_ok=True)
+            if not name:
+                output.write_text(text, "utf-8")
+                continue
+            output.mkdir(parents=True, exist_ok=True)
             (output / name).write_text(text, "utf-8")
-            if name:
-                click.echo(output / name)
+            click.echo(output / name)
     except OSError as error:
         raise ConfigError(
             f"the file cannot be written: {error.strerror}",

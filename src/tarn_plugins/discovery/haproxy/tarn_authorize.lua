@@ -25,7 +25,7 @@ assert(HOST, "TARN_AUTHZ_ASK is no address with a port")
 local GRACE_S = assert(tonumber(given("TARN_AUTHZ_GRACE", 1)), "TARN_AUTHZ_GRACE is no number")
 local TOKEN = given("TARN_PROXY_TOKEN", 16)
 assert(not TOKEN:find("[^!-~]"), "TARN_PROXY_TOKEN has blanks, or signs that no header carries")
-local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 16) or nil
+local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 24) or nil
 
 local ALLOW_S, DENY_S, ERROR_S = 5, 2, 1 -- for which an answer, or none, is believed
 local ANSWER_S = 1       -- for an answer; the hop sends it whole, and has shorter limits itself
@@ -202,7 +202,7 @@ local function ask(query)
   if not went_well then return "error", "lua" end
   local status, head, body = (answer or ""):match("^HTTP/1%.1 (%d%d%d) (.-\r\n)\r\n(.*)$")
   local length = head and tonumber(head:match("\r\ncontent%-length: (%d+)\r\n"))
-  if not length or length ~= #body then return "away", "silent" end -- also where there was no answer
+  if not length or length ~= #body then return "away", "silent" end
   if status == "200" and body == "true" then return "allow", "true" end
   if status == "200" and body == "false" then return "deny", "false" end
   if body == "away" then return "away", "away" end -- the hop's own words

@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 
 from tarn.errors import ConfigError, ProviderError
+from tarn.interfaces import ClientContext
 from tarn_plugins.discovery.knox import jar
+from tarn_plugins.discovery.knox.gate import VARIABLE, gate
 from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
-from tarn_plugins.discovery.knox.rendering import EVERYONE, files
+from tarn_plugins.discovery.knox.rendering import EVERYONE, SERVICE, files
 
 __all__ = ["knox"]
 
@@ -52,29 +54,44 @@ def knox() -> None:
     show_default=True,
     help="Who may use it, of those who are authenticated: users;groups;addresses.",
 )
+@click.option(
+    "--gate-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Holds the secret by which Knox proves itself to HAProxy, for users whom HAProxy shall "
+    f"believe. [default: {VARIABLE} in the environment, else none]",
+)
 @_out
 @click.option("--dry-run", is_flag=True, help="Print the files, and write none.")
+@click.pass_context
 def config(  # noqa: PLR0913 (one for each option)
+    ctx: click.Context,
+    /,
     *,
     urls: tuple[str, ...],
     zookeeper: str | None,
     namespace: str,
     name: str,
     acl: str,
+    gate_file: Path | None,
     out: Path,
     dry_run: bool,
 ) -> None:
     """Write what Knox needs: a service definition, and a topology or a descriptor.
 
     With --url Knox asks HAProxy, which follows the cluster. With --zookeeper it follows the
-    instances itself, and needs the jar of `tarn lb knox jar`. Prints the files that it wrote.
+    instances itself, and needs the jar of `tarn lb knox jar`. Prints the files that it wrote. A
+    secret for the gate stands in service.xml, which nobody else may read then.
     """
-    made = files(_shape(urls, zookeeper, namespace), name, acl)
+    context: ClientContext | None = ctx.meta.get("tarn.context")
+    secret = gate(gate_file, {} if context is None else context.environ)
+    made = files(_shape(urls, zookeeper, namespace), name, acl, secret)
     if dry_run:
         for path, text in made.items():
-            click.echo(f"==> {out / path} <==\n{text}")
+            shown = text.replace(secret, "***") if secret else text
+            click.echo(f"==> {out / path} <==\n{shown}")
         return
-    _write(out, made)
+    _write(out, made, SERVICE if secret else "")
     for path in made:
         click.echo(out / path)
 
@@ -106,11 +123,15 @@ def _shape(urls: tuple[str, ...], zookeeper: str | None, namespace: str) -> Shap
     return Ensemble(zookeeper, namespace) if zookeeper else Balancers(urls)
 
 
-def _write(directory: Path, made: Mapping[str, str | bytes]) -> None:
+def _write(directory: Path, made: Mapping[str, str | bytes], secret: str = "") -> None:
+    """Write the files; the one named *secret* so that nobody else ever could read it."""
     try:
         for path, content in made.items():
             target = directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
+            if path == secret:
+                target.unlink(missing_ok=True)
+                target.touch(0o600, exist_ok=False)
             target.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise ProviderError(

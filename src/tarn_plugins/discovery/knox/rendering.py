@@ -8,6 +8,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 
+from tarn_plugins.discovery.knox.gate import header
 from tarn_plugins.discovery.knox.places import (
     ROLE,
     VERSION,
@@ -18,9 +19,11 @@ from tarn_plugins.discovery.knox.places import (
     check_name,
 )
 
-__all__ = ["EVERYONE", "files"]
+__all__ = ["EVERYONE", "SERVICE", "files"]
 
 EVERYONE = "*;*;*"
+SERVICE = f"services/triton/{VERSION}/service.xml"
+"""The one file that may hold a secret."""
 _ROUTES = {
     "v2root": ("/triton/v2", "/v2"),
     "v2": ("/triton/v2/{path=**}?{**}", "/v2/{path=**}?{**}"),
@@ -57,12 +60,16 @@ _AUTHENTICATION = f"""
 """
 
 
-def files(shape: Shape, name: str = "triton", acl: str = EVERYONE) -> Mapping[str, str]:
+def files(
+    shape: Shape, name: str = "triton", acl: str = EVERYONE, gate: str = ""
+) -> Mapping[str, str]:
     """Return path to content, the paths relative to a directory of the operator's.
 
     ``services/`` belongs into Knox's ``data``, the rest into its ``conf``: ``topologies``, or
     ``descriptors`` with ``shared-providers``, and never both, for Knox writes a topology of the
     descriptor's name over the other one.
+
+    With *gate*, a secret, Knox proves itself by it to HAProxy; it stands in `SERVICE`.
 
     Raises:
         ConfigError: *name* or *acl* cannot stand in them.
@@ -70,7 +77,7 @@ def files(shape: Shape, name: str = "triton", acl: str = EVERYONE) -> Mapping[st
     check_name(name)
     check_acl(acl)
     return {
-        f"services/triton/{VERSION}/service.xml": _text(_service()),
+        SERVICE: _text(_service(gate)),
         f"services/triton/{VERSION}/rewrite.xml": _text(_rules()),
         f"topologies/{name}.xml": _text(_topology(shape, name, acl)),
         f"descriptors/{name}.json": _json(_descriptor(shape, name)),
@@ -78,7 +85,7 @@ def files(shape: Shape, name: str = "triton", acl: str = EVERYONE) -> Mapping[st
     }
 
 
-def _service() -> ET.Element:
+def _service(gate: str) -> ET.Element:
     service = ET.Element("service", role=ROLE, name="triton", version=VERSION)
     about = ET.SubElement(service, "metadata")
     _leaf(about, "type", "API")
@@ -88,7 +95,7 @@ def _service() -> ET.Element:
     for asked, _ in _ROUTES.values():
         path = asked.partition("?")[0].replace("{path=**}", "**")
         ET.SubElement(routes, "route", path=path)
-    ET.SubElement(
+    dispatch = ET.SubElement(
         service,
         "dispatch",
         {
@@ -96,6 +103,8 @@ def _service() -> ET.Element:
             "ha-classname": "org.apache.knox.gateway.ha.dispatch.ConfigurableHADispatch",
         },
     )
+    if gate:
+        _parameters(dispatch, {"requestAppendHeaders": header(gate)})
     return service
 
 
