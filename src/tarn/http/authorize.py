@@ -25,7 +25,7 @@ MISSING = "Missing 'action' or 'model' parameter"
 
 _MODEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._\-]*|\*")
 """``*``: every model of the cluster at once."""
-_USER = re.compile(r"[^\s\x00-\x1f\x7f-\x9f;,\"/\\<>]+")
+_USER = re.compile(r"[^\s\x00-\x1f\x7f-\x9f;,\"/\\<>%]+")
 
 
 @attrs.frozen

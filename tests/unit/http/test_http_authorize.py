@@ -161,9 +161,11 @@ def test_any_query_is_a_question_or_a_400(query: bytes) -> None:
 
 
 def test_a_question_is_read_as_it_was_written() -> None:
-    """Unknown fields say nothing; percent signs are decoded once."""
-    found = question(b"user=al%2520ice&x=1&action=metadata&model=a.b-c_1")
-    assert found == Question("metadata", "a.b-c_1", "al%20ice")
+    """Unknown fields say nothing; percent signs are decoded once, and stand in no name."""
+    found = question(b"user=al%C3%AFce%2b&x=1&action=metadata&model=a.b-c_1")
+    assert found == Question("metadata", "a.b-c_1", "alïce+")
+    with pytest.raises(ConfigError):
+        question(b"user=al%2520ice&action=metadata&model=a")
 
 
 def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
