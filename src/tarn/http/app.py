@@ -110,6 +110,9 @@ class Application:
                 await self._routes(scope, receive, send)
         except ClientDisconnect:
             return
+        except TarnError as error:  # who asks could not be looked up
+            if not send.started:
+                await error_answer(error)(scope, receive, send)
         except Exception:  # noqa: BLE001 (a bug in a route: answered without its insides, logged)
             _LOG.exception("a request failed: %s %s", scope["method"], scope["path"])
             if not send.started:
