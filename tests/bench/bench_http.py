@@ -80,43 +80,59 @@ def render_rows() -> list[Row]:
 
 def _closed(master: FakeMaster, connections: int) -> list[Row]:
     seconds = 1.0
-    rounds = [_round(master, connections, seconds)["took_s"] for _ in range(ROUNDS)]
+    each = [_round(master, connections, seconds)["took_s"] for _ in range(ROUNDS)]
     name = f"/instances, {connections} connection(s), closed loop"
-    rate = statistics.median(len(took_s) / seconds for took_s in rounds)
+    rate = statistics.median(len(took_s) / seconds for took_s in each)
     # Eight connections in a closed loop keep the server saturated: watched, without an aim.
     aims = (5.0, 20.0) if connections == 1 else (None, None)
     return [
-        *_percentiles(name, rounds, aims),
+        *percentiles(name, each, aims, (JAVA, JAVA_P50_MS)),
         Row(f"{name}, rate", rate, "requests/s", None, JAVA, JAVA_RATE),
     ]
 
 
 def _opened(master: FakeMaster, connections: int) -> list[Row]:
-    rounds = [_round(master, connections, 2.0, RATE) for _ in range(ROUNDS)]
+    each = rounds(master, "/instances", connections, RATE)
     name = f"/instances, {connections} connection(s), {RATE}/s"
-    late_s = [_quantile(one["late_s"], 0.99) for one in rounds]
+    late_s = [_quantile(one["late_s"], 0.99) for one in each]
+    took_s = [one["took_s"] for one in each]
     return [
-        *_percentiles(name, [one["took_s"] for one in rounds], (5.0, 20.0)),
+        *percentiles(name, took_s, (5.0, 20.0), (JAVA, JAVA_P50_MS)),
         Row(f"{name}, lateness of the generator p99", _ms(late_s), "ms"),
     ]
 
 
-def _percentiles(
-    name: str, rounds: list[list[float]], aims: tuple[float | None, float | None]
+def rounds(
+    master: FakeMaster, path: str, connections: int, rate: int
+) -> list[Mapping[str, list[float]]]:
+    """Ask *master* for *path* at *rate* a second, five times for two seconds each."""
+    return [_round(master, connections, 2.0, rate, path) for _ in range(ROUNDS)]
+
+
+def percentiles(
+    name: str,
+    each: list[list[float]],
+    aims: tuple[float | None, float | None],
+    than: tuple[str, float | None] = ("", None),
 ) -> list[Row]:
-    p50_s = [_quantile(took_s, 0.5) for took_s in rounds]
-    p99_s = [_quantile(took_s, 0.99) for took_s in rounds]
+    """Return the median of the rounds' p50 and p99, with what the p50 is compared with."""
+    p50_s = [_quantile(took_s, 0.5) for took_s in each]
+    p99_s = [_quantile(took_s, 0.99) for took_s in each]
     return [
-        Row(f"{name}, p50", _ms(p50_s), "ms", aims[0], JAVA, JAVA_P50_MS),
+        Row(f"{name}, p50", _ms(p50_s), "ms", aims[0], *than),
         Row(f"{name}, p99", _ms(p99_s), "ms", aims[1]),
     ]
 
 
 def _round(
-    master: FakeMaster, connections: int, seconds: float, rate: int | None = None
+    master: FakeMaster,
+    connections: int,
+    seconds: float,
+    rate: int | None = None,
+    path: str = "/instances",
 ) -> Mapping[str, list[float]]:
     order = {
-        "path": "/instances",
+        "path": path,
         "port": master.server.port,
         "api_token": TOKEN.decode(),
         "connections": connections,

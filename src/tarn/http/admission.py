@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from tarn.domain import Principal, Verdict
 from tarn.domain.access import VIEW
-from tarn.errors import NotAuthorizedError, NotFoundError, TarnError
+from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
 from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
 from tarn.http.answers import error_answer
 from tarn.http.asked import Asked, Identified, asked
@@ -20,14 +20,18 @@ from tarn.http.sources import Sources
 
 __all__ = ["Admission"]
 
+LARGEST_TARGET = 8 * 1024
+LARGEST_HEADERS = 64 * 1024
+"""A ticket of Kerberos may fill most of it. What reads the head stops later, and not exactly."""
+
 Add = Callable[[Mapping[str, str]], None]
 
 
 class Admission:
     """Lets a request in, or answers it. Lives on one event loop.
 
-    In order: how often the address asked, who asks, whether there is such a route, whether a page
-    of somebody else sent it, and whether they may.
+    In order: how often the address asked, whether the head keeps its bounds, who asks, whether
+    there is such a route, whether a page of somebody else sent it, and whether they may.
     """
 
     def __init__(self, sources: Sources, rights: Rights, identity: Identity) -> None:
@@ -45,6 +49,9 @@ class Admission:
         wait_s = self._rates.wait_s(what.peer, self._clock.now_s())
         if wait_s > 0:
             return _too_many(wait_s)
+        odd = _malformed(scope, what)
+        if odd is not None:
+            return odd
         need = asking(what.path)
         if need.action == OPEN:
             return _astray(scope, need)
@@ -74,6 +81,26 @@ def _astray(scope: Scope, need: Asking) -> Response | None:
         return None
     error = TarnError(f"{scope['method']}: Method Not Allowed", where=scope["path"])
     return error_answer(error, 405, {"Allow": ", ".join(need.methods)})
+
+
+def _malformed(scope: Scope, what: Asked) -> Response | None:
+    """Return the answer to a head that is too large, or says in two ways where its body ends.
+
+    Of two lengths a proxy in front may have believed the other one: what follows would be
+    another request to it than to us.
+    """
+    found = ""
+    status = 400
+    if len(scope.get("raw_path") or b"") + len(what.query) > LARGEST_TARGET:
+        status, found = 414, f"a path and query of more than {LARGEST_TARGET // 1024} KiB"
+    elif sum(len(name) + len(value) for name, value in what.headers) > LARGEST_HEADERS:
+        status, found = 431, f"headers of more than {LARGEST_HEADERS // 1024} KiB"
+    elif what.values(b"transfer-encoding") and what.values(b"content-length"):
+        found = "both Content-Length and Transfer-Encoding"
+    if not found:
+        return None
+    error = ConfigError(found, code="TARN-2002", where="the head of the request")
+    return error_answer(error, status, {"Connection": "close"})
 
 
 def _too_many(wait_s: float) -> Response:

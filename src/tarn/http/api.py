@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import Future
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Command, Done
@@ -189,15 +190,31 @@ class Api:
         last_id = request.headers.get("last-event-id")
         glance = Glance(self._rights, self._sources, principal_of(request))
         texts = self._counted(feed.read(last_id or None, glance))
-        return StreamingResponse(texts, headers=headers, media_type="text/event-stream")
+        return _Stream(texts, headers, "text/event-stream")
 
-    async def _counted(self, texts: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _counted(self, texts: AsyncIterator[str]) -> AsyncGenerator[str, None]:
         self._streams += 1
         try:
             async for text in texts:
                 yield text
         finally:
             self._streams -= 1
+
+
+class _Stream(StreamingResponse):
+    """A stream that ends with its answer, not whenever the garbage is collected."""
+
+    def __init__(
+        self, texts: AsyncGenerator[str, None], headers: Mapping[str, str], kind: str
+    ) -> None:
+        super().__init__(texts, headers=headers, media_type=kind)
+        self._texts = texts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._texts.aclose()
 
 
 def _streaming(request: Request) -> bool:

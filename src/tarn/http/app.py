@@ -40,6 +40,8 @@ SAFE_HEADERS = (
     ),
 )
 """On every answer: nothing of it is kept, framed, run, or taken for another type."""
+TAKEN_WITHIN_S = 30.0
+"""For a part of an answer, behind which 64 KiB and the system's own buffers are full."""
 
 
 def create_app(sources: Sources) -> "Application":
@@ -108,6 +110,9 @@ class Application:
                 await self._routes(scope, receive, send)
         except ClientDisconnect:
             return
+        except TarnError as error:  # who asks could not be looked up
+            if not send.started:
+                await error_answer(error)(scope, receive, send)
         except Exception:  # noqa: BLE001 (a bug in a route: answered without its insides, logged)
             _LOG.exception("a request failed: %s %s", scope["method"], scope["path"])
             if not send.started:
@@ -153,7 +158,10 @@ class Application:
 
 
 class _Safe:
-    """A ``send`` that adds the safe headers, and knows whether an answer began."""
+    """A ``send`` that adds the safe headers, and knows whether an answer began.
+
+    A part of an answer that is not taken in time ends it: who reads nothing holds no stream.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -168,7 +176,11 @@ class _Safe:
         if message["type"] == "http.response.start":
             self.started = True
             message["headers"] = [*message.get("headers", ()), *SAFE_HEADERS, *self._more]
-        await self._send(message)
+        try:
+            async with asyncio.timeout(TAKEN_WITHIN_S):
+                await self._send(message)
+        except TimeoutError as error:
+            raise ClientDisconnect from error
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

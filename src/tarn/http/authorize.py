@@ -13,6 +13,7 @@ from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.access import AUTHORIZE, MODEL_ACTIONS
 from tarn.errors import ConfigError, NotAuthorizedError
 from tarn.http.answers import error_answer, json_answer, text_answer, wants_json
+from tarn.http.identity.claims import is_name
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Groups
 
@@ -25,7 +26,6 @@ MISSING = "Missing 'action' or 'model' parameter"
 
 _MODEL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\*")
 """``*``: every model of the cluster at once."""
-_USER = re.compile(r"[^\s\x00-\x1f\x7f-\x9f;,\"/\\<>]+")
 
 
 @attrs.frozen
@@ -52,7 +52,7 @@ def question(query: bytes) -> Question | None:
         raise _wrong("action", f"one of: {', '.join(MODEL_ACTIONS)}")
     if len(model) > LONGEST or not _MODEL.fullmatch(model):
         raise _wrong("model", "the name of a model: letters, digits, '_', '.' and '-'")
-    if user is not None and (len(user) > LONGEST or not _USER.fullmatch(user)):
+    if user is not None and not is_name(user):
         raise _wrong("user", "the short name of a user; left out, it is who asks")
     return Question(action, model, user)
 

@@ -21,9 +21,13 @@ _KEPT = frozenset(
     }
 )
 """Keys of our own answers whose texts are words of the master, or addresses."""
+_OF_MODELS = frozenset({"models", "serve"})
+"""Keys of lists of models: by name, or a row each."""
 _WORD = re.compile(r"[\w.\-]+")
 _MOST_SPANS = 1024
 """Places in one word at which a name could stand; a word with more is masked as a whole."""
+
+_LONGEST_KEPT, _MOST_KEPT = 32, 4096
 
 Json = Mapping[str, object]
 
@@ -43,24 +47,42 @@ class Hidden:
     names: frozenset[str] = frozenset()
     """Models that they may not list."""
     shown: frozenset[str] = frozenset()
-    """Models that they may list: a hidden name inside one of these is left as it is."""
+    """Models of which they see all: a hidden name inside one of these is left as it is."""
     cluster: str = ""
     """Name of the cluster, with which those of its instances begin: no secret of a model's."""
+    closed: frozenset[str] = frozenset()
+    """Models that they may list, and see no details of: no text says which of them it is about."""
+
+    _masks: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
+    """Names that stand in no text."""
+    _odd: tuple[str, ...] = attrs.field(init=False, eq=False, repr=False)
+    """Those that are no single word, the longest first."""
+    _seen: dict[str, str] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+    """Words and keys that were looked at: most stand in every row."""
+
+    @_masks.default
+    def _find_masks(self) -> frozenset[str]:
+        return self.names | self.closed
+
+    @_odd.default
+    def _find_odd(self) -> tuple[str, ...]:
+        odd = [name for name in self._masks if name and not _WORD.fullmatch(name)]
+        return tuple(sorted(odd, key=len, reverse=True))
 
     def __bool__(self) -> bool:
-        return bool(self.names)
+        return bool(self._masks)
 
     def head(self, row: Json) -> Json:
         """Return *row*, whose ``name`` is that of the cluster, without hidden models."""
-        return _named(row, self.row(row)) if self.names else row
+        return _named(row, self.row(row)) if self else row
 
     def row(self, row: Json) -> Json:
         """Return *row* without hidden models: their rows and keys left out, their names masked."""
-        return self._mapping(row, _KEPT) if self.names else row
+        return self._mapping(row, _KEPT) if self else row
 
     def config(self, spec: Json) -> Json:
         """Return the plain values of a *spec* without hidden models; its keys are anybody's."""
-        return _named(spec, self._mapping(spec, frozenset())) if self.names else spec
+        return _named(spec, self._mapping(spec, frozenset())) if self else spec
 
     def text(self, text: str) -> str:
         """Return *text* with each hidden name in it masked.
@@ -68,29 +90,55 @@ class Hidden:
         A name counts where no letter or digit touches it. Of names that begin at one place the
         longest counts, so that the hidden ``ocr`` leaves the shown ``ocr-large`` alone.
         """
-        if not self.names:
+        if not self:
             return text
-        odd = [name for name in self.names if name and not _WORD.fullmatch(name)]
-        for name in sorted(odd, key=len, reverse=True):
-            text = text.replace(name, MASK)
-        masked = _WORD.sub(lambda match: self._word(match[0]), text)
-        # a name that stood beside another one stands alone now
-        return masked if masked == text else self.text(masked)
+        if len(text) > _LONGEST_KEPT:
+            return self._masked(text)
+        known = self._seen.get(text)
+        if known is None:
+            known = self._masked(text)
+            if len(self._seen) < _MOST_KEPT:
+                self._seen[text] = known
+        return known
 
     def metrics(self, text: bytes) -> bytes:
         """Return the Prometheus *text* without samples that have a hidden model as a label."""
-        if not self.names or b'model="' not in text:
+        if not self or b'model="' not in text:
             return text
-        labels = [f'model="{_escaped(name)}"'.encode() for name in self.names]
+        labels = [f'model="{_escaped(name)}"'.encode() for name in self._masks]
         lines = text.splitlines(keepends=True)
         return b"".join(one for one in lines if not any(label in one for label in labels))
 
+    def _masked(self, text: str) -> str:
+        for name in self._odd:
+            text = text.replace(name, MASK)
+        masked = _WORD.sub(lambda match: self._word(match[0]), text)
+        # a name that stood beside another one stands alone now
+        return masked if masked == text else self._masked(masked)
+
     def _mapping(self, row: Json, kept: frozenset[str]) -> dict[str, object]:
         return {
-            key: value if key in kept and isinstance(value, str) else self._plain(value, kept)
+            key: self._field(key, value, kept)
             for key, value in row.items()
             if self.text(key) == key
         }
+
+    def _field(self, key: str, value: object, kept: frozenset[str]) -> object:
+        if key in kept and isinstance(value, str):
+            return value
+        if key in _OF_MODELS and isinstance(value, list | tuple):
+            return [self._model(part, kept) for part in self._listed(value)]
+        return self._plain(value, kept)
+
+    def _model(self, part: object, kept: frozenset[str]) -> object:
+        """Return one of a list of models: of a closed one its name, and no details."""
+        name = part.get("name") if isinstance(part, Mapping) else part
+        if not (isinstance(name, str) and name in self.closed):
+            return self._plain(part, kept)
+        if not isinstance(part, Mapping):
+            return part
+        blank = {key: "" if isinstance(value, str) else None for key, value in part.items()}
+        return {**blank, "name": name}
 
     def _plain(self, value: object, kept: frozenset[str]) -> object:
         match value:
@@ -111,6 +159,8 @@ class Hidden:
 
     def _word(self, word: str) -> str:
         """Return *word* (no blank, slash or quote in it) with the hidden names in it masked."""
+        if word.isalnum():
+            return MASK if word in self._masks else word
         last = len(word)
         starts = [i for i in range(last) if i == 0 or not word[i - 1].isalnum()]
         ends = [i for i in range(last, 0, -1) if i == last or not word[i].isalnum()]
@@ -121,7 +171,7 @@ class Hidden:
             end = self._known(word, start, ends) if start >= at else 0
             if end:
                 name = word[start:end]
-                done += word[at:start] + (MASK if name in self.names else name)
+                done += word[at:start] + (MASK if name in self._masks else name)
                 at = end
         return done + word[at:]
 
@@ -131,7 +181,7 @@ class Hidden:
             if end <= start:
                 break
             name = word[start:end]
-            if name in self.names or name in self.shown or self._instance(name):
+            if name in self._masks or name in self.shown or self._instance(name):
                 return end
         return 0
 

@@ -1,7 +1,7 @@
-"""Hang up on connections that never finish the head of a request.
+"""Hang up on connections that never finish the head of a request, or never take an answer.
 
-uvicorn times the pause between two requests, and nothing else: whoever sends a byte a minute
-would hold a connection for ever.
+uvicorn times the pause between two requests, and nothing else: whoever sends a byte a minute, or
+reads none, would hold a connection for ever.
 """
 
 import asyncio
@@ -13,21 +13,23 @@ __all__ = ["hang_up_on_idlers", "idle"]
 
 
 async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> None:
-    """Close connections that have waited for the rest of a head for *head_within_s* seconds.
+    """Cut connections that have waited for the rest of a head for *head_within_s* seconds.
 
-    Runs beside *server* on its loop until it is cancelled. One that is being answered is left
-    alone, however long the answer (a stream) takes; its body has a deadline of its own.
+    So are those that are closed since then and have not taken what was sent to them. Runs beside
+    *server* on its loop until it is cancelled. One that is being answered is left alone, however
+    long the answer (a stream) takes; the body before it, and each part of it, have deadlines of
+    their own.
     """
     loop = asyncio.get_running_loop()
     since: dict[Any, float] = {}
     while True:
         await asyncio.sleep(head_within_s / 4)
         now_s = loop.time()
-        waiting = [c for c in server.server_state.connections if _waits_for_head(c)]
+        waiting = [c for c in server.server_state.connections if _waits(c)]
         since = {connection: since.get(connection, now_s) for connection in waiting}
         for connection, start_s in since.items():
             if now_s - start_s >= head_within_s:
-                connection.transport.close()
+                connection.transport.abort()
 
 
 def idle(connection: Any) -> bool:
@@ -35,6 +37,9 @@ def idle(connection: Any) -> bool:
     return connection.cycle is None or bool(connection.cycle.response_complete)
 
 
-def _waits_for_head(connection: Any) -> bool:
+def _waits(connection: Any) -> bool:
+    """Say whether *connection* waits for its peer: for a head, or to take what is left."""
+    if connection.transport is None:
+        return False
     paused = connection.timeout_keep_alive_task is not None
-    return idle(connection) and not paused and connection.transport is not None
+    return connection.transport.is_closing() or (idle(connection) and not paused)

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
-from tarn.domain.access import LIST, VIEW, AccessRules, by_standing
+from tarn.domain.access import LIST, METADATA, VIEW, AccessRules, by_standing
 from tarn.http.gate import Gate
 from tarn.http.hidden import NOTHING, Hidden, models_in
 from tarn.http.sources import Sources
@@ -48,16 +48,24 @@ class Rights:
         return (await self._ask(_named(principal), action, (model,)))[0]
 
     async def hidden(self, principal: Principal, snapshot: Snapshot) -> Hidden:
-        """Return what of *snapshot* is kept from *principal*: one question for all its models.
+        """Return what of *snapshot* is kept from *principal*.
 
-        Without an authorizer that can say no nothing is asked, and nothing is hidden.
+        One question is asked about all its models, and one about the details of those that they
+        may list. Without an authorizer that can say no nothing is asked, and nothing is hidden.
         """
-        names = sorted(self.models(snapshot)) if self._guarding else []
+        names = self.models(snapshot) if self._guarding else frozenset()
         if not names:
             return NOTHING
-        verdicts = await self._ask(_named(principal), LIST, names)
-        shown = frozenset(n for n, v in zip(names, verdicts, strict=True) if v.allowed)
-        return Hidden(frozenset(names) - shown, shown, snapshot.name)
+        listed = await self._allowed(principal, LIST, names)
+        shown = await self._allowed(principal, METADATA, listed) if listed else listed
+        return Hidden(names - listed, shown, snapshot.name, listed - shown)
+
+    async def _allowed(
+        self, principal: Principal, action: str, names: frozenset[str]
+    ) -> frozenset[str]:
+        asked = sorted(names)
+        verdicts = await self._ask(_named(principal), action, asked)
+        return frozenset(n for n, v in zip(asked, verdicts, strict=True) if v.allowed)
 
     def models(self, snapshot: Snapshot) -> frozenset[str]:
         """Return every model that was ever heard of: words about one outlive it."""

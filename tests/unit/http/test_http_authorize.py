@@ -14,7 +14,7 @@ from starlette.responses import Response
 from tarn.control.inbox import Inbox
 from tarn.control.snapshot import Board
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness
-from tarn.errors import ConfigError
+from tarn.errors import ConfigError, ProviderError
 from tarn.http.authorize import MISSING, Authorize, Question, question
 from tarn.http.gate import DirectGate
 from tarn.http.identity import OWNER
@@ -139,6 +139,7 @@ def test_without_a_model_or_an_action_it_is_the_contracts_400(query: str) -> Non
         "model=ocr&action=infer&user=al%0aice",
         "model=ocr&action=infer&user=%ff",
         "model=ocr&action=infer&user=a,b",
+        "model=ocr&action=infer&user=al%C3%AFce",
         f"model={'o' * 257}&action=infer",
         f"model=ocr&action=infer&user={'a' * 257}",
         "&".join(["x=1"] * 20) + "&model=ocr&action=infer",
@@ -161,9 +162,11 @@ def test_any_query_is_a_question_or_a_400(query: bytes) -> None:
 
 
 def test_a_question_is_read_as_it_was_written() -> None:
-    """Unknown fields say nothing; percent signs are decoded once."""
-    found = question(b"user=al%2520ice&x=1&action=metadata&model=a.b-c_1")
-    assert found == Question("metadata", "a.b-c_1", "al%20ice")
+    """Unknown fields say nothing; percent signs are decoded once, and stand in no name."""
+    found = question(b"user=al%69ce%2b&x=1&action=metadata&model=a.b-c_1")
+    assert found == Question("metadata", "a.b-c_1", "alice+")
+    with pytest.raises(ConfigError):
+        question(b"user=al%2520ice&action=metadata&model=a")
 
 
 def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
@@ -171,6 +174,22 @@ def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
     authorizer = PolicyAuthorizer(rights=RIGHTS)
     got = ask(authorizer, ALICE, "model=ocr&action=infer", ready=False)
     assert (got.status_code, bytes(got.body), authorizer.asked) == (200, b"false", [])
+
+
+def test_groups_that_nobody_knows_in_time_are_no_verdict() -> None:
+    """503, which is a no to whoever asks for the sake of somebody else."""
+
+    async def late(_user: str) -> frozenset[str]:
+        raise ProviderError("identity", "late", retry_after_s=1)
+
+    with FakeMaster(groups=late) as master:
+        answer = httpx.get(
+            f"{master.url}/authorize?model=ocr&action=infer&user=alice",
+            headers={"X-TARN-Token": TOKEN.decode()},
+            trust_env=False,
+        )
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert "true" not in answer.text
 
 
 def test_over_http_with_the_reason_for_who_wants_json() -> None:

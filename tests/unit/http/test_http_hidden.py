@@ -20,11 +20,16 @@ def _stands(name: str, text: str) -> bool:
     return re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", text) is not None
 
 
-@given(text=TEXTS, names=st.frozensets(NAMES, min_size=1))
-def test_no_hidden_name_is_left_in_any_text(text: str, names: frozenset[str]) -> None:
-    """Where nothing is shown and no instance is named, none stands there as a name."""
-    masked = Hidden(names).text(text)
-    assert [n for n in names if _stands(n, masked)] == []
+@given(text=TEXTS, names=st.frozensets(NAMES, min_size=1), closed=st.frozensets(NAMES))
+def test_no_hidden_name_is_left_in_any_text(
+    text: str, names: frozenset[str], closed: frozenset[str]
+) -> None:
+    """Where nothing is shown and no instance is named, none stands there as a name.
+
+    Nor one whose details are kept back: a text about it would be one.
+    """
+    masked = Hidden(names, closed=closed).text(text)
+    assert [n for n in names | closed if _stands(n, masked)] == []
 
 
 @given(text=TEXTS, shown=st.frozensets(NAMES), names=st.frozensets(NAMES))
@@ -109,6 +114,24 @@ def test_whatever_is_added_to_an_answer_later_is_looked_through(
 
     if "new" in seen:
         assert [(n, t) for t in texts(seen["new"]) for n in names if _stands(n, t)] == []
+
+
+def test_a_closed_model_has_a_name_and_nothing_else() -> None:
+    """Also where the cluster, or a follower, is called like it."""
+    hidden = Hidden(closed=frozenset({"ocr"}))
+    row = {
+        "name": "ocr",
+        "models": [{"name": "ocr", "state": "READY", "reason": "slow", "age_s": 3}],
+        "followers": [{"name": "ocr", "revision": 3}],
+        "reason": "ocr is slow",
+    }
+    assert hidden.head(row) == {
+        "name": "ocr",
+        "models": [{"name": "ocr", "state": "", "reason": "", "age_s": None}],
+        "followers": [{"name": MASK, "revision": 3}],
+        "reason": f"{MASK} is slow",
+    }
+    assert hidden.config({"models": {"serve": ["ocr"]}}) == {"models": {"serve": ["ocr"]}}
 
 
 def test_a_word_with_too_many_places_is_masked_as_a_whole() -> None:

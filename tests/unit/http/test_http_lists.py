@@ -19,7 +19,7 @@ PAGES = (
 )
 STREAMS = ("/api/v1/events", "/api/v1/decisions", "/api/v1/stream")
 CONFIG = {"name": "llama", "models": {"serve": [SHOWN, SECRET], "repository": "/m"}}
-SEES = {("anonymous", "view", ""), ("anonymous", "list", SHOWN)}
+SEES = {("anonymous", "view", ""), ("anonymous", "list", SHOWN), ("anonymous", "metadata", SHOWN)}
 
 
 def picture() -> Snapshot:
@@ -74,7 +74,8 @@ def test_a_model_that_somebody_may_not_list_stands_in_no_answer() -> None:
 
 def test_who_may_list_every_model_sees_all_of_it() -> None:
     """The same answers, nothing masked."""
-    rights = {("anonymous", "list", name) for name in (SHOWN, SECRET, UNKNOWN)} | SEES
+    names, actions = (SHOWN, SECRET, UNKNOWN), ("list", "metadata")
+    rights = {("anonymous", action, name) for name in names for action in actions} | SEES
     with (
         master_of(PolicyAuthorizer(rights=rights)) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
@@ -93,6 +94,7 @@ def test_a_list_is_one_question_and_without_a_guard_none() -> None:
     with master_of(authorizer) as master:
         httpx.get(f"{master.url}/api/v1/status", trust_env=False)
     assert authorizer.lists == [(SHOWN, SECRET, UNKNOWN)]
+    assert authorizer.asked[-1][1:] == ("metadata", SHOWN)
     asked: list[str] = []
     idle = PolicyAuthorizer(rights=SEES)
     with FakeMaster(
@@ -202,3 +204,23 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
         200,
         "OK\nthe authorizer answers from what it knew last\n",
     )
+
+
+def test_who_may_list_a_model_without_its_details_gets_its_name_alone() -> None:
+    """No state, no reason; and no text says that it is about this one."""
+    rights = SEES | {("anonymous", "list", SECRET)}
+    with (
+        master_of(PolicyAuthorizer(rights=rights)) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        status = web.get("/api/v1/status").json()
+        config = web.get("/config").text
+        events = web.get("/api/v1/events").text
+    assert status["instances"][0]["models"] == [
+        {"name": SHOWN, "state": "READY", "reason": ""},
+        {"name": SECRET, "state": "", "reason": ""},
+    ]
+    assert status["reason"] == f"model {MASK} is unavailable on llama-0001"
+    assert f"models.serve[1]: {SECRET}" in config
+    assert SECRET not in events
+    assert status["authorizer"]["hides_models"] is True

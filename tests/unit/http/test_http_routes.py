@@ -173,6 +173,7 @@ def test_without_a_configured_token_everybody_is_anonymous() -> None:
     assert [(p.user, p.via, action) for p, action, _ in authorizer.asked] == [
         ("anonymous", "none", "view"),
         ("anonymous", "none", "list"),
+        ("anonymous", "none", "metadata"),
     ]
 
 

@@ -155,4 +155,4 @@ def test_the_token_is_in_no_repr() -> None:
     """Neither of what is handed over, nor of who checks it."""
     with FakeMaster(snapshot(instance(1))) as master:
         sources: Sources = master.app._sources
-        assert TOKEN.decode() not in repr(sources) + repr(master.app._door._identity)
+        assert TOKEN.decode() not in repr(sources) + repr(master.app._admission._identity)
