@@ -7,6 +7,9 @@ MATRIX = Path(__file__).with_name("matrix.csv")
 ALL = frozenset({"view", "authorize", "admin"})
 FLEET = {"holder": ALL, "proxy": ALL - {"admin"}, "alice": frozenset({"view"}), "bob": frozenset()}
 
+FREE = {"metadata", "authorize self"}
+"""Questions about a model, by whoever proved who they are."""
+
 
 def who(door: str, proof: str) -> str:
     """Return who asks: a user, the token's holder, the proxy itself; empty: nobody."""
@@ -27,7 +30,7 @@ def answer(door: str, proof: str, action: str) -> str:
     if action == "model control" and door != "Knox":
         return "404"
     needs = {"authorize other": "authorize", "admin": "admin", "model control": "admin"}
-    if action != "authorize self" and needs.get(action, "view") not in FLEET[user]:
+    if needs.get(action, "view") not in FLEET[user] and action not in FREE:
         return "403"
     if action.startswith("authorize"):  # about oneself, or about alice
         return f"200 {'true' if user == 'alice' or 'other' in action else 'false'}"
