@@ -1,5 +1,6 @@
 """By what a master will know others: its keytab for SPNEGO, and the tokens of trusted proxies."""
 
+import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,8 +18,15 @@ SHORTEST_TOKEN = 16
 """Characters; whoever guesses one speaks for every user."""
 
 
-def believed(spec: ClusterSpec, environ: Mapping[str, str]) -> Mapping[str, bytes]:
+def believed(
+    spec: ClusterSpec, environ: Mapping[str, str], *, here: bool = False
+) -> Mapping[str, bytes]:
     """Return name (of `tarn.domain.brought`) to content; read on the client's machine.
+
+    Args:
+        spec: What was asked for.
+        environ: The client's environment.
+        here: The master will run with this very Python.
 
     Raises:
         ConfigErrors: What cannot be read or cannot work, everything at once; no secret in it.
@@ -29,6 +37,8 @@ def believed(spec: ClusterSpec, environ: Mapping[str, str]) -> Mapping[str, byte
             files[SPNEGO_KEYTAB] = _keytab(Path(spec.api.spnego.keytab).expanduser())
         except ConfigError as error:
             errors.append(error)
+        if here and importlib.util.find_spec("gssapi") is None:
+            errors.append(_no_module())
     tokens = dict[str, str]()
     for where, name, source in _sources(spec):
         try:
@@ -39,6 +49,15 @@ def believed(spec: ClusterSpec, environ: Mapping[str, str]) -> Mapping[str, byte
     if errors:
         raise ConfigErrors(errors)
     return {**files, PROXY_TOKENS: json.dumps(tokens).encode()} if tokens else files
+
+
+def _no_module() -> ConfigError:
+    return ConfigError(
+        "needs the Python module gssapi, which is not installed here",
+        code="TARN-3700",
+        where="api.spnego",
+        next_step="pip install 'tarn[kerberos]'",
+    )
 
 
 def _keytab(path: Path) -> bytes:

@@ -47,7 +47,8 @@ def brought(
 
 
 def _believed(spec: ClusterSpec, surroundings: Surroundings, _secrets: Secrets) -> Files:
-    return believed(spec, surroundings.environ)
+    here = not _runtime(spec, surroundings).capabilities.remote
+    return believed(spec, surroundings.environ, here=here)
 
 
 def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Files:
@@ -57,10 +58,14 @@ def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Fil
     return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
 
 
+def _runtime(spec: ClusterSpec, surroundings: Surroundings) -> RuntimeFactory:
+    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
+    return cast("RuntimeFactory", chosen)
+
+
 def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
     """Return where the master will listen; nobody knows, where it runs on other machines."""
-    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
-    factory = cast("RuntimeFactory", chosen)
+    factory = _runtime(spec, surroundings)
     if factory.capabilities.remote:
         return ()
     host = factory.host(surroundings.environ)

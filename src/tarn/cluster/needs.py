@@ -1,4 +1,7 @@
-"""Which extras of tarn a spec's master needs: those of every provider that it chooses."""
+"""Which extras of tarn a spec's master needs: those of every provider that it chooses.
+
+Tickets are no provider's: a master that takes them needs `gssapi`.
+"""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +26,8 @@ def needs(around: Surroundings, path: Path) -> tuple[frozenset[str], str, Mappin
     runtime = offered.runtimes.get(spec.runtime.use)
     if runtime is not None and runtime.capabilities.remote:
         extras |= {runtime.extra}
+    if spec.api.spnego is not None:
+        extras |= {"kerberos"}
     return extras - {""}, spec.runtime.use, spec.runtime.options
 
 
