@@ -9,6 +9,8 @@ import pytest
 
 from tarn import config
 from tarn.cluster.believed import believed
+from tarn.cluster.needs import needs
+from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigErrors
@@ -140,3 +142,12 @@ def test_contradictions_stand_with_the_other_errors_of_a_file(tmp_path: Path) ->
         assert words in text
     assert "hunter2" not in text
     assert "tarn.yaml:6" in text
+
+
+def test_an_environment_for_the_nodes_gets_gssapi(tmp_path: Path) -> None:
+    """`tarn pack` puts in what the spec's master needs."""
+    path = tmp_path / "tarn.yaml"
+    path.write_text("name: c\nmodels: /m\napi: {spnego: {keytab: http.keytab}}\n")
+    assert "kerberos" in needs(Surroundings({}), path)[0]
+    path.write_text("name: c\nmodels: /m\n")
+    assert "kerberos" not in needs(Surroundings({}), path)[0]

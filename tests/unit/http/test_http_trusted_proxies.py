@@ -303,6 +303,16 @@ def test_groups_are_asked_once_a_minute_and_not_kept_longer(desk: Desk) -> None:
     assert asked == ["alice", "alice"]
 
 
+def test_a_name_like_an_option_is_never_looked_up(desk: Desk) -> None:
+    """``id -Gn -a`` would tell the groups of the master's own user."""
+
+    class Never(Register):
+        def groups(self, user: str) -> frozenset[str]:
+            raise AssertionError(user)
+
+    assert asyncio.run(People(Never(), desk).groups("-a")) == frozenset()
+
+
 def test_a_spec_becomes_trusted_proxies_with_the_tokens_that_were_brought() -> None:
     """One that was not brought ends the master: it would be open to an empty one."""
     spec = (TrustedProxy("lb1", HERE, "token", token="env:LB"), TrustedProxy("g", "10.0.1.0/24"))

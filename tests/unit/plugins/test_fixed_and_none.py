@@ -1,9 +1,15 @@
 """The two built-ins that have no opinion of their own."""
 
+from pathlib import Path
+
+import attrs
 import pytest
 
 from tarn.domain import ANONYMOUS, FleetView, Limits, Principal, Wish
 from tarn.domain.access import FLEET_ACTIONS
+from tarn.domain.spec import SpnegoSpec
+from tarn.testing.context import cluster_spec, master_context
+from tarn_plugins.authorizer import none
 from tarn_plugins.authorizer.none import NoAuthorizer
 from tarn_plugins.scaling.fixed import Fixed, Settings
 
@@ -44,3 +50,17 @@ def test_no_authorizer_guards_the_fleet_unless_no_token_does(action: str) -> Non
     assert not guarded.allowed
     assert "admins" in guarded.reason
     assert NoAuthorizer(open_fleet=True).check(ANONYMOUS, action, "").allowed
+
+
+@pytest.mark.parametrize(
+    ("token", "spnego", "open_fleet"),
+    [("none", None, True), ("none", SpnegoSpec("/k"), False), ("auto", None, False)],
+)
+def test_a_ticket_alone_makes_nobody_an_administrator(
+    tmp_path: Path, token: str, spnego: SpnegoSpec | None, open_fleet: bool
+) -> None:
+    """Without a token, but with tickets: whoever has one is known, and no more than that."""
+    api = attrs.evolve(cluster_spec().api, token=token, spnego=spnego)
+    context = master_context(tmp_path, spec=attrs.evolve(cluster_spec(), api=api))
+    made = none.tarn_authorizers()["none"].create(none.Settings(), context)
+    assert made.check(Principal("bob", via="spnego"), "admin", "").allowed is open_fleet

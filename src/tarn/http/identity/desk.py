@@ -121,7 +121,12 @@ class People:
         return await self._desk.ask(lambda: self._names.short(principal))
 
     async def groups(self, user: str) -> frozenset[str]:
-        """Return the groups of *user*; ``ProviderError`` when nobody knows in time."""
+        """Return the groups of *user*; ``ProviderError`` when nobody knows in time.
+
+        A name like an option is nobody's: some directories are asked by a program (``id -Gn``).
+        """
+        if user.startswith("-"):
+            return frozenset()
         kept = self._kept.get(user)
         if kept is not None and self._now_s() - kept[0] < REMEMBERED_S:
             return kept[1]
