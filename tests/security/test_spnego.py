@@ -134,7 +134,15 @@ def test_a_rule_of_krb5_conf_names_a_service(scene: Scene) -> None:
     assert (answer.status_code, scene.authorizer.asked[-1].user) == (403, "svc-web")
     names = LocalNames()
     assert names.short("alice@TARN.TEST") == "alice"
-    for stranger in ("alice@OTHER.TEST", "HTTP/localhost@TARN.TEST", "", "@", "a" * 5000, "\0"):
+    for stranger in (
+        r"alice\@OTHER.TEST@TARN.TEST",
+        "alice@OTHER.TEST",
+        "HTTP/localhost@TARN.TEST",
+        "",
+        "@",
+        "a" * 5000,
+        "\0",
+    ):
         assert not names.short(stranger)
 
 

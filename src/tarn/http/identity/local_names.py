@@ -1,7 +1,6 @@
 """How this machine calls people: by the rules of its krb5.conf, and its list of groups."""
 
 import ctypes
-import ctypes.util
 import functools
 import grp
 import os
@@ -20,8 +19,11 @@ class LocalNames:
         """Return the local name of *principal* by ``auth_to_local`` of krb5.conf.
 
         Without a rule of its own a realm's user has the name before the ``@``, and nobody of
-        another realm, and no service, has one.
+        another realm, and no service, has one; nor has a principal with a character that must be
+        escaped: ``alice\\@OTHER@REALM`` would be ``alice@OTHER``, whom another realm has.
         """
+        if "\\" in principal:
+            return ""
         library = _kerberos()
         context = ctypes.c_void_p()
         if library.krb5_init_context(ctypes.byref(context)):
@@ -56,8 +58,12 @@ def _short(library: Any, context: ctypes.c_void_p, principal: str) -> str:
 
 @functools.cache
 def _kerberos() -> Any:
-    """Return MIT's libkrb5, which `gssapi` uses too: that one has no way to this function."""
-    library = ctypes.CDLL(ctypes.util.find_library("krb5") or "libkrb5.so.3")
+    """Return MIT's libkrb5, which `gssapi` uses too: that one has no way to this function.
+
+    By its name on Linux: `ctypes.util` would start a program to look for it,
+    which no process with a JVM may.
+    """
+    library = ctypes.CDLL("libkrb5.so.3")
     library.krb5_init_context.argtypes = [ctypes.c_void_p]
     library.krb5_free_context.argtypes = [ctypes.c_void_p]
     library.krb5_parse_name.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
