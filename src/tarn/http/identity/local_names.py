@@ -16,11 +16,11 @@ class LocalNames:
     """`Names` of this machine. Thread-safe; may wait for a directory service."""
 
     def short(self, principal: str) -> str:
-        """Return the local name of *principal* by ``auth_to_local`` of krb5.conf.
+        r"""Return the local name of *principal* by ``auth_to_local`` of krb5.conf.
 
         Without a rule of its own a realm's user has the name before the ``@``, and nobody of
         another realm, and no service, has one; nor has a principal with a character that must be
-        escaped: ``alice\\@OTHER@REALM`` would be ``alice@OTHER``, whom another realm has.
+        escaped: ``alice\@OTHER@REALM`` would be ``alice@OTHER``, whom another realm has.
         """
         if "\\" in principal:
             return ""
