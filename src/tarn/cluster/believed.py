@@ -1,6 +1,5 @@
 """By what a master will know others: its keytab for SPNEGO, and the tokens of trusted proxies."""
 
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,14 +18,14 @@ SHORTEST_TOKEN = 16
 
 
 def believed(
-    spec: ClusterSpec, environ: Mapping[str, str], *, here: bool = False
+    spec: ClusterSpec, environ: Mapping[str, str], *, gssapi: bool = True
 ) -> Mapping[str, bytes]:
     """Return name (of `tarn.domain.brought`) to content; read on the client's machine.
 
     Args:
         spec: What was asked for.
         environ: The client's environment.
-        here: The master will run with this very Python.
+        gssapi: The master's Python has that module, or nobody can know.
 
     Raises:
         ConfigErrors: What cannot be read or cannot work, everything at once; no secret in it.
@@ -37,7 +36,7 @@ def believed(
             files[SPNEGO_KEYTAB] = _keytab(Path(spec.api.spnego.keytab).expanduser())
         except ConfigError as error:
             errors.append(error)
-        if here and importlib.util.find_spec("gssapi") is None:
+        if not gssapi:
             errors.append(_no_module())
     tokens = dict[str, str]()
     for where, name, source in _sources(spec):

@@ -1,5 +1,6 @@
 """What a client reads on its machine for a master elsewhere: keys, keytabs, secrets."""
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -47,8 +48,9 @@ def brought(
 
 
 def _believed(spec: ClusterSpec, surroundings: Surroundings, _secrets: Secrets) -> Files:
-    here = not _runtime(spec, surroundings).capabilities.remote
-    return believed(spec, surroundings.environ, here=here)
+    elsewhere = _runtime(spec, surroundings).capabilities.remote
+    gssapi = elsewhere or importlib.util.find_spec("gssapi") is not None
+    return believed(spec, surroundings.environ, gssapi=gssapi)
 
 
 def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Files:
