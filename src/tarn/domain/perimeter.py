@@ -25,6 +25,9 @@ def perimeter_problems(api: ApiSpec) -> Iterator[tuple[str, str]]:
         yield from _proof(path, one, api)
         if not one.users and not one.groups:
             yield f"{path}.users", "= [] and no groups: it may speak for nobody; name some, or '*'"
+        if "*" in one.users and one.groups:
+            found = "is given, but users = ['*'] is everybody; write users: [] for its members only"
+            yield f"{path}.groups", found
 
 
 def _address(path: str, proxy: TrustedProxy) -> Iterator[tuple[str, str]]:

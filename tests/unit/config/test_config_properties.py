@@ -66,7 +66,7 @@ specs = st.builds(
                 parts.TrustedProxy, name=st.sampled_from(["lb1", "lb2"]),
                 address=st.sampled_from(["10.0.0.5", "10.0.0.0/24", "fd00::/64"]),
                 authenticated_by=st.just("token"), token=st.just("env:LB"),
-                groups=st.lists(words, max_size=2).map(tuple),
+                users=st.lists(words, min_size=1, max_size=2).map(tuple),
             ),
             max_size=2, unique_by=lambda one: one.name,
         ).map(tuple),

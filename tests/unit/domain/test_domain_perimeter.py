@@ -71,6 +71,13 @@ def test_two_of_one_name_a_token_too_many_and_nobody_to_speak_for() -> None:
     assert "nobody" in found[2]
 
 
+def test_groups_beside_everybody_are_a_mistake() -> None:
+    """Whoever names a group means its members; the default of `users` would be everybody."""
+    (found,) = problems(TrustedProxy("g", "10.0.0.9", "token", token="env:G", groups=("a",)))
+    assert found.startswith("api.trusted_proxies[0].groups is given")
+    assert "users: []" in found
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_a_problem_or_a_network(address: str) -> None:
     """And none is an error."""
