@@ -60,6 +60,8 @@ class Canaries:
 
     forms: dict[str, frozenset[bytes]] = attrs.field(factory=dict, repr=False)
     leaks: set[Leak] = attrs.field(factory=set)
+    seen: set[str] = attrs.field(factory=set)
+    """Those that were found where they may be: they were looked for rightly."""
     looked: int = 0
     """Bytes in which they were looked for."""
 
@@ -77,8 +79,13 @@ class Canaries:
         """Note each secret, but those *allowed*, that stands in *data*."""
         found = data.encode(errors="surrogateescape") if isinstance(data, str) else data
         self.looked += len(found)
-        for name in self.forms.keys() - set(allowed):
-            if any(form in found for form in self.forms[name]):
+        known = set(allowed)
+        for name in self.forms:
+            if not any(form in found for form in self.forms[name]):
+                continue
+            if name in known:
+                self.seen.add(name)
+            else:
                 self.leaks.add(Leak(name, where))
 
     def files(self, root: Path, private: Mapping[str, Iterable[str]]) -> None:

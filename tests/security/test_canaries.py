@@ -23,7 +23,7 @@ from tarn.domain.brought import BROUGHT
 from tarn.http.actions import ACTIONS
 from tarn.triton.restricted import key
 
-pytestmark = [*needed, pytest.mark.timeout(290)]
+pytestmark = [*needed, pytest.mark.timeout(550)]
 
 NAME = "quiet"
 FIRST, SECOND = f"{NAME}-0001", f"{NAME}-0002"
@@ -265,9 +265,13 @@ def test_no_secret_stands_where_it_must_not(run: Run) -> None:
     assert run.canaries.leaks == set()
 
 
-def test_much_was_looked_through(run: Run) -> None:
-    """More than a megabyte: logs, answers, processes."""
-    assert run.canaries.looked > 1_000_000
+def test_every_secret_was_seen_where_it_belongs(run: Run) -> None:
+    """Who looks for the wrong thing, or in the wrong place, finds nothing either."""
+    assert run.canaries.looked > 300_000
+    unseen = run.canaries.forms.keys() - run.canaries.seen
+    # The lines of a PEM file part the number; the file itself was seen. What stands in a keystore
+    # is encrypted.
+    assert unseen == {"tls key"}
     logs = run.house.directory(NAME) / "logs"
     assert (logs / FIRST / "triton.stderr").stat().st_size > 0
     assert [path.name for path in run.house.directory(NAME).iterdir()] == ["logs"]
