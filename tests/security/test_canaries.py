@@ -16,6 +16,7 @@ import yaml
 from canaries import Canaries, canary, processes_watched
 from certificates import Authority
 from house import MODELS, House, clear, ids, kill, until
+from ranger_admin import PASSWORD, RecordedAdmin
 from real_triton import needed
 
 from tarn.domain import Secret
@@ -147,11 +148,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     canaries = Canaries()
     secret = prepared(one, canaries)
     live = Run(one, canaries, secret)
-    with processes_watched(canaries, of_processes):
-        _life(live)
-    live.files()
-    yield live
-    clear(one)
+    try:
+        with processes_watched(canaries, of_processes):
+            _life(live)
+        live.files("service.xml")
+        yield live
+    finally:
+        clear(one)
 
 
 def _life(run: Run) -> None:
@@ -165,11 +168,12 @@ def _life(run: Run) -> None:
     _misused(run, spec)
     _asked(run)
     _looked_at(run, spec)
+    _doors(run)
     _taken_over(run)
     run.tarn("scale", "-c", NAME, "2")
     until(lambda: len(ids(run.house.status(NAME))) == 2, 60, "a second one")
     run.tarn("logs", "-c", NAME, SECOND)
-    run.files(*BROUGHT)
+    run.files("service.xml", *BROUGHT)
     run.tarn("down", "-c", NAME)
 
 
@@ -188,6 +192,30 @@ def _misused(run: Run, spec: str) -> None:
 
 def canary_of_a_wrong_password(run: Run) -> str:
     return run.canaries.new("wrong")
+
+
+def _doors(run: Run) -> None:
+    """What speaks to Ranger Admin, and what Knox and HAProxy believe each other by."""
+    given = run.house.root / "given"
+    gate = secrets.token_urlsafe(40)
+    run.canaries.add("gate", gate)
+    run.canaries.add("ranger admin", PASSWORD)
+    for name, text in (("gate", gate), ("ranger", PASSWORD)):
+        (given / name).write_text(text)
+        (given / name).chmod(0o600)
+    (given / "policies.yaml").write_text("service: tarn_quiet\npolicies: []\n")
+    door = ("--url", "http://127.0.0.1:1", "--gate-file", str(given / "gate"))
+    knox = ("lb", "knox", "config", *door, "--out", str(run.house.root / "knox"))
+    run.tarn(*knox)
+    run.tarn(*knox, "--dry-run")
+    with RecordedAdmin() as admin:
+        asked = (str(given / "policies.yaml"), "--url", admin.url)
+        for verb in ("install", "check"):
+            run.tarn("ranger", verb, *asked, "--password-file", str(given / "ranger"), code=None)
+        assert admin.calls, "it was asked"
+        run.tarn("ranger", "check", *asked, "--password-file", str(given / "gate"), code=None)
+        admin.status = 500
+        run.tarn("ranger", "check", *asked, "--password-file", str(given / "ranger"), code=None)
 
 
 def _looked_at(run: Run, spec: str) -> None:
