@@ -88,17 +88,18 @@ class Canaries:
             else:
                 self.leaks.add(Leak(name, where))
 
-    def files(self, root: Path, private: Mapping[str, Iterable[str]]) -> None:
-        """Look through all files under *root*.
+    def files(self, root: Path, private: Mapping[str, Iterable[str]], besides: str = "") -> None:
+        """Look through all files under *root*, *besides* one folder of it.
 
         *private* maps the name of a file, or of one of its folders, to the secrets that it may
         hold, if nobody but its owner can read it.
         """
         for path in sorted(root.rglob("*")):
-            if not path.is_file() or path.is_symlink():
+            within = path.relative_to(root).parts
+            if within[0] == besides or not path.is_file() or path.is_symlink():
                 continue
             mode = stat.S_IMODE(path.stat().st_mode)
-            known = [private[part] for part in path.relative_to(root).parts if part in private]
+            known = [private[part] for part in within if part in private]
             allowed = {name for names in known for name in names} if not mode & 0o077 else ()
             self.look(f"{path.relative_to(root)} ({mode:o})", path.read_bytes(), allowed)
 
