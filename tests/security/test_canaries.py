@@ -24,7 +24,7 @@ from tarn.domain.brought import BROUGHT
 from tarn.http.actions import ACTIONS
 from tarn.triton.restricted import key
 
-pytestmark = [*needed, pytest.mark.timeout(550)]
+pytestmark = [*needed, pytest.mark.timeout(400)]
 
 NAME = "quiet"
 FIRST, SECOND = f"{NAME}-0001", f"{NAME}-0002"
