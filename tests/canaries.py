@@ -60,6 +60,8 @@ class Canaries:
 
     forms: dict[str, frozenset[bytes]] = attrs.field(factory=dict, repr=False)
     leaks: set[Leak] = attrs.field(factory=set)
+    seen: set[str] = attrs.field(factory=set)
+    """Those that were found where they may be: they were looked for rightly."""
     looked: int = 0
     """Bytes in which they were looked for."""
 
@@ -77,21 +79,27 @@ class Canaries:
         """Note each secret, but those *allowed*, that stands in *data*."""
         found = data.encode(errors="surrogateescape") if isinstance(data, str) else data
         self.looked += len(found)
-        for name in self.forms.keys() - set(allowed):
-            if any(form in found for form in self.forms[name]):
+        known = set(allowed)
+        for name in self.forms:
+            if not any(form in found for form in self.forms[name]):
+                continue
+            if name in known:
+                self.seen.add(name)
+            else:
                 self.leaks.add(Leak(name, where))
 
-    def files(self, root: Path, private: Mapping[str, Iterable[str]]) -> None:
-        """Look through all files under *root*.
+    def files(self, root: Path, private: Mapping[str, Iterable[str]], besides: str = "") -> None:
+        """Look through all files under *root*, *besides* one folder of it.
 
         *private* maps the name of a file, or of one of its folders, to the secrets that it may
         hold, if nobody but its owner can read it.
         """
         for path in sorted(root.rglob("*")):
-            if not path.is_file() or path.is_symlink():
+            within = path.relative_to(root).parts
+            if within[0] == besides or not path.is_file() or path.is_symlink():
                 continue
             mode = stat.S_IMODE(path.stat().st_mode)
-            known = [private[part] for part in path.relative_to(root).parts if part in private]
+            known = [private[part] for part in within if part in private]
             allowed = {name for names in known for name in names} if not mode & 0o077 else ()
             self.look(f"{path.relative_to(root)} ({mode:o})", path.read_bytes(), allowed)
 

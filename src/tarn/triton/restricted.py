@@ -183,9 +183,10 @@ def _theirs(args: Mapping[str, object], option: str) -> Iterator[tuple[str, str,
 
 def _given(args: Mapping[str, object], option: str) -> Iterable[object] | None:
     """Return the user's values of *option*, () for an explicit nothing; None: not named."""
+    found: list[object] | None = None
     for raw, value in args.items():
         if raw.lstrip("-").replace("_", "-") == option:
-            if value is None:
-                return ()
-            return tuple(value) if isinstance(value, list | tuple) else (value,)
-    return None
+            many = value if isinstance(value, list | tuple) else (value,)
+            # As the command line is made: nothing takes away what stands before it.
+            found = [] if value is None else [*(found or ()), *many]
+    return found

@@ -76,6 +76,16 @@ def test_an_option_taken_away_is_open() -> None:
     assert keys(one, "w-0001") == NO_KEYS
 
 
+def test_an_option_written_in_two_ways_is_one() -> None:
+    """Triton's spelling and Python's."""
+    args = {"http-restricted-api": "trace:a=b", "http_restricted_api": ["logging:c=d"]}
+    one = launch(args=args)
+    first, *theirs = groups(one, "http-restricted-api")
+    assert first.startswith("model-repository,shared-memory:tarn-key=")
+    assert theirs == ["trace:a=b", "logging:c=d"]
+    assert keys(one, "w-0001").of("logging") == (("c", "d"),)
+
+
 def test_nothing_restricted_is_no_option() -> None:
     """An empty list would end Triton."""
     for one in (launch(restricted=()), launch(secret=None)):
