@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tarn.domain import Endpoint, Launch
+import pytest
+
+from tarn.domain import Endpoint, Launch, Secret
 from tarn.domain.spec import InstanceSpec, ModelsSpec, TritonSpec
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.instance import program
@@ -12,14 +14,23 @@ from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.wire import Record
 
+NAME = "HUGGING_FACE_HUB_TOKEN"
 SECRET = "hunter2 $(id)"
 RECORD = Record("w-0001", 1, "container_1_1_1", "", "nm1", Endpoint("nm1", 1, 2, 3), 0.0)
 
 
-def test_what_yarn_writes_down_holds_no_secret(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("env", "secrets"),
+    [({NAME: SECRET}, {}), ({}, {NAME: Secret(SECRET)})],
+    ids=["triton.env", "secrets"],
+)
+def test_what_yarn_writes_down_holds_no_secret(
+    tmp_path: Path, env: dict[str, str], secrets: dict[str, Secret]
+) -> None:
     """``launch_container.sh`` is made of command and environment; the launch file is 0600."""
-    triton = TritonSpec(env={"HUGGING_FACE_HUB_TOKEN": SECRET})
-    launch = Launch(ModelsSpec("/m"), triton, InstanceSpec(), "/m", "")
+    triton = TritonSpec(env=env)
+    launch = Launch(ModelsSpec("/m"), triton, InstanceSpec(), "/m", "", secrets)
+    assert not secrets or "hunter2" not in repr(launch)
     for within in (None, Docker()):
         made = program(launch, RECORD, address="127.0.0.1", python="python3", within=within)
         assert "hunter2" not in f"{COMMAND}{made.container}{made!r}"

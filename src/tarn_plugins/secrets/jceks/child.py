@@ -174,6 +174,9 @@ def _told(error: Exception) -> TarnError:
         return keystore.wrong_password("")
     if "keystore format" in said.lower() or fault.is_a(*_CUT):
         return ConfigError("is a damaged keystore", code="TARN-3741")
+    if fault.is_a("java.lang.ClassCastException"):
+        found = "holds an entry that Hadoop's provider did not make, and cannot read"
+        return ConfigError(found, code="TARN-3741")
     if fault.is_a(f"{_SECURITY}.AccessControlException"):
         return ConfigError(f"this user may not do that: {fault}", code="TARN-3740")
     return ProviderError("jceks", str(fault), code="TARN-3744")

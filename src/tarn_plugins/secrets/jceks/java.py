@@ -23,6 +23,7 @@ __all__ = ["Java"]
 PATIENCE_S = 60.0
 """A JVM starts in a second or two, and a name node that is away is given up after some 20 s."""
 _LAST_LINES = 6
+_CHILD = (sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.secrets.jceks.child")
 
 
 @attrs.frozen
@@ -35,6 +36,7 @@ class Java:
     private: tuple[str, ...] = ()
     """Variables of the client that the process need not know."""
     patience_s: float = PATIENCE_S
+    command: tuple[str, ...] = _CHILD
 
     def ask(self, question: str, where: str, password: Secret | None, **parts: Any) -> Any:
         """Return the answer, as JSON values.
@@ -53,10 +55,9 @@ class Java:
             "environ": self._environ(),
             "parts": parts,
         }
-        command = [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.secrets.jceks.child"]
         try:
             done = subprocess.run(
-                command,
+                self.command,
                 input=json.dumps(order).encode(),
                 capture_output=True,
                 env=self._environ(),
