@@ -251,8 +251,7 @@ class Questions:
                 principal=hadoop.principal,
                 file_systems=used,
             )
-            secrets = {key: base64.b64decode(value) for key, value in files.items()}
-            secrets["yarn.json"] = _json(submitted)
+            secrets = self._secrets(files, submitted)
             content = {
                 run_script.RUN_NAME: run_script.RUN,
                 "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}),
