@@ -12,6 +12,8 @@ from tarn_plugins.runtime.yarn.hadoop.credentials import (
     buffer,
     collect,
     ends_at,
+    for_containers,
+    packed,
     secret_files,
 )
 from tarn_plugins.runtime.yarn.hadoop.login import require_ticket
@@ -64,3 +66,25 @@ def test_without_kerberos_no_ticket_is_wanted(conf: Any) -> None:
     """Simple authentication asks for nothing, and gives no tokens."""
     require_ticket({})
     assert ends_at(collect(conf, ["/"], {})) is None
+
+
+def test_an_instance_is_given_no_token_that_speaks_for_the_fleet(conf: Any) -> None:
+    """Nor a secret of the master's; what else a site put there goes on (contract 19)."""
+    users = load("org.apache.hadoop.security.UserGroupInformation")
+    text, token = (
+        load("org.apache.hadoop.io.Text"),
+        load("org.apache.hadoop.security.token.Token"),
+    )
+    master = load("org.apache.hadoop.yarn.security.AMRMTokenIdentifier").KIND_NAME
+    mine = load("org.apache.hadoop.security.Credentials")()
+    mine.addToken(text("rm"), token(b"i", b"p", master, text("rm:8030")))
+    mine.addToken(text("acme"), token(b"i", b"p", text("ACME"), text("acme:1")))
+    mine.addSecretKey(text("tarn.file.kerberos.keytab"), b"the-key")
+    mine.addSecretKey(text("acme.secret"), b"theirs")
+    users.getCurrentUser().addCredentials(mine)
+    given = for_containers(conf, ["/"])
+    assert "ACME" in {str(each.getKind()) for each in given.getAllTokens()}
+    assert "YARN_AM_RM_TOKEN" not in {str(each.getKind()) for each in given.getAllTokens()}
+    assert "acme.secret" in {str(key) for key in given.getAllSecretKeys()}
+    assert b"the-key" not in packed(given)
+    assert b"YARN_AM_RM_TOKEN" not in packed(given)

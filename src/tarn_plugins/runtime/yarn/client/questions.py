@@ -251,8 +251,7 @@ class Questions:
                 principal=hadoop.principal,
                 file_systems=used,
             )
-            secrets = {key: base64.b64decode(value) for key, value in files.items()}
-            secrets["yarn.json"] = _json(submitted)
+            secrets = self._secrets(files, submitted)
             content = {
                 run_script.RUN_NAME: run_script.RUN,
                 "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}),
@@ -260,8 +259,6 @@ class Questions:
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
             staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
-            if hadoop.keytab:  # with the submission alone: no file of it lies on Hadoop
-                secrets[keytab.NAME] = hadoop.keytab
             collected.addAll(credentials.collect(hadoop.conf, (), secrets))
             places = [*_places(entries), *self._unpacked(environment)]
             self._hand_over(context, whole, places, collected)
@@ -274,6 +271,13 @@ class Questions:
         notes += [_IN_CLEAR] if hadoop.keytab and not hadoop.private else []
         notes += [] if _public(entries) else [_not_public(staging.layout, ends_at)]
         return {"application_id": application_id, "notes": notes}
+
+    def _secrets(self, files: Mapping[str, str], submitted: Submitted) -> dict[str, bytes]:
+        """Return what goes to the master with the submission, and into no public file."""
+        found = {name: base64.b64decode(data) for name, data in files.items()}
+        if mine := self._at().keytab:
+            found[keytab.NAME] = mine
+        return {**found, "yarn.json": _json(submitted)}
 
     def _hand_over(
         self, context: Any, whole: submission.Order, places: list[LocalFile], collected: Any

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tarn.errors import LaunchError
+from tarn.errors import LaunchError, ProviderError
 from tarn.java import describe, load, throwable
 from tarn_plugins.runtime.yarn import keytab, ticket
 
@@ -90,14 +90,17 @@ def stay_logged_in() -> None:
     Hadoop does so by itself when a connection is refused, after a pause of some seconds.
 
     Raises:
-        LaunchError: As `keep_on`.
+        ProviderError: With the codes of `keep_on`; another time may be better, whatever it is.
     """
     user = load(_USERS).getLoginUser()
     try:
         user.checkTGTAndReloginFromKeytab()
     except throwable() as error:
         fault = describe(error)
-        raise keytab.refused(str(user.getUserName()), fault.kinds, str(fault)) from None
+        why = keytab.refused(str(user.getUserName()), fault.kinds, str(fault))
+        raise ProviderError(
+            "yarn", why.found, code=why.code, where=why.where, next_step=why.next_step
+        ) from None
 
 
 def _log_in(principal: str, path: Path) -> None:
