@@ -8,10 +8,13 @@ import time
 from pathlib import Path
 
 import attrs
+from bench.bench_http import BusyControl, percentiles, rounds
 from bench.row import Row
+from fake_master import FakeMaster, instance, snapshot
 from ranger_stage import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
+from tarn.http.gate import PooledGate
 from tarn.java import leave
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 
@@ -19,6 +22,8 @@ POLICIES = 1000
 QUESTIONS = 5000
 ROUNDS = 5
 AIM_P99_MS = 2.0
+RATE = 300
+AIM_HTTP_P99_MS = 25.0
 
 
 def decision_rows() -> list[Row]:
@@ -43,7 +48,7 @@ def _measured() -> list[Row]:
         with tempfile.TemporaryDirectory() as folder, PolicyServer(policies) as stage:
             authorizer = opened(Path(folder), stage.url)
             assert authorizer.wait(60)
-            rows = _rows(authorizer)
+            rows = [*_rows(authorizer), *_over_http(authorizer)]
             authorizer.close()
     finally:
         sys.setswitchinterval(interval_s)
@@ -69,6 +74,19 @@ def _rows(authorizer: RangerAuthorizer) -> list[Row]:
         Row(f"{name}: p99", _median(p99s), "ms", aim=AIM_P99_MS),
         Row(f"who may list {POLICIES} models, one question", _median(lists), "ms"),
     ]
+
+
+def _over_http(authorizer: RangerAuthorizer) -> list[Row]:
+    """Ask a master, whose control thread is busy, 300 times a second."""
+    gate = PooledGate(authorizer)
+    asked = "/authorize?model=model-7&action=infer&user=user7"
+    try:
+        with FakeMaster(snapshot(instance(1)), gate=gate) as master, BusyControl(master):
+            took = [part["took_s"] for part in rounds(master, asked, 8, RATE)]
+    finally:
+        gate.close()
+    name = f"/authorize, {POLICIES} policies of Ranger's engine, 8 connections, {RATE}/s"
+    return percentiles(name, took, (None, AIM_HTTP_P99_MS))
 
 
 def _took(authorizer: RangerAuthorizer, asker: Principal, model: str) -> float:

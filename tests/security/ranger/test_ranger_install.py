@@ -220,7 +220,7 @@ def test_a_file_that_is_not_there_is_told(desk: Desk, tmp_path: Path) -> None:
         ("service: a\npolicies: [{name: x, models: [a], allow: [{users: [u], may: [admin]}]}]",
          "'admin' is nothing that may be done with a model"),
         ("service: a\npolicies: [{name: x, models: [a]}, {name: x, models: [b]}]", "several"),
-        ("service: a\npolicys: []", "policys"),
+        ("service: a\nrules: []", "rules"),
         ("service: a/b", "no name of a Ranger service"),
         ("service: [", "no YAML (line 1)"),
         ("", "a mapping"),

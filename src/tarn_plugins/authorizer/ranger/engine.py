@@ -28,9 +28,9 @@ _STATUS = re.compile(r'(?:httpStatusCode"?|Response status)\s*[:=]\s*"?(\d{3})')
 _ANSWERED = "Ranger Admin answered HTTP {}"
 _NO_SERVICE = f"{_PLUGIN}.util.RangerServiceNotFoundException"
 _NULL = "Received NULL response"
-_PAUSE_S = 0.002
-_MOST_WAITING = 200
-"""Audits that may wait for their destination: as many are written in a few milliseconds."""
+_PAUSE_S = 0.001
+_MOST_WAITING = 1000
+"""Audits that may wait for their destination: as many are written in some 20 milliseconds."""
 _RELAX_S = 0.5
 """So long a decision waits for a destination that does not keep up. Then it is given: Ranger holds
 a million audits more."""
