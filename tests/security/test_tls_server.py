@@ -310,12 +310,21 @@ def test_a_large_answer_is_whole_for_a_slow_reader(
 
 
 def test_one_connection_is_as_fast_as_promised(master: FakeMaster, authority: Authority) -> None:
-    """p50 under 5 ms: nothing waits for an acknowledgement (Nagle) behind TLS either."""
-    with asking(master, knowing(authority)) as web:
+    """p50 under 5 ms: nothing waits for an acknowledgement (Nagle, 44 ms) behind TLS either.
+
+    On a machine that is too busy for that, it takes not much more than without TLS.
+    """
+    with FakeMaster() as plain:
+        usual_s = _median_s(plain, knowing(authority))
+        assert _median_s(master, knowing(authority)) < max(0.005, 3 * usual_s)
+
+
+def _median_s(master: FakeMaster, client: ssl.SSLContext) -> float:
+    with asking(master, client) as web:
         web.get("/api/v1/status")
         times = []
         for _ in range(100):
             start_s = time.perf_counter()
             assert web.get("/api/v1/status").status_code == 200
             times.append(time.perf_counter() - start_s)
-    assert statistics.median(times) < 0.005
+    return statistics.median(times)
