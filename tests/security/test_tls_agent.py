@@ -109,11 +109,28 @@ def test_a_client_of_inferences_finds_instances_over_https(
 class Known:
     """A deployer that knows one master."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, proxy_url: str = "") -> None:
+        self.url, self.proxy_url = url, proxy_url or None
 
     def find(self, name: str) -> ClusterRef:
-        return ClusterRef(name, "fake", Epoch(1, 1), self.url)
+        return ClusterRef(name, "fake", Epoch(1, 1), self.url, self.proxy_url)
+
+
+def test_who_is_not_believed_is_not_asked_by_another_way(
+    master: FakeMaster, around: Surroundings
+) -> None:
+    """A wrong certificate is shown to a person; a proxy that knows no better covers nothing up."""
+    with FakeMaster(api_token=None) as proxy:
+        known = Known(master.url, proxy.url)
+        link = Link("llama", around, lambda: known)  # type: ignore[arg-type, return-value]
+        with pytest.raises(UnreachableError) as caught:
+            link.ask(lambda api: api.status())
+        assert caught.value.code == "TARN-3728"
+        known.url = "https://127.0.0.1:1"  # nobody is there: a firewall may be in between
+        another = Link("llama", around, lambda: known)  # type: ignore[arg-type, return-value]
+        assert another.ask(lambda api: api.cluster()) == "llama"
+        another.close()
+        link.close()
 
 
 def test_the_doctor_sees_whether_a_master_is_believed(
