@@ -9,7 +9,7 @@ import pytest
 from certificates import HOSTS, Authority, Issued, private_pem
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tarn.cluster.proof import proof
+from tarn.cluster.proof import ends_soon, proof
 from tarn.domain import Secret
 from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import TlsSpec
@@ -86,6 +86,15 @@ def test_out_of_its_time(authority: Authority, days: tuple[float, float], words:
     found, said = codes(TlsSpec(str(late.cert), str(late.key), ca=str(authority.ca)))
     assert found == ["TARN-3723"]
     assert words in said
+
+
+def test_one_that_ends_soon_is_told_of(authority: Authority, good: Issued) -> None:
+    """In words for a person, a month before; nothing is said of others, nor without HTTPS."""
+    soon = authority.issue("soon", days=(-1, 9.5))
+    files = brought(TlsSpec(str(soon.cert), str(soon.key)))
+    assert ", in 9 days" in ends_soon(files, time.time())
+    assert ends_soon(files, time.time() - 25 * 86400) == ""
+    assert ends_soon({}, time.time()) == ""
 
 
 def test_other_hosts(authority: Authority) -> None:
