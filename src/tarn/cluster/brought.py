@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from tarn.cluster.believed import believed
-from tarn.cluster.proof import proof
+from tarn.cluster.proof import ends_soon, proof
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec, Secret
@@ -44,6 +44,8 @@ def brought(
             errors += wrong.errors
     if errors:
         raise ConfigErrors(errors)
+    if hear is not None and (soon := ends_soon(files, surroundings.clock.at())):
+        hear(Progress("preflight", f"note: api.tls: {soon}"))
     return files
 
 

@@ -15,7 +15,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api, Trust
+from tarn.follow import DISTRUST, Api, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
@@ -181,7 +181,8 @@ class Link:
             found = "another's master answers, and does not let us in"
             raise UnreachableError(found, where=url or "") from error
         through = ref.proxy_url if ref is not None else None
-        if through and through not in errors and isinstance(error, UnreachableError):
+        away = isinstance(error, UnreachableError) and error.code not in DISTRUST
+        if through and through not in errors and away:
             return self._ask_through(through, question, error)
         raise error
 

@@ -22,11 +22,12 @@ from tarn.domain.spec import TlsSpec
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.http.tls import covers, seen_by, server_context, shake
 
-__all__ = ["proof"]
+__all__ = ["ends_soon", "proof"]
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
 _KEYS = (b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY", b"ENCRYPTED PRIVATE KEY")
 _CERTIFICATE = b"CERTIFICATE"
+_SOON_S = 30 * 86400.0
 _NEW_ONE = "Have a new one made; or check this machine's clock"
 _ENCRYPTED = (b"ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
@@ -67,6 +68,18 @@ def proof(
     if errors:
         raise ConfigErrors(errors)
     return files
+
+
+def ends_soon(files: Mapping[str, bytes], at: float) -> str:
+    """Return when the certificate among *files* (of `proof`) ends, in words; empty: not soon."""
+    if TLS not in files:
+        return ""
+    seen = shake(_served(files[TLS], "api.tls"), seen_by(files[TLS_CA].decode("ascii")))
+    ends = ssl.cert_time_to_seconds(str(seen["notAfter"]))
+    if ends - at > _SOON_S:
+        return ""
+    days = int((ends - at) // 86400)
+    return f"the certificate ends on {_day(ends)}, in {days} days; a new one takes a new `tarn up`"
 
 
 def _pair(tls: TlsSpec, passwords: Mapping[str, Secret]) -> tuple[bytes, bytes]:
@@ -172,9 +185,13 @@ def _out_of_time(seen: Mapping[str, object], place: str, at: float) -> list[Conf
     ends = ssl.cert_time_to_seconds(str(seen["notAfter"]))
     if begins <= at < ends:
         return []
-    day = datetime.fromtimestamp(ends if at >= ends else begins, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    day = _day(ends if at >= ends else begins)
     found = f"has expired on {day}" if at >= ends else f"is not valid before {day}"
     return [_error("TARN-3723", place, found, _NEW_ONE)]
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _other_hosts(

@@ -134,8 +134,8 @@ class Legacy:
         self._draft.put(("api", "token"), "auto", given.origin)
         if given.is_argument:
             self.notes.append(
-                f"{given.origin}: every user of this machine could read it, and a shell keeps "
-                "it in its history; use TARN_TOKEN, or api.token: file:PATH"
+                f"{given.origin}: every user of this machine can read arguments, and shells keep "
+                "them; use TARN_TOKEN, or api.token: file:PATH"
             )
 
     def _env(self, given: Given) -> None:

@@ -3,10 +3,11 @@
 from tarn.follow.agent import Agent, Bounded
 from tarn.follow.api import Api, Message
 from tarn.follow.tickets import Tickets
-from tarn.follow.trust import Trust
+from tarn.follow.trust import DISTRUST, Trust
 from tarn.follow.views import Following, Master, Source
 
 __all__ = [
+    "DISTRUST",
     "Agent",
     "Api",
     "Bounded",

@@ -68,7 +68,7 @@ class Door:
 
     Args:
         listener: Listens, and does not block.
-        context: Of the master.
+        context: Returns what is shown to a peer, by its numeric address.
         protocol: Makes the protocol of one connection.
         within_s: Seconds for the whole handshake.
         url: Where clients should ask, for one that spoke plain HTTP.
@@ -77,7 +77,7 @@ class Door:
     def __init__(
         self,
         listener: socket.socket,
-        context: ssl.SSLContext,
+        context: Callable[[str], ssl.SSLContext],
         protocol: Callable[[], asyncio.Protocol],
         within_s: float,
         url: str,
@@ -105,7 +105,7 @@ class Door:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(self._listener)
+                connection, (peer, *_) = await loop.sock_accept(self._listener)
             except OSError as error:
                 log.warning("no connection can be accepted: %s", error.strerror)
                 await asyncio.sleep(FULL_PAUSE_S)
@@ -113,30 +113,30 @@ class Door:
             if len(self._tasks) > MOST_WAITING:
                 connection.close()
             else:
-                self._start(self._welcome(connection))
+                self._start(self._welcome(connection, str(peer)))
 
-    async def _welcome(self, connection: socket.socket) -> None:
+    async def _welcome(self, connection: socket.socket, peer: str) -> None:
         """Shake hands; the connection is the protocol's afterwards, or closed."""
         try:
             async with asyncio.timeout(self._within_s):
                 first = await _first_byte(connection)
             if first == HANDSHAKE:
-                await self._shake(connection)
+                await self._shake(connection, peer)
             else:
                 await self._turn_away(connection, first)
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
-            self._tell(connection, error)
+            self._tell(peer, error)
             connection.close()
         except asyncio.CancelledError:
             connection.close()
             raise
 
-    async def _shake(self, connection: socket.socket) -> None:
+    async def _shake(self, connection: socket.socket, peer: str) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await asyncio.get_running_loop().connect_accepted_socket(
             self._protocol,
             connection,
-            ssl=self._context,
+            ssl=self._context(peer),
             ssl_handshake_timeout=self._within_s,
             ssl_shutdown_timeout=CLOSE_WITHIN_S,
         )
@@ -154,16 +154,14 @@ class Door:
                     while left > 0 and (read := await loop.sock_recv(connection, 4096)):
                         left -= len(read)
 
-    def _tell(self, connection: socket.socket, error: Exception) -> None:
+    def _tell(self, peer: str, error: Exception) -> None:
         """Write down who did not get in, a line a second at most: anybody may cause it."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._say_s < SAY_EVERY_S:
             return
         self._say_s = now_s
-        with contextlib.suppress(OSError):
-            peer = connection.getpeername()[0]
-            why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or error
-            log.info("no TLS with %s: %s", peer, why or type(error).__name__)
+        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
+        log.info("no TLS with %s: %s", peer, why or "it was silent for too long")
 
 
 async def _first_byte(connection: socket.socket) -> bytes:

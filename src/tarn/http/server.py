@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from tarn.errors import LaunchError
 from tarn.http.door import Connection, Door
 from tarn.http.patience import hang_up_on_idlers, idle
+from tarn.http.tls import MasterTls
 
 __all__ = ["App", "Server"]
 
@@ -49,7 +50,7 @@ class Server:
         advertised: The host that others should use; by default *host*.
         head_within_s: Seconds for the head of a request, before the connection is closed; as many
             for the handshake of TLS before it.
-        tls: See `tarn.http.tls.server_context`; None: plain HTTP.
+        tls: Of one context, everybody is shown it; None: plain HTTP.
 
     Raises:
         LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
@@ -63,13 +64,13 @@ class Server:
         preferred: int | None = None,
         advertised: str = "",
         head_within_s: float = 10.0,
-        tls: ssl.SSLContext | None = None,
+        tls: MasterTls | ssl.SSLContext | None = None,
     ) -> None:
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
         scheme = "http" if tls is None else "https"
         self.url = f"{scheme}://{advertised or host}:{self.port}"
-        self._tls = tls
+        self._tls = MasterTls(tls) if isinstance(tls, ssl.SSLContext) else tls
         self._head_within_s = head_within_s
         self._app: App | None = None
         self._uvicorn: uvicorn.Server | None = None
@@ -130,14 +131,14 @@ class _Uvicorn(uvicorn.Server):
         self._watch: asyncio.Task[None] | None = None
         self._door: Door | None = None
 
-    def secure(self, listener: socket.socket, context: ssl.SSLContext, url: str) -> None:
+    def secure(self, listener: socket.socket, tls: MasterTls, url: str) -> None:
         """Let a `Door` accept in uvicorn's place. Before it serves."""
 
         def made() -> asyncio.Protocol:
             state = self.lifespan.state
             return Connection(self.config, self.server_state, state, asyncio.get_running_loop())
 
-        self._door = Door(listener, context, made, self._head_within_s, url)
+        self._door = Door(listener, tls.of, made, self._head_within_s, url)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets if self._door is None else [])

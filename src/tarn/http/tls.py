@@ -4,19 +4,23 @@ Nothing here needs more than the standard library: a client looks at a certifica
 before anything starts.
 """
 
+import ipaddress
 import logging
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
-from tarn.domain.spec import TlsSpec
+from tarn.domain.spec import ApiSpec
 from tarn.errors import LaunchError
 
 __all__ = [
     "HSTS",
     "LOOPBACK",
+    "MasterTls",
     "covers",
     "known_as",
     "of_master",
@@ -36,16 +40,48 @@ _ROUNDS = 10
 """More flights than any handshake has."""
 
 
-def of_master(spec: TlsSpec | None, directory: Path) -> ssl.SSLContext | None:
-    """Return what the master of *directory* listens with; None where *spec* asks for no TLS.
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@attrs.frozen(eq=False)
+class MasterTls:
+    """What a master listens with.
+
+    Only who proves itself by a certificate is asked for one: a browser would bother its user, and
+    the proxy of YARN, where it shows a certificate of its own making, would be refused for it.
+    """
+
+    plain: ssl.SSLContext
+    asking: ssl.SSLContext | None = None
+    """For those who are asked; they may come without one, and not with a wrong one."""
+    asked: tuple[Network, ...] = ()
+
+    def of(self, peer: str) -> ssl.SSLContext:
+        """Return what is shown to a connection from *peer*, a numeric address."""
+        if self.asking is None:
+            return self.plain
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return self.plain
+        return self.asking if any(address in network for network in self.asked) else self.plain
+
+
+def of_master(api: ApiSpec, directory: Path) -> MasterTls | None:
+    """Return what the master of *directory* listens with; None where *api* asks for no TLS.
 
     Raises:
         LaunchError: It asks for it, and what was brought is of no use: there is no plain API then.
     """
-    if spec is None:
+    if api.tls is None:
         return None
+    proxies = [one for one in api.trusted_proxies if one.authenticated_by == "mtls"]
+    asked = tuple(ipaddress.ip_network(one.address) for one in proxies)
     try:
-        return server_context(directory / TLS, directory / CLIENT_CA if spec.client_ca else None)
+        plain = server_context(directory / TLS)
+        if not asked:
+            return MasterTls(plain)
+        return MasterTls(plain, server_context(directory / TLS, directory / CLIENT_CA), asked)
     except OSError as error:
         found = f"its certificate is of no use on this machine ({error.strerror or error})"
         raise LaunchError("http", found, code="TARN-3720", where="api.tls") from error
@@ -138,7 +174,7 @@ def covers(server: ssl.SSLContext, ca: str, host: str) -> bool:
     return True
 
 
-def known_as(server: ssl.SSLContext | None, directory: Path, host: str) -> str:
+def known_as(server: MasterTls | None, directory: Path, host: str) -> str:
     """Return the name under which the certificate lets a master at *host* be found.
 
     That is *host*, but for a machine's own address: a certificate for ``localhost`` will do. Where
@@ -149,7 +185,7 @@ def known_as(server: ssl.SSLContext | None, directory: Path, host: str) -> str:
     ca = (directory / TLS_CA).read_text("ascii")
     candidates: list[str] = [host, *(LOOPBACK if host in LOOPBACK else ())]
     for name in candidates:
-        if covers(server, ca, name):
+        if covers(server.plain, ca, name):
             return name
     log.warning("no client will believe this master: its certificate does not name '%s'", host)
     return host
