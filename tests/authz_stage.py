@@ -322,7 +322,8 @@ class Door:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.http_port)) == 0
+            there = one.connect_ex(("127.0.0.1", self.http_port)) == 0
+        return there and self.socket.is_socket()
 
     def say(self, command: str) -> str:
         """Talk to its Runtime API."""
