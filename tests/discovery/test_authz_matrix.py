@@ -79,33 +79,33 @@ def _files(directory: Path) -> None:
     (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": TOKEN}))
 
 
+ASKED: Mapping[str, tuple[str, str, object]] = {
+    "read": ("GET", "/tarn/api/v1/status", None),
+    "list": ("GET", "/tarn/config", None),
+    "metadata": ("GET", "/v2/models/echo", None),
+    "authorize self": ("GET", "/tarn/authorize?model=echo&action=infer", None),
+    "authorize other": ("GET", "/tarn/authorize?model=echo&action=infer&user=WHOM", None),
+    "admin": ("PUT", "/tarn/api/v1/scale", {"replicas": None}),
+    "model control": ("POST", "/v2/repository/models/echo/unload", None),
+}
+"""Action to method, path and body: the master's own API below ``/tarn``, Triton's at ``/v2``."""
+
+
 def _ask(perimeter, gateway: str, action: str, proof: str, whom: str) -> str:
     """Return the answer in the words of the table."""
     user, headers = SENT[proof]
-    query = {
-        "authorize self": "action=infer",
-        "authorize other": f"action=infer&user={whom}",
-    }
-    path, method, body = "/tarn/api/v1/status", "GET", None
-    if action in query:
-        path = f"/tarn/authorize?model=echo&{query[action]}"
-    elif action == "list":
-        path = "/tarn/config"
-    elif action == "admin":
-        path, method, body = "/tarn/api/v1/scale", "PUT", {"replicas": None}
-    elif action == "metadata":
-        path = "/v2/models/echo"
-    elif action == "model control":
-        path, method = "/v2/repository/models/echo/unload", "POST"
-    send = perimeter.knox.client.request
-    answer = send(method, gateway + path, json=body, headers=headers, auth=user)
+    method, path, body = ASKED[action]
+    url = gateway + path.replace("WHOM", whom)
+    answer = perimeter.knox.client.request(method, url, json=body, headers=headers, auth=user)
     if answer.status_code != 200:
         return f"{answer.status_code}"
-    if action == "list":
-        return f"200 {'yes' if 'echo' in answer.text else 'no'}"
-    if action == "metadata":
-        return "200 yes"  # who may not see it is refused
-    return f"200 {answer.text}" if action in query else "200"
+    words = {
+        "list": "yes" if "echo" in answer.text else "no",
+        "metadata": "yes",  # who may not see it is refused
+        "authorize self": answer.text,
+        "authorize other": answer.text,
+    }
+    return f"200 {words[action]}" if action in words else "200"
 
 
 @pytest.mark.parametrize("proof", SENT)
