@@ -33,6 +33,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 def fresh(stand: Stand) -> Iterator[Stand]:
     master, triton, _ = stand
     master.asked.clear()
+    master.tokens.clear()
     triton.seen.clear()
     yield stand
     master.mode, master.delay_s, master.rights = "well", 0.0, lambda _asked: True

@@ -58,7 +58,7 @@ class MasterWay:
     ) -> None:
         self._api, self._say = api, say
         self._names = names or Names(clock)
-        self._host, self._port = "", 0
+        self._host, self._port, self._tls = "", 0, False
         self._told = ""
         self._news = threading.Event()
         self._closed = threading.Event()
@@ -89,7 +89,7 @@ class MasterWay:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         if parts.hostname and (parts.hostname, port) != (self._host, self._port):
-            self._host, self._port = parts.hostname, port
+            self._host, self._port, self._tls = parts.hostname, port, parts.scheme == "https"
             self._news.set()
 
     def keep(self) -> None:
@@ -105,9 +105,12 @@ class MasterWay:
         found = self._names.find([host], _NAMES_WITHIN_S)
         if host in found.missing:
             raise self._api.error(f"the master's host '{host}' has no address", code="TARN-3337")
+        servers = self._shown()
+        if any(one.tls != self._tls for one in servers.values()):
+            raise self._mismatch()
         wanted = [
             order
-            for backend, shown in self._shown().items()
+            for backend, shown in servers.items()
             for order in orders(backend, shown, found.addresses[host], port)
         ]
         for order, answer in zip(wanted, self._api.ask([o.text for o in wanted]), strict=True):
@@ -115,6 +118,15 @@ class MasterWay:
                 raise self._api.error(f"'{order.text}' was answered with '{said}'")
         if wanted:
             self._tell(f"HAProxy asks the master at {host}:{port}")
+
+    def _mismatch(self) -> DiscoveryError:
+        speaks = "HTTPS, and HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
+        right = "with --master-ca FILE" if self._tls else "without --master-ca"
+        return self._api.error(
+            f"the master speaks {speaks}",
+            next_step=f"Render haproxy.cfg {right}: `tarn lb haproxy config --authz`.",
+            code="TARN-3337",
+        )
 
     def _shown(self) -> Mapping[str, Server]:
         """Return the server ``master`` of each backend that has one; the first must."""
