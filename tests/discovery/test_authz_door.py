@@ -80,6 +80,8 @@ PATHS = [
             "/v2/models/a1/",
             "/v2/models/a1/versions",
             "/v2/models/a1/versions/x",
+            "/v2/models/a1/versions/1infer",
+            "/tarn/api/v1/status",
             "/v2/models/a1/versions/1/",
             "/v2/models/a1/versions/99999999999999999999",
             f"/v2/models/{'m' * 256}",

@@ -76,7 +76,7 @@ local function of_http(path)
   local version, below = rest:match("^/versions/(%d+)(.*)$")
   if version and #version > 19 then return nil end
   below = below or rest
-  if below == "/" then return nil end
+  if below == "/" or below:find("^[^/]") then return nil end
   return model, HTTP[(below:gsub("^/", "", 1))] or "admin"
 end
 
@@ -174,8 +174,8 @@ end
 
 -- Kept apart, so that questions about models that nobody has push out no right.
 local allowed, refused = bounded(MOST), bounded(MOST)
-local pending = {} -- key to the question that is being asked
-local asking = {}  -- user to a list of questions
+local pending = bounded(MOST) -- the question that is being asked, or was when its client left
+local asking = {}             -- user to a list of questions
 
 local function asked_by(user, at_s)
   local alive = {}
@@ -217,9 +217,9 @@ local function ask(query)
 end
 
 local function settle(key, question, verdict, why)
-  if pending[key] ~= question then return end -- it came late, and somebody asked again
+  if pending.get(key) ~= question then return end -- it came late, and somebody asked again
   local at_s = now_s()
-  pending[key] = nil
+  pending.drop(key)
   local before = allowed.get(key)
   if verdict == "allow" then
     allowed.put(key, { till_s = at_s + ALLOW_S, since_s = question.began_s, why = why })
@@ -268,7 +268,8 @@ local function lead(key, user, model, action)
   local theirs = asked_by(user, at_s)
   if #theirs >= AT_ONCE then return "unknown", "too-many" end
   local question = { began_s = at_s }
-  pending[key], theirs[#theirs + 1] = question, question
+  pending.put(key, question)
+  theirs[#theirs + 1] = question
   asking[user] = theirs
   local words = "?model=" .. model .. "&action=" .. action .. "&user=" .. user:gsub("@", "%%40")
   settle(key, question, ask(words))
@@ -281,7 +282,7 @@ local function may(user, model, action)
   while now_s() < until_s do
     local verdict, why = remembered(key, now_s())
     if verdict then return verdict, why end
-    local question = pending[key]
+    local question = pending.get(key)
     if not is_alive(question, now_s()) then return lead(key, user, model, action) end
     wait_for(question)
     if question.verdict then return question.verdict, question.why end
