@@ -7,6 +7,7 @@ Triton keeps what reached it. Everything is on loopback.
 import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -30,9 +31,14 @@ Question = tuple[str, str, str]
 
 
 class Master:
-    """Answers questions; ``mode`` says how, `rights` what."""
+    """Answers questions; ``mode`` says how, `rights` what.
 
-    def __init__(self) -> None:
+    Args:
+        tls: None: in clear text.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.mode = "well"
         self.delay_s = 0.0
         self.rights: Callable[[Question], bool] = lambda _asked: True
@@ -89,14 +95,16 @@ class Master:
                 one, _ = door.accept()
             except OSError:
                 return
-            self._open.add(one)
             self._spawn(self._serve, one)
 
-    def _serve(self, one: socket.socket) -> None:
-        with one, contextlib.suppress(OSError):
+    def _serve(self, raw: socket.socket) -> None:
+        with raw, contextlib.suppress(OSError), self._spoken(raw) as one:
+            self._open.add(one)
             while head := self._head(one):
                 self._answer(one, head)
-        self._open.discard(one)
+
+    def _spoken(self, one: socket.socket) -> socket.socket:
+        return one if self._tls is None else self._tls.wrap_socket(one, server_side=True)
 
     @staticmethod
     def _head(one: socket.socket) -> str:
@@ -322,7 +330,8 @@ class Door:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.http_port)) == 0
+            there = one.connect_ex(("127.0.0.1", self.http_port)) == 0
+        return there and self.socket.is_socket()
 
     def say(self, command: str) -> str:
         """Talk to its Runtime API."""

@@ -17,7 +17,7 @@ import httpx
 import knox_jars
 import pytest
 import zookeeper_stage
-from authz_stage import GATE, standing
+from authz_stage import GATE, Door, standing
 from short_folder import short_folder
 
 from tarn.testing.fake_triton import FakeTriton
@@ -241,9 +241,11 @@ def shiro(users: dict[str, str]) -> ET.Element:
     return provider
 
 
-def rendered(shape: Shape, name: str, users: Mapping[str, str] | None = None) -> ET.Element:
+def rendered(
+    shape: Shape, name: str, users: Mapping[str, str] | None = None, acl: str = "alice;*;*"
+) -> ET.Element:
     """Return a topology as `tarn lb knox config` writes it; with Shiro's users in it, if any."""
-    root = ET.fromstring(files(shape, name, "alice;*;*")[f"topologies/{name}.xml"])
+    root = ET.fromstring(files(shape, name, acl)[f"topologies/{name}.xml"])
     if users:
         root.find("gateway").insert(0, shiro(users))
     return root
@@ -278,6 +280,7 @@ class Perimeter:
     described  two URLs, from a descriptor and its providers
     guarded    a HAProxy that asks whether requests may pass: `master`, `triton` and `door`
     guarded2   the same under two URLs
+    manned     one that leads to a real master, too, which a test brings: `manned`; bob may come
     ========== =====================================================================
     """
 
@@ -297,6 +300,10 @@ class Perimeter:
             directory.joinpath("guarded").mkdir()
             three = started.enter_context(standing(directory / "guarded", grace_s=0))
             self.master, self.triton, self.door = three
+            directory.joinpath("manned").mkdir()
+            more = {"api": True, "grace_s": 0}
+            manned = Door(directory / "manned", None, self.triton.port, more)
+            self.manned = started.enter_context(manned)
             others = described(still, "described", dict((ALICE, BOB)))
             self.knox = Knox(directory, self._topologies(), others)
             started.callback(self.knox.end)
@@ -315,6 +322,8 @@ class Perimeter:
         made["guarded"] = rendered(Balancers(door), "guarded", users)
         again = (*door, f"http://localhost:{self.door.http_port}")
         made["guarded2"] = rendered(Balancers(again), "guarded2", users)
+        door = (f"http://127.0.0.1:{self.manned.http_port}",)
+        made["manned"] = rendered(Balancers(door), "manned", users, "*;*;*")
         made["nobody"] = rendered(Balancers(still), "nobody")
         made["recorder"] = rendered(Balancers((self.recorder.url,)), "recorder", users)
         made["lines"] = rendered(Ensemble(self.zookeeper.address, "/zk0/instances"), "lines", users)

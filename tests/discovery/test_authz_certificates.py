@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 import grpc
 import pytest
-from authz_stage import Door, Master, Triton
+from authz_stage import TOKEN, Door, Master, Triton
 from haproxy_stage import HAPROXY, free_port
 
 pytestmark = [
@@ -243,3 +243,17 @@ def test_a_master_that_is_away_is_unavailable_by_grpc(fresh: Stand) -> None:
         assert fresh.call("RepositoryIndex", "alice") == "UNAVAILABLE"
     finally:
         fresh.master.start()
+
+
+@pytest.mark.parametrize(("trusted", "status"), [("ca", 200), ("stranger", 503)])
+def test_a_master_that_speaks_https_is_asked_where_its_certificate_is_proven(
+    stand: Stand, tmp_path: Path, trusted: str, status: int
+) -> None:
+    """By the file that is named, and by no other: the token goes to nobody who is not it."""
+    papers = stand.papers
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(papers.root / "lb.pem", papers.root / "lb.key")
+    more = {"master_ca": str(papers.root / f"{trusted}.pem")}
+    with Master(context) as master, Door(tmp_path, master, stand.triton.port, more) as door:
+        assert door.knox("/v2/models/secret").status == status
+        assert master.tokens == ({TOKEN} if status == 200 else set())

@@ -33,6 +33,7 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
 def fresh(stand: Stand) -> Iterator[Stand]:
     master, triton, _ = stand
     master.asked.clear()
+    master.tokens.clear()
     triton.seen.clear()
     yield stand
     master.mode, master.delay_s, master.rights = "well", 0.0, lambda _asked: True
@@ -79,6 +80,8 @@ PATHS = [
             "/v2/models/a1/",
             "/v2/models/a1/versions",
             "/v2/models/a1/versions/x",
+            "/v2/models/a1/versions/1infer",
+            "/tarn/api/v1/status",
             "/v2/models/a1/versions/1/",
             "/v2/models/a1/versions/99999999999999999999",
             f"/v2/models/{'m' * 256}",

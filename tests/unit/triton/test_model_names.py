@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarn.http.authorize import question
 from tarn.triton.repository import examine
 
 
@@ -34,3 +35,12 @@ def test_what_passes_has_nothing_that_could_be_decoded(name: str) -> None:
     if "TARN-3335" not in _codes(name):
         assert not set(name) & set("%?#;&=+\\/: \t\r\n\0\"'")
         assert name.isascii()
+
+
+@given(st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}", fullmatch=True))
+def test_what_passes_can_be_asked_about(name: str) -> None:
+    """The master takes every such name in a question about rights."""
+    if "TARN-3335" not in _codes(name):
+        asked = question(f"model={name}&action=infer".encode())
+        assert asked is not None
+        assert asked.model == name

@@ -16,11 +16,13 @@ import attrs
 from tarn.errors import ConfigError
 
 __all__ = [
+    "API_BACKEND",
     "GATE_VARIABLE",
     "LUA",
     "MASTER_BACKEND",
     "TOKEN_VARIABLE",
     "Authz",
+    "api",
     "certificate_frontend",
     "global_lines",
     "hop",
@@ -36,6 +38,8 @@ GATE_VARIABLE = "TARN_KNOX_GATE"
 """The same: what Knox sends to prove itself."""
 MASTER_BACKEND = "tarn_master"
 """Where questions go; its one server is called ``master``."""
+API_BACKEND = "tarn_master_api"
+"""Where people's own requests to the master go; the same of its server."""
 
 _PATH = re.compile(r"/[A-Za-z0-9_./@+=-]{1,1023}")
 _LONGEST_GRACE_S = 3600
@@ -105,6 +109,8 @@ class Authz:
     """PEM file that the certificate of the master is checked against; '': it speaks clear text."""
     ask_port: int = attrs.field(default=8405, validator=_number(1, 65535))
     """At 127.0.0.1; where Lua asks."""
+    api: bool = False
+    """Whether people who are known reach the master's own API here, below ``/tarn``."""
     grace_s: int = attrs.field(default=30, validator=_number(0, _LONGEST_GRACE_S))
     """Seconds for which a right outlives a master that cannot be reached; 0: none."""
 
@@ -127,6 +133,7 @@ def global_lines(authz: Authz) -> list[str]:
         f"  setenv TARN_AUTHZ_ASK 127.0.0.1:{authz.ask_port}",
         f"  setenv TARN_AUTHZ_GRACE {authz.grace_s}",
         f"  setenv TARN_AUTHZ_KNOX {'yes' if authz.knox else 'no'}",
+        f"  setenv TARN_AUTHZ_API {'yes' if authz.api else 'no'}",
         f"  lua-load {authz.lua}",
     ]
 
@@ -177,15 +184,24 @@ _ASKED = f"""\
 hdr Retry-After 2 if unknown
   http-request deny deny_status 403 {_json("forbidden")} unless allowed
   http-request set-header X-TARN-User %[var(txn.tarn_user)]"""
-_PATH_ALONE = """\
+_TARGET = """\
   # the instance gets the path that was read here, and nothing before or behind it
-  http-request set-uri %[path]"""
+  http-request set-uri %[var(txn.tarn_target)]"""
+_FOR_MASTER = f"""\
+  # to the master goes who it is, and what proves this HAProxy; nothing of a proof of theirs
+  acl for_master var(txn.tarn_action) -m str master
+  http-request del-header Authorization if for_master
+  http-request del-header Cookie if for_master
+  http-request set-header X-TARN-Token %[env({TOKEN_VARIABLE})] if for_master
+  use_backend {API_BACKEND} if for_master"""
 
 
-def rules(door: str) -> list[str]:
+def rules(door: str, authz: Authz) -> list[str]:
     """Return who asks, whether they may, and what the instance hears; *door*: http or grpc."""
     asked = _ASKED.replace("DOOR", door)
-    return [_CERTIFICATE, asked] if door == "grpc" else [asked, _PATH_ALONE]
+    if door == "grpc":
+        return [_CERTIFICATE, asked]
+    return [asked, _TARGET, *([_FOR_MASTER] if authz.api else [])]
 
 
 def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
@@ -196,17 +212,32 @@ def certificate_frontend(authz: Authz, bind: str, backend: str) -> str:
             "frontend triton_certificate",
             f"{bind} ca-file {authz.client_ca} verify required",
             _CERTIFICATE,
-            *rules("http"),
+            *rules("http", authz),
             f"  default_backend {backend}",
         ]
     )
 
 
+def _server(authz: Authz) -> str:
+    tls = f" ssl verify required ca-file {authz.master_ca}" if authz.master_ca else ""
+    if authz.master:
+        return f"  # the agent moves it with the master\n  server master {authz.master}{tls}"
+    return f"  # the agent keeps this at the master\n  server master 127.0.0.1:1{tls} disabled"
+
+
+def api(authz: Authz) -> str:
+    """Return the way of people's own requests to the master."""
+    return f"""\
+backend {API_BACKEND}
+  http-reuse safe
+  # Knox writes JSON anew, and shorter, under the length that it was told: so none is told
+  http-response del-header Content-Length
+  http-error status 503 {_json("no master answers")} hdr Retry-After 2
+{_server(authz)} maxconn 256"""
+
+
 def hop(authz: Authz) -> str:
     """Return the way to the master, which ends in a second whatever the master does."""
-    tls = f" ssl verify required ca-file {authz.master_ca}" if authz.master_ca else ""
-    place = authz.master or "127.0.0.1:1"
-    disabled = "" if authz.master else " disabled"
     return f"""\
 # Lua asks the master here. Each question brings the token itself: who else comes here has none.
 frontend tarn_ask
@@ -237,5 +268,4 @@ unless ok whole word
   http-error status 502 content-type text/plain string away
   http-error status 503 content-type text/plain string away
   http-error status 504 content-type text/plain string away
-  # {"the agent keeps this at the master" if disabled else "the agent moves it with the master"}
-  server master {place} maxconn 64{tls}{disabled}"""
+{_server(authz)} maxconn 64"""

@@ -79,6 +79,13 @@ def _option(
     of=_GUARDED,
     metavar="FILE",
 )
+@_option(
+    "api",
+    "With --authz: known users reach the master's own API too, below /tarn.",
+    "--master-api",
+    of=_GUARDED,
+    is_flag=True,
+)
 @_option("ask_port", "With --authz: port at 127.0.0.1 for the questions.", of=_GUARDED)
 @_option(
     "grace_s",

@@ -13,8 +13,10 @@ import attrs
 
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.authz import (
+    API_BACKEND,
     MASTER_BACKEND,
     Authz,
+    api,
     certificate_frontend,
     global_lines,
     hop,
@@ -37,7 +39,7 @@ _LONGEST_SOCKET = 80
 """A Unix socket's path has at most 107 bytes, and HAProxy binds it with ``.<pid>.tmp`` behind."""
 _OURS = frozenset(
     {"triton_http", "triton_grpc", "triton_certificate", "haproxy_stats", "tarn_ask"}
-    | {MASTER_BACKEND}
+    | {MASTER_BACKEND, API_BACKEND}
 )
 """Names that are taken, most by the frontends."""
 
@@ -204,7 +206,7 @@ def render(settings: Settings) -> str:
     if settings.grpc_port:
         sections.append(_grpc(settings))
     if authz is not None:
-        sections.append(hop(authz))
+        sections += [hop(authz), *([api(authz)] if authz.api else [])]
     if settings.stats_port:
         sections.append(_stats(settings))
     return "\n\n".join(sections) + "\n"
@@ -323,7 +325,7 @@ def _http(settings: Settings) -> str:
         [
             "frontend triton_http",
             _bind(settings, settings.http_port, "h2,http/1.1", ""),
-            *([_DOOR] if authz is None else [*identity(authz), *rules("http")]),
+            *([_DOOR] if authz is None else [*identity(authz), *rules("http", authz)]),
             f"  default_backend {settings.backend}",
             "",
             f"backend {settings.backend}",
@@ -345,7 +347,7 @@ def _grpc(settings: Settings) -> str:
             _bind(settings, settings.grpc_port, "h2", "proto h2") + signed,
             "  # a stream may rest; a call has its own deadline",
             "  timeout client 1h",
-            *([_DOOR] if authz is None else rules("grpc")),
+            *([_DOOR] if authz is None else rules("grpc", authz)),
             f"  default_backend {settings.grpc_backend}",
             "",
             f"backend {settings.grpc_backend}",

@@ -39,6 +39,8 @@ class Server:
 
     unchanged_s: int = 0
     """Seconds in this state."""
+    tls: bool = False
+    """Whether HAProxy speaks TLS to it."""
 
     @property
     def in_maintenance(self) -> bool:
@@ -116,6 +118,7 @@ def _server(row: dict[str, str]) -> Server:
             initial_weight=int(row["srv_iweight"]),
             state=int(row["srv_op_state"]),
             unchanged_s=int(row["srv_time_since_last_change"]),
+            tls=row.get("srv_use_ssl", "0") == "1",
         )
     except KeyError as missing:
         raise ValueError(f"no column {missing} in {' '.join(row)}") from missing

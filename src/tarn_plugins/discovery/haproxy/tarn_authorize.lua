@@ -6,6 +6,7 @@
 --                     the short time limits
 --   TARN_AUTHZ_GRACE  seconds for which a right outlives a master that cannot be reached
 --   TARN_AUTHZ_KNOX   "yes" where Knox may come
+--   TARN_AUTHZ_API    "yes" where people reach the master's own API, below /tarn
 --
 -- Whoever starts HAProxy sets TARN_PROXY_TOKEN, which proves this HAProxy to the master, and
 -- TARN_KNOX_GATE, which proves Knox to this HAProxy.
@@ -27,6 +28,8 @@ local TOKEN = given("TARN_PROXY_TOKEN", 16)
 assert(not TOKEN:find("[^!-~]"), "TARN_PROXY_TOKEN has blanks, or signs that no header carries")
 local GATE = os.getenv("TARN_AUTHZ_KNOX") == "yes" and given("TARN_KNOX_GATE", 24) or nil
 
+local HAS_API = os.getenv("TARN_AUTHZ_API") == "yes"
+
 local ALLOW_S, DENY_S, ERROR_S = 5, 2, 1 -- for which an answer, or none, is believed
 local ANSWER_S = 1       -- for an answer; the hop sends it whole, and has shorter limits itself
 local DEADLINE_S = 2     -- for an answer that another request asked for
@@ -45,6 +48,8 @@ local GRPC = {
   ModelInfer = "infer", ModelStreamInfer = "infer",
 }
 local METHODS = { GET = true, HEAD = true, POST = true }
+local MASTERS = { GET = true, HEAD = true, PUT = true }
+local IDENTITY = { ["user.name"] = true, doas = true, token = true }
 
 local function now_s()
   local time = core.now()
@@ -53,13 +58,15 @@ end
 
 -- -- what is asked for ---------------------------------------------------------------------------
 -- Nothing is decoded, so nobody behind can read more into a path than was read here. Each returns
--- a model and an action: "open" needs no right, "admin" and "other" are nobody's, nil is malformed.
+-- a model and an action: "open" needs no right, "admin" and "other" are nobody's, nil is malformed;
+-- "master" is for the master itself, which decides about that.
 
 local function of_http(path)
   if path:find("[^%w._/-]") or path:find("//", 1, true) or path:find("/.", 1, true) then
     return nil
   end
   if path == "/v2/health/live" or path == "/v2/health/ready" then return "", "open" end
+  if HAS_API and path:find("^/tarn/") then return "", "master" end
   if path == "/v2" then return "*", "metadata" end
   if path == "/v2/models/stats" or path == "/v2/repository/index" then return "*", "list" end
   if not path:find("^/v2/") then return "", "other" end
@@ -69,7 +76,7 @@ local function of_http(path)
   local version, below = rest:match("^/versions/(%d+)(.*)$")
   if version and #version > 19 then return nil end
   below = below or rest
-  if below == "/" then return nil end
+  if below == "/" or below:find("^[^/]") then return nil end
   return model, HTTP[(below:gsub("^/", "", 1))] or "admin"
 end
 
@@ -167,8 +174,8 @@ end
 
 -- Kept apart, so that questions about models that nobody has push out no right.
 local allowed, refused = bounded(MOST), bounded(MOST)
-local pending = {} -- key to the question that is being asked
-local asking = {}  -- user to a list of questions
+local pending = bounded(MOST) -- the question that is being asked, or was when its client left
+local asking = {}             -- user to a list of questions
 
 local function asked_by(user, at_s)
   local alive = {}
@@ -210,9 +217,9 @@ local function ask(query)
 end
 
 local function settle(key, question, verdict, why)
-  if pending[key] ~= question then return end -- it came late, and somebody asked again
+  if pending.get(key) ~= question then return end -- it came late, and somebody asked again
   local at_s = now_s()
-  pending[key] = nil
+  pending.drop(key)
   local before = allowed.get(key)
   if verdict == "allow" then
     allowed.put(key, { till_s = at_s + ALLOW_S, since_s = question.began_s, why = why })
@@ -261,7 +268,8 @@ local function lead(key, user, model, action)
   local theirs = asked_by(user, at_s)
   if #theirs >= AT_ONCE then return "unknown", "too-many" end
   local question = { began_s = at_s }
-  pending[key], theirs[#theirs + 1] = question, question
+  pending.put(key, question)
+  theirs[#theirs + 1] = question
   asking[user] = theirs
   local words = "?model=" .. model .. "&action=" .. action .. "&user=" .. user:gsub("@", "%%40")
   settle(key, question, ask(words))
@@ -274,7 +282,7 @@ local function may(user, model, action)
   while now_s() < until_s do
     local verdict, why = remembered(key, now_s())
     if verdict then return verdict, why end
-    local question = pending[key]
+    local question = pending.get(key)
     if not is_alive(question, now_s()) then return lead(key, user, model, action) end
     wait_for(question)
     if question.verdict then return question.verdict, question.why end
@@ -294,23 +302,38 @@ core.register_action("tarn_identify", { "http-req" }, function(txn)
   end
 end, 0)
 
+-- What is passed on: to an instance the path alone, to the master what is below /tarn, and of the
+-- query what says nothing of a user.
+local function target(txn, path, action)
+  if action ~= "master" then return path end
+  local kept = {}
+  for parameter in (txn.sf:query() or ""):gmatch("[^&]+") do
+    local name = parameter:match("^([%w_.-]+)=[%w_.*%%:,@-]*$")
+    if name and not IDENTITY[read(name)] then kept[#kept + 1] = parameter end
+  end
+  return path:sub(#"/tarn" + 1) .. (#kept > 0 and "?" .. table.concat(kept, "&") or "")
+end
+
 core.register_action("tarn_authorize", { "http-req" }, function(txn, door)
   local user, path = txn:get_var("txn.tarn_user"), txn.sf:path() or ""
   local model, action = DOORS[door](path)
   local verdict, why = "deny", "nobody"
   if not model then
     model, action, why = "", "malformed", "malformed"
-  elseif not METHODS[txn.sf:method()] then
+  elseif not (action == "master" and MASTERS or METHODS)[txn.sf:method()] then
     why = "method"
   elseif not user then
     why = "unidentified"
   elseif action == "open" then
     verdict, why = "allow", "open"
+  elseif action == "master" then
+    if user ~= "anonymous" then verdict, why = "allow", "master" end
   elseif action ~= "admin" and action ~= "other" then
     verdict, why = may(user, model, action)
   end
   txn:set_var("txn.tarn_model", model)
   txn:set_var("txn.tarn_action", action)
   txn:set_var("txn.tarn_why", why)
+  txn:set_var("txn.tarn_target", target(txn, path, action))
   txn:set_var("txn.tarn_verdict", verdict)
 end, 1)

@@ -5,8 +5,9 @@ the server of the backend ``tarn_master`` there: also after HAProxy was restarte
 sets it back to what the file says. Without a master the server stays where it was.
 """
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import attrs
@@ -14,7 +15,7 @@ import attrs
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.follow import Api, Source
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.authz import MASTER_BACKEND
+from tarn_plugins.discovery.haproxy.authz import API_BACKEND, MASTER_BACKEND
 from tarn_plugins.discovery.haproxy.names import Names
 from tarn_plugins.discovery.haproxy.orders import Answer, Order, complaint
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
@@ -25,17 +26,16 @@ __all__ = ["MasterWay", "Noted", "orders"]
 _LOOK_EVERY_S = 0.5
 _NAMES_WITHIN_S = 1.0
 _CLOSE_WITHIN_S = 3.0
-_SERVER = f"{MASTER_BACKEND}/master"
 
 
-def orders(shown: Server, address: str, port: int) -> tuple[Order, ...]:
+def orders(backend: str, shown: Server, address: str, port: int) -> tuple[Order, ...]:
     """Return what brings the server *shown* to *address* and *port*, and lets it be asked."""
-    found = []
+    found, server = [], f"{backend}/{shown.name}"
     if (shown.address, shown.port) != (address, port):
-        text = f"set server {_SERVER} addr {address} port {port}"
+        text = f"set server {server} addr {address} port {port}"
         found.append(Order("master", text, Answer.MOVED))
     if shown.in_maintenance or shown.drains:
-        found.append(Order("master", f"set server {_SERVER} state ready"))
+        found.append(Order("master", f"set server {server} state ready"))
     return tuple(found)
 
 
@@ -58,7 +58,7 @@ class MasterWay:
     ) -> None:
         self._api, self._say = api, say
         self._names = names or Names(clock)
-        self._host, self._port = "", 0
+        self._host, self._port, self._tls = "", 0, False
         self._told = ""
         self._news = threading.Event()
         self._closed = threading.Event()
@@ -89,7 +89,7 @@ class MasterWay:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
         if parts.hostname and (parts.hostname, port) != (self._host, self._port):
-            self._host, self._port = parts.hostname, port
+            self._host, self._port, self._tls = parts.hostname, port, parts.scheme == "https"
             self._news.set()
 
     def keep(self) -> None:
@@ -105,26 +105,47 @@ class MasterWay:
         found = self._names.find([host], _NAMES_WITHIN_S)
         if host in found.missing:
             raise self._api.error(f"the master's host '{host}' has no address", code="TARN-3337")
-        wanted = orders(self._shown(), found.addresses[host], port)
+        servers = self._shown()
+        if any(one.tls != self._tls for one in servers.values()):
+            raise self._mismatch()
+        wanted = [
+            order
+            for backend, shown in servers.items()
+            for order in orders(backend, shown, found.addresses[host], port)
+        ]
         for order, answer in zip(wanted, self._api.ask([o.text for o in wanted]), strict=True):
             if said := complaint(order, answer):
                 raise self._api.error(f"'{order.text}' was answered with '{said}'")
         if wanted:
             self._tell(f"HAProxy asks the master at {host}:{port}")
 
-    def _shown(self) -> Server:
-        (answer,) = self._api.ask([f"show servers state {MASTER_BACKEND}"])
-        try:
-            servers = {one.name: one for one in servers_in(answer)}
-            return servers["master"]
-        except (ValueError, KeyError) as error:
+    def _mismatch(self) -> DiscoveryError:
+        speaks = "HTTPS, and HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
+        right = "with --master-ca FILE" if self._tls else "without --master-ca"
+        return self._api.error(
+            f"the master speaks {speaks}",
+            next_step=f"Render haproxy.cfg {right}: `tarn lb haproxy config --authz`.",
+            code="TARN-3337",
+        )
+
+    def _shown(self) -> Mapping[str, Server]:
+        """Return the server ``master`` of each backend that has one; the first must."""
+        backends = (MASTER_BACKEND, API_BACKEND)
+        answers = self._api.ask([f"show servers state {one}" for one in backends])
+        found = {}
+        for backend, answer in zip(backends, answers, strict=True):
+            with contextlib.suppress(ValueError):
+                servers = {one.name: one for one in servers_in(answer)}
+                found.update({backend: servers["master"]} if "master" in servers else {})
+        if MASTER_BACKEND not in found:
             raise ConfigError(
-                f"HAProxy has no server '{_SERVER}'",
+                f"HAProxy has no server '{MASTER_BACKEND}/master'",
                 code="TARN-3337",
                 where="haproxy.cfg",
                 next_step="Render the file with `tarn lb haproxy config --authz`, or leave --authz "
                 "out.",
-            ) from error
+            )
+        return found
 
     def _run(self) -> None:
         while not self._closed.is_set():

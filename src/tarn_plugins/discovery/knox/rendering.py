@@ -29,6 +29,7 @@ _ROUTES = {
     "v2": ("/triton/v2/{path=**}?{**}", "/v2/{path=**}?{**}"),
     "v1": ("/triton/v1/{path=**}?{**}", "/v1/{path=**}?{**}"),
     "metrics": ("/triton/metrics", "/metrics"),
+    "tarn": ("/triton/tarn/{path=**}?{**}", "/tarn/{path=**}?{**}"),
 }
 """Name of a rule to what Knox is asked, and what the fleet is asked."""
 _CALM = "enabled=true;enableLoadBalancing=true;maxFailoverAttempts=3;failoverSleep=100"

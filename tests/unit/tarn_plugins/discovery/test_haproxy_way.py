@@ -12,8 +12,8 @@ from tarn_plugins.discovery.haproxy.way import MasterWay, orders
 
 STATE = """1
 # be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
-srv_time_since_last_change srv_check_state srv_check_port srv_port
-4 tarn_master 1 {name} {address} 2 {admin} 1 1 7 1 0 {port}
+srv_time_since_last_change srv_check_state srv_check_port srv_port srv_use_ssl
+4 tarn_master 1 {name} {address} 2 {admin} 1 1 7 1 0 {port} {tls}
 """
 
 
@@ -23,15 +23,22 @@ class Api:
     def __init__(self, name: str = "master") -> None:
         self.name, self.address, self.port, self.admin = name, "127.0.0.1", 1, 5
         self.told: list[str] = []
-        self.refuses = ""
+        self.refuses, self.tls = "", 0
 
     def ask(self, commands: list[str]) -> list[str]:
         return [self._one(command) for command in commands]
 
     def _one(self, command: str) -> str:
         words = command.split()
+        if words[-1] == "tarn_master_api":
+            return "Can't find backend."
         if words[0] == "show":
-            state = {"address": self.address, "admin": self.admin, "port": self.port}
+            state = {
+                "address": self.address,
+                "admin": self.admin,
+                "port": self.port,
+                "tls": self.tls,
+            }
             return STATE.format(name=self.name, **state)
         self.told.append(command)
         if self.refuses:
@@ -43,8 +50,8 @@ class Api:
         return ""
 
     @staticmethod
-    def error(found: str, *, code: str = "TARN-3309") -> DiscoveryError:
-        return DiscoveryError("haproxy", found, code=code)
+    def error(found: str, *, next_step: str = "", code: str = "TARN-3309") -> DiscoveryError:
+        return DiscoveryError("haproxy", found, code=code, next_step=next_step)
 
 
 def _way(api: Api, said: list[str] | None = None) -> MasterWay:
@@ -83,12 +90,16 @@ def test_what_somebody_else_changed_is_put_right() -> None:
 
 @pytest.mark.parametrize(("url", "port"), [("http://10.0.0.9", 80), ("https://10.0.0.9", 443)])
 def test_a_url_without_a_port_has_the_usual_one(url: str, port: int) -> None:
-    """As every client takes it."""
+    """As every client takes it; a file that speaks otherwise to it is told."""
     api = Api()
+    api.tls = int(port == 443)
     way = _way(api)
     way.note(url)
     way.keep()
     assert api.port == port
+    api.tls = 1 - api.tls
+    with pytest.raises(DiscoveryError, match="--master-ca"):
+        way.keep()
 
 
 def test_a_file_without_the_server_is_told() -> None:
@@ -118,7 +129,7 @@ def test_orders_are_what_is_missing(address: str, port: int, admin: int, same: b
     """Nothing where it is right; an address where it is another; ready where it is not."""
     shown = Server("master", address if same else "203.0.113.1", port, admin)
     moved = shown.address != address
-    texts = [order.text for order in orders(shown, address, port)]
+    texts = [order.text for order in orders("tarn_master", shown, address, port)]
     assert any("addr" in text for text in texts) == moved
     assert any("state ready" in text for text in texts) == (admin not in {0, 4})
     assert len(texts) <= 2

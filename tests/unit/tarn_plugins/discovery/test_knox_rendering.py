@@ -82,13 +82,14 @@ def test_descriptor_and_topology_say_the_same(shape):
     assert descriptor["provider-config-ref"] == "llama-providers.json"
 
 
-def test_the_service_has_routes_for_inference_and_metrics_and_no_others():
+def test_the_service_has_routes_to_triton_and_to_the_master_and_no_others():
     """Each route has a rule that leads to the same path of the fleet."""
     made = files(HAPROXY)
     service = ET.fromstring(made["services/triton/2.0.0/service.xml"])
     assert dict(service.attrib) == {"role": "TRITON", "name": "triton", "version": "2.0.0"}
     routes = [one.get("path") for one in service.iter("route")]
-    assert routes == ["/triton/v2", "/triton/v2/**", "/triton/v1/**", "/triton/metrics"]
+    below = ["v2", "v2/**", "v1/**", "metrics", "tarn/**"]
+    assert routes == [f"/triton/{path}" for path in below]
     rules = ET.fromstring(made["services/triton/2.0.0/rewrite.xml"])
     to = {one.get("pattern"): one.find("rewrite").get("template") for one in rules}
     assert to["*://*:*/**/triton/v2/{path=**}?{**}"] == "{$serviceUrl[TRITON]}/v2/{path=**}?{**}"

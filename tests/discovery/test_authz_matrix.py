@@ -1,0 +1,137 @@
+"""Knox' rows of the table of who may what: real Knox, real HAProxy, a real master behind it."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+import httpx
+import pytest
+import yaml
+from authz_stage import TOKEN
+from knox_stage import ALICE, BOB
+from security.matrix_master import API_TOKEN, Stage
+from security.truth import table
+
+from tarn import config, master, plugins
+from tarn.control.loop import Outcome
+from tarn.domain import Choice
+from tarn.domain.spec import TrustedProxy
+from tarn.testing.context import cluster_spec
+from tarn.testing.wait import until
+
+pytestmark = pytest.mark.discovery
+CLAIM = {"X-TARN-User": "alice"}
+SENT: Mapping[str, tuple[tuple[str, str] | None, Mapping[str, str]]] = {
+    "none": (None, {}),
+    "token": (None, {"X-TARN-Token": API_TOKEN}),
+    "wrong token": (None, {"X-TARN-Token": "a-token-that-is-nobody-s"}),
+    "SPNEGO": (ALICE, {}),
+    "header": (None, CLAIM),
+    "forged header": (BOB, CLAIM),
+    "cookie": (None, {"Cookie": "proxy-user=alice"}),
+}
+"""What proves somebody to Knox, and what else is sent. A password stands for a ticket."""
+
+
+@pytest.fixture(scope="module")
+def gateway(perimeter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a master that trusts HAProxy by its token; yield where Knox answers."""
+    directory = tmp_path_factory.mktemp("master")
+    _files(directory)
+    stage, stop, over = Stage(), threading.Event(), list[Outcome]()
+    offered = plugins.load([stage])
+
+    def run() -> None:
+        over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        until(lambda: stage.runtime.api_url or over, 10, "the master's announcement")
+        port = httpx.URL(stage.runtime.api_url).port
+        for backend in ("tarn_master", "tarn_master_api"):
+            perimeter.manned.say(f"set server {backend}/master addr 127.0.0.1 port {port}")
+            perimeter.manned.say(f"set server {backend}/master state ready")
+        yield perimeter.knox.url("manned", "triton")
+    finally:
+        stop.set()
+        thread.join(10)
+    assert over == [Outcome.LEFT]
+
+
+def _files(directory: Path) -> None:
+    spec = cluster_spec()
+    lb = TrustedProxy("lb1", "127.0.0.1", "token", token="env:LB")
+    spec = attrs.evolve(
+        spec,
+        models=attrs.evolve(spec.models, repository="/models", serve=("echo",)),
+        runtime=Choice("stage"),
+        authorizer=Choice("alices"),
+        api=attrs.evolve(spec.api, port=0, trusted_proxies=(lb,)),
+        replicas=attrs.evolve(spec.replicas, min=0),
+    )
+    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
+    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
+    (directory / "api_token").write_text(API_TOKEN)
+    (directory / "triton.secret").write_text("of-the-instances")
+    (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": TOKEN}))
+
+
+ASKED: Mapping[str, tuple[str, str, object]] = {
+    "read": ("GET", "/tarn/api/v1/status", None),
+    "list": ("GET", "/tarn/config", None),
+    "metadata": ("GET", "/v2/models/echo", None),
+    "authorize self": ("GET", "/tarn/authorize?model=echo&action=infer", None),
+    "authorize other": ("GET", "/tarn/authorize?model=echo&action=infer&user=WHOM", None),
+    "admin": ("PUT", "/tarn/api/v1/scale", {"replicas": None}),
+    "model control": ("POST", "/v2/repository/models/echo/unload", None),
+}
+"""Action to method, path and body: the master's own API below ``/tarn``, Triton's at ``/v2``."""
+
+
+def _ask(perimeter, gateway: str, action: str, proof: str, whom: str) -> str:
+    """Return the answer in the words of the table."""
+    user, headers = SENT[proof]
+    method, path, body = ASKED[action]
+    url = gateway + path.replace("WHOM", whom)
+    answer = perimeter.knox.client.request(method, url, json=body, headers=headers, auth=user)
+    if answer.status_code != 200:
+        return f"{answer.status_code}"
+    words = {
+        "list": "yes" if "echo" in answer.text else "no",
+        "metadata": "yes",  # who may not see it is refused
+        "authorize self": answer.text,
+        "authorize other": answer.text,
+    }
+    return f"200 {words[action]}" if action in words else "200"
+
+
+@pytest.mark.parametrize("proof", SENT)
+def test_a_row_of_the_table(perimeter, gateway: str, proof: str) -> None:
+    """Seven answers, by HAProxy's word for the user; two are about Triton's own API."""
+    rows = {
+        action: said
+        for (door, by, action), said in table().items()
+        if (door, by) == ("Knox", proof)
+    }
+    whom = "bob" if proof == "SPNEGO" else "alice"
+    assert {one: _ask(perimeter, gateway, one, proof, whom) for one in rows} == rows
+
+
+def test_a_model_is_used_through_knox_by_whom_the_master_lets(perimeter, gateway: str) -> None:
+    """The same two users at Triton's own API, through the same doors."""
+    found = {
+        (user[0], model): perimeter.knox.client.post(
+            f"{gateway}/v2/models/{model}/infer", json={}, auth=user
+        ).status_code
+        for user in (ALICE, BOB)
+        for model in ("echo", "slow")
+    }
+    assert found == {
+        ("alice", "echo"): 200,
+        ("alice", "slow"): 403,
+        ("bob", "echo"): 403,
+        ("bob", "slow"): 403,
+    }
