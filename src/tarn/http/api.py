@@ -20,6 +20,7 @@ from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
 from tarn.http.hidden import Hidden
 from tarn.http.render import (
     authorizer_json,
+    authorizer_warnings,
     decision_json,
     event_json,
     limits_json,
@@ -89,8 +90,11 @@ class Api:
         hidden = await self._hidden(request, now)
         now_s, readiness = self._sources.clock.now_s(), self._sources.readiness()
         stale, hides = self._rights.stale, bool(hidden)
-        authorizer = authorizer_json(readiness, stale=stale, hides=hides)
-        body = render_status(now, now_s, hidden, authorizer=authorizer)
+        more = {
+            "authorizer": authorizer_json(readiness, stale=stale, hides=hides),
+            "warnings": [*now.warnings, *authorizer_warnings(readiness, stale=stale)],
+        }
+        body = render_status(now, now_s, hidden, **more)
         return json_answer(body, headers={"ETag": f'"{now.spec_revision}"'})
 
     async def instances(self, request: Request) -> Response:

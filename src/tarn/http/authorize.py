@@ -1,6 +1,5 @@
 """``/authorize``: may they? Asked by what lets requests through to the models."""
 
-import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
@@ -16,16 +15,16 @@ from tarn.http.answers import error_answer, json_answer, text_answer, wants_json
 from tarn.http.identity.claims import is_name
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Groups
+from tarn.triton.repository import is_model_name
 
 __all__ = ["Authorize", "Question", "question"]
 
-LONGEST = 256
 MOST_FIELDS = 16
 MISSING = "Missing 'action' or 'model' parameter"
 """The contract's words."""
 
-_MODEL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*|\*")
-"""``*``: every model of the cluster at once."""
+EVERY = "*"
+"""Every model of the cluster at once."""
 
 
 @attrs.frozen
@@ -50,8 +49,8 @@ def question(query: bytes) -> Question | None:
     action, model, user = fields["action"], fields["model"], fields.get("user")
     if action not in MODEL_ACTIONS:
         raise _wrong("action", f"one of: {', '.join(MODEL_ACTIONS)}")
-    if len(model) > LONGEST or not _MODEL.fullmatch(model):
-        raise _wrong("model", "the name of a model: letters, digits, '_', '.' and '-'")
+    if model != EVERY and not is_model_name(model):
+        raise _wrong("model", "the name of a model: letters, digits, '_', '.' and '-'; or '*'")
     if user is not None and not is_name(user):
         raise _wrong("user", "the short name of a user; left out, it is who asks")
     return Question(action, model, user)

@@ -10,13 +10,12 @@ from starlette.routing import Route
 from tarn.control.snapshot import Snapshot
 from tarn.http.answers import json_answer, text_answer, wants_json
 from tarn.http.front import front
-from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, health, render_instances_json
+from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, STALE, health, render_instances_json
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
 __all__ = ["Pages"]
 
-STALE = "the authorizer answers from what it knew last"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 

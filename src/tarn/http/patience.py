@@ -15,10 +15,10 @@ __all__ = ["hang_up_on_idlers", "idle"]
 async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> None:
     """Cut connections that have waited for the rest of a head for *head_within_s* seconds.
 
-    So are those that are closed since then and have not taken what was sent to them. Runs beside
-    *server* on its loop until it is cancelled. One that is being answered is left alone, however
-    long the answer (a stream) takes; the body before it, and each part of it, have deadlines of
-    their own.
+    So are those that were closed three times as long ago and have not taken what was sent to them.
+    Runs beside *server* on its loop until it is cancelled. One that is being answered is left
+    alone, however long the answer (a stream) takes; the body before it, and each part of it, have
+    deadlines of their own.
     """
     loop = asyncio.get_running_loop()
     since: dict[Any, float] = {}
@@ -28,7 +28,8 @@ async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> Non
         waiting = [c for c in server.server_state.connections if _waits(c)]
         since = {connection: since.get(connection, now_s) for connection in waiting}
         for connection, start_s in since.items():
-            if now_s - start_s >= head_within_s:
+            patience = 3 if connection.transport.is_closing() else 1
+            if now_s - start_s >= patience * head_within_s:
                 connection.transport.abort()
 
 

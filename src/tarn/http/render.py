@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
@@ -23,6 +23,7 @@ from tarn.http.hidden import NOTHING, Hidden
 
 __all__ = [
     "authorizer_json",
+    "authorizer_warnings",
     "decision_json",
     "encode",
     "event_json",
@@ -41,6 +42,8 @@ OK = "OK"
 NO_INSTANCES_READY = "NO_INSTANCES_READY"
 AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
 """The contract's word; it stands for whatever authorizer is configured."""
+
+STALE = "the authorizer answers from what it knew last"
 
 Json = Mapping[str, object]
 
@@ -79,7 +82,7 @@ def render_status(
 ) -> bytes:
     """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages.
 
-    *more* goes into its head.
+    *more* goes into its head, in place of what stands there.
     """
     waits = snapshot.prospects
     return _join(
@@ -154,6 +157,15 @@ def authorizer_json(readiness: Readiness, *, stale: bool, hides: bool) -> dict[s
     """Return whether it can answer, from a cache that went stale, and with no for some models."""
     said = {"ready": readiness.ready, "reason": readiness.reason}
     return {**said, "stale": stale, "hides_models": hides}
+
+
+def authorizer_warnings(readiness: Readiness, *, stale: bool) -> Iterator[str]:
+    """Yield what people should know of it."""
+    if not readiness.ready:
+        why = f": {readiness.reason}" if readiness.reason else ""
+        yield f"the authorizer cannot answer, so nobody may use a model{why}"
+    elif stale:
+        yield STALE
 
 
 def holds_json(holds: Holds, now_s: float) -> dict[str, object]:

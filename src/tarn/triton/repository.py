@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from tarn.interfaces import Finding
 
-__all__ = ["MOST_ENTRIES", "examine", "is_junk", "listing", "models"]
+__all__ = ["MOST_ENTRIES", "examine", "is_junk", "is_model_name", "listing", "models"]
 
 MOST_ENTRIES = 200_000
 """A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
@@ -79,7 +79,7 @@ def examine(
     names = _models(paths)
     if names:
         missing = [_missing(model, names, where) for model in serve if model not in names]
-        misnamed = [_misnamed(model, where) for model in names if not _is_name(model)]
+        misnamed = [_misnamed(model, where) for model in names if not is_model_name(model)]
         return (*missing, *misnamed)
     return (_misplaced(paths, where) or _empty(where, _some(sorted({p[0] for p in paths}))),)
 
@@ -189,7 +189,8 @@ def _missing(model: str, names: Sequence[str], where: str) -> Finding:
     )
 
 
-def _is_name(model: str) -> bool:
+def is_model_name(model: str) -> bool:
+    """Say whether a model may be called so: its name can stand in a path that rights depend on."""
     return _NAME.fullmatch(model) is not None and model != _TAKEN
 
 

@@ -131,6 +131,8 @@ def test_without_a_model_or_an_action_it_is_the_contracts_400(query: str) -> Non
         "model=ocr&action=INFER",
         "model=ocr&action=infer%20",
         "model=../ocr&action=infer",
+        "model=..&action=infer",
+        "model=stats&action=infer",
         "model=ocr/1&action=infer",
         "model=ocr%0a&action=infer",
         "model=ocr%00&action=infer",

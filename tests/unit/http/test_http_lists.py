@@ -187,6 +187,8 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
         status = web.get("/api/v1/status", headers={"X-TARN-Token": "correct-horse"}).json()
     assert (health.status_code, health.text) == (503, "RANGER_UNAVAILABLE\n")
     assert authorizer.asked == []
+    wrong = "the authorizer cannot answer, so nobody may use a model: no policies yet"
+    assert wrong in status["warnings"]
     assert status["authorizer"] == {
         "ready": False,
         "reason": "no policies yet",
@@ -198,7 +200,9 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
         master_of(stale) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
-        assert web.get("/api/v1/status").json()["authorizer"]["stale"] is True
+        told = web.get("/api/v1/status").json()
+        assert told["authorizer"]["stale"] is True
+        assert "the authorizer answers from what it knew last" in told["warnings"]
         health = web.get("/health")
     assert (health.status_code, health.text) == (
         200,
