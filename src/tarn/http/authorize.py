@@ -13,7 +13,7 @@ from tarn.domain.access import AUTHORIZE, MODEL_ACTIONS
 from tarn.errors import ConfigError, NotAuthorizedError
 from tarn.http.answers import error_answer, json_answer, text_answer, wants_json
 from tarn.http.identity.claims import is_name
-from tarn.http.rights import Rights, principal_of
+from tarn.http.rights import EVERY, Rights, principal_of
 from tarn.http.sources import Groups
 from tarn.triton.repository import is_model_name
 
@@ -22,9 +22,6 @@ __all__ = ["Authorize", "Question", "question"]
 MOST_FIELDS = 16
 MISSING = "Missing 'action' or 'model' parameter"
 """The contract's words."""
-
-EVERY = "*"
-"""Every model of the cluster at once."""
 
 
 @attrs.frozen

@@ -11,7 +11,10 @@ from tarn.http.gate import Gate
 from tarn.http.hidden import NOTHING, Hidden, models_in
 from tarn.http.sources import Sources
 
-__all__ = ["Glance", "Rights", "principal_of"]
+__all__ = ["EVERY", "PRINCIPAL", "Glance", "Rights", "principal_of"]
+
+EVERY = "*"
+"""Instead of a model: all of them at once."""
 
 GLANCE_S = 2.0
 """How long a stream goes on by what was answered last."""
@@ -29,6 +32,7 @@ class Rights:
     """Asks for verdicts, and never about more than there is to know. Lives on one event loop."""
 
     def __init__(self, sources: Sources) -> None:
+        self._board = sources.board
         self._gate: Gate = sources.gate
         self._readiness: Callable[[], Readiness] = sources.readiness
         self._rules: AccessRules = sources.access
@@ -44,8 +48,14 @@ class Rights:
         return standing or (await self._ask(principal, action, ("",)))[0]
 
     async def on_model(self, principal: Principal, action: str, model: str) -> Verdict:
-        """Return whether *principal* may do *action* to *model*."""
-        return (await self._ask(_named(principal), action, (model,)))[0]
+        """Return whether *principal* may do *action* to *model*; `EVERY`: to each that is known.
+
+        Of every model the authorizer is asked also whether it may be by that word: else a right to
+        all that is served now would be one to what is served tomorrow.
+        """
+        known = sorted(self.models(self._board.current)) if model == EVERY else []
+        verdicts = await self._ask(_named(principal), action, (model, *known))
+        return next((verdict for verdict in verdicts if not verdict.allowed), verdicts[0])
 
     async def hidden(self, principal: Principal, snapshot: Snapshot) -> Hidden:
         """Return what of *snapshot* is kept from *principal*.

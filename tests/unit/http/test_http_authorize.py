@@ -5,14 +5,14 @@ import asyncio
 import attrs
 import httpx
 import pytest
-from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, RealClock, snapshot
+from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, RealClock, instance, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tarn.control.inbox import Inbox
-from tarn.control.snapshot import Board
+from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness
 from tarn.errors import ConfigError, ProviderError
 from tarn.http.authorize import MISSING, Authorize, Question, question
@@ -37,9 +37,11 @@ async def _groups(user: str) -> frozenset[str]:
     return frozenset({f"{user}s"})
 
 
-def sources(authorizer: PolicyAuthorizer, *, ready: bool = True) -> Sources:
+def sources(
+    authorizer: PolicyAuthorizer, shown: Snapshot | None = None, *, ready: bool = True
+) -> Sources:
     return Sources(
-        board=Board(snapshot()),
+        board=Board(shown or snapshot()),
         inbox=Inbox(lambda: None),
         gate=DirectGate(authorizer),
         readiness=lambda: Readiness(ready=ready),
@@ -50,7 +52,12 @@ def sources(authorizer: PolicyAuthorizer, *, ready: bool = True) -> Sources:
 
 
 def ask(
-    authorizer: PolicyAuthorizer, principal: Principal, query: str, *, ready: bool = True
+    authorizer: PolicyAuthorizer,
+    principal: Principal,
+    query: str,
+    shown: Snapshot | None = None,
+    *,
+    ready: bool = True,
 ) -> Response:
     """Ask the route, as if the door had let *principal* in."""
     scope = {
@@ -61,7 +68,7 @@ def ask(
         "headers": [],
         PRINCIPAL: principal,
     }
-    given = sources(authorizer, ready=ready)
+    given = sources(authorizer, shown, ready=ready)
     route = Authorize(Rights(given), given.groups)
     return asyncio.run(route.authorize(Request(scope)))
 
@@ -169,6 +176,24 @@ def test_a_question_is_read_as_it_was_written() -> None:
     assert found == Question("metadata", "a.b-c_1", "alice+")
     with pytest.raises(ConfigError):
         question(b"user=al%2520ice&action=metadata&model=a")
+
+
+@pytest.mark.parametrize(
+    ("rights", "answer"),
+    [
+        ({"*", "echo"}, b"true"),
+        ({"*"}, b"false"),
+        ({"echo"}, b"false"),
+        (set(), b"false"),
+    ],
+)
+def test_every_model_at_once_is_each_that_is_known_and_those_to_come(
+    rights: set[str], answer: bytes
+) -> None:
+    """Who is denied one of them is denied all; in one question."""
+    authorizer = PolicyAuthorizer(rights={("alice", "infer", model) for model in rights})
+    got = ask(authorizer, ALICE, "model=*&action=infer", snapshot(instance(1)))
+    assert (bytes(got.body), authorizer.lists) == (answer, [("*", "echo")])
 
 
 def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
