@@ -1,16 +1,18 @@
-"""The agent keeps HAProxy's questions at the master: a real master, real HAProxy, fake Tritons."""
+"""The agent keeps HAProxy's questions at the master: a real master, HAProxy and Triton."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import AgentProcess, Proxy, agent, fake_tritons
-from authz_stage import TOKEN, Door
+from agent_stage import AgentProcess, Proxy, agent
+from authz_stage import GATE, TOKEN, Door
 from haproxy_stage import HAPROXY
 from house import House, clear, kill, until
 
 pytestmark = [
     pytest.mark.discovery,
+    pytest.mark.triton,
     pytest.mark.skipif(HAPROXY is None, reason="no haproxy on this machine"),
 ]
 NAME = "guarded"
@@ -18,7 +20,7 @@ NAME = "guarded"
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A home with one cluster of one fake Triton, whose authorizer lets everybody use models."""
+    """A home with one cluster of one Triton, whose authorizer lets everybody use models."""
     root = tmp_path_factory.mktemp("guarded")
     one = House(root)
     sizes = {"min": 1, "max": 1, "initial": 1}
@@ -26,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (root / "lb1.token").chmod(0o600)
     proxy = {"name": "lb1", "address": "127.0.0.0/8", "authenticated_by": "token"}
     api = {"trusted_proxies": [{**proxy, "token": "file:lb1.token"}]}
-    spec = one.spec(NAME, **fake_tritons(root), replicas=sizes, api=api)
+    spec = one.spec(NAME, replicas=sizes, api=api)
     try:
         done = one.tarn("up", "-f", spec)
         assert done.returncode == 0, done.stderr
@@ -49,6 +51,23 @@ def _agent(house: House, door: Door) -> AgentProcess:
     return agent(house, *words, "--name", "lb1")
 
 
+def _uses_triton(door: Door) -> None:
+    """Infer, and look at what Triton itself would show and do to whoever reaches it."""
+    tensor = {"name": "IN", "shape": [2], "datatype": "FP32", "data": [7, 8]}
+    body = json.dumps({"inputs": [tensor]}).encode()
+    head = (
+        "POST /v2/models/echo/infer?user.name=alice HTTP/1.1\r\nHost: lb\r\n"
+        f"X-Tarn-Gate: {GATE}\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    answer = door.raw(head.encode() + body)
+    assert json.loads(answer.body)["outputs"][0]["data"] == [7, 8]
+    for path in ("/v2", "/v2/models/stats", "/v2/models/echo/versions/1/config"):
+        assert door.knox(path).status == 200
+    assert door.knox("/v2/models/nix").status == 404
+    for path in ("/v2/logging", "/v2/trace/setting", "/v2/repository/models/echo/unload"):
+        assert b"forbidden" in door.knox(path, "POST").body
+
+
 def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> None:
     """Also after it was killed, was looked for elsewhere, and after HAProxy forgot where it is."""
     with _door(tmp_path) as door:
@@ -56,6 +75,7 @@ def test_questions_go_to_the_present_master(house: House, tmp_path: Path) -> Non
         with _agent(house, door) as one:
             until(lambda: door.knox("/v2/models/echo").status == 200, 30, "a first answer")
             one.heard("HAProxy asks the master at 127.0.0.1:")
+            _uses_triton(door)
             before = house.ref(NAME)
             kill(before["pid"])
             until(lambda: house.ref(NAME)["epoch"] != before["epoch"], 30, "the next master")

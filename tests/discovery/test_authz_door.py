@@ -418,7 +418,7 @@ def test_the_hop_is_no_way_to_the_master_for_others(fresh: Stand) -> None:
 
 
 SHAPES = [
-    ({}, {"slots": 3, "log": "syslog"}),
+    ({"api": True}, {"slots": 3, "log": "syslog"}),
     ({"knox": (), "master": "10.0.0.7:40001", "grace_s": 0}, {"stats_port": 8404}),
     ({"knox": ("10.0.0.0/8", "::1"), "client_ca": "CRT"}, {"certificate": "CRT"}),
     (

@@ -111,6 +111,7 @@ def test_the_lua_file_keeps_to_the_width_and_says_what_it_needs() -> None:
     assert max(map(len, lines)) <= 100
     used = set(re.findall(r"TARN_[A-Z_]+", lua_text()))
     assert used == {
+        "TARN_AUTHZ_API",
         "TARN_AUTHZ_ASK",
         "TARN_AUTHZ_GRACE",
         "TARN_AUTHZ_KNOX",

@@ -12,9 +12,10 @@ DOORS = Authz(lua=LUA, client_ca="/etc/ca.pem", grpc_all_models=True, master="10
 SHAPES = [
     Settings(grpc_port=0, authz=PLAIN),
     Settings(grpc_port=0, authz=Authz(lua=LUA, master_ca="/etc/m.pem", grace_s=0)),
+    Settings(grpc_port=0, authz=Authz(lua=LUA, knox=("10.0.0.5",), api=True)),
     Settings(certificate="/etc/lb.pem", slots=2, authz=DOORS),
 ]
-TEXT = render(SHAPES[2])
+TEXT = render(SHAPES[-1])
 
 
 def codes(text: str) -> list[str]:
