@@ -35,7 +35,10 @@ class Authority:
         builder = _builder(self._name, self._name, self._key, (-1, 30))
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-        self.certificate = builder.add_extension(usage, True).sign(self._key, hashes.SHA256())
+        builder = builder.add_extension(usage, True)
+        own = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
+        builder = builder.add_extension(own, False)
+        self.certificate = builder.sign(self._key, hashes.SHA256())
         self.ca = directory / f"{name}.pem"
         self.ca.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
@@ -53,6 +56,9 @@ class Authority:
         use = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
         builder = _builder(_named(name), self._name, key, days)
         builder = builder.add_extension(x509.ExtendedKeyUsage([use]), False)
+        # Clients from Python 3.13 on insist on it.
+        above = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(above, False)
         if hosts:
             names = x509.SubjectAlternativeName([_host(host) for host in hosts])
             builder = builder.add_extension(names, False)
