@@ -11,7 +11,7 @@ from house import until
 from ranger_stage import PolicyServer, item, options, policy
 from yarn_fleet import Fleet
 
-pytestmark = [pytest.mark.yarn, pytest.mark.triton]
+pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(400)]
 POLICIES = [policy(1, ["echo"], [item(["infer"], ["alice"])])]
 ASKED = 200
 
@@ -38,7 +38,7 @@ def test_ranger_decides_beside_yarn_in_one_jvm(yarn_house, hadoop) -> None:
         assert len(inferred) >= ASKED
         assert sum(one["reqUser"] == "bob" for one in inferred) == ASKED // 2
         assert all(one["result"] == (one["reqUser"] == "alice") for one in inferred)
-        fleet.settled(2)
+        fleet.settled(2, within_s=180)
         until(lambda: allowed(fleet, "alice"), 30, "the policies of the next master")
         assert not allowed(fleet, "bob")
 

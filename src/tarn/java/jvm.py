@@ -143,13 +143,19 @@ def load(name: str, loader: Any = None) -> Any:
         raise _not_started("no JVM was started in this process")
     try:
         return jpype.JClass(name) if loader is None else jpype.JClass(name, loader=loader)
-    except TypeError as error:
+    except _absent(jpype) as error:
         raise LaunchError(
             "java",
             f"no jar on the classpath has the class {name}",
             code="TARN-3120",
             next_step="Check that runtime.options.hadoop_home names a whole Hadoop client.",
         ) from error
+
+
+def _absent(jpype: Any) -> tuple[type[Exception], ...]:
+    """Return what says that a class is not there: JPype's own word, and a loader's."""
+    words = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
+    return TypeError, *map(jpype.JClass, words)
 
 
 def implemented(interface: Any, methods: Mapping[str, Callable[..., Any]]) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from house import until
+from ranger_jars import library
 from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
 
 from tarn.domain import ANONYMOUS, Principal, Readiness
@@ -204,6 +205,15 @@ def test_audits_equal_decisions_after_a_master_was_told_to_leave(
     assert len(lines) == said["asked"]
     assert sum(line["result"] for line in lines) == said["allowed"]
     assert {line["agent"] for line in lines} == {"tarn"}
+
+
+def test_jars_with_which_audits_would_vanish_are_refused(own: Open) -> None:
+    """slf4j without the part that writes: Ranger itself would go on, and audit nothing."""
+    jars = [str(jar) for jar in library().glob("*.jar") if "slf4j-reload4j" not in jar.name]
+    with PolicyServer(POLICIES) as stage:
+        authorizer = own(stage.url, jars=jars)
+        assert not authorizer.check(ALICE, "infer", "ocr").allowed
+        assert "every audit would be lost" in authorizer.ready().reason
 
 
 def test_without_audit_nothing_is_written(own: Open, tmp_path: Path) -> None:

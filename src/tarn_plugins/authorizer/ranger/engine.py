@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from tarn.errors import LaunchError
 from tarn.java import Fault, Island, describe, load, mask, throwable
 from tarn_plugins.authorizer.ranger.heard import Heard
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
@@ -75,7 +76,7 @@ class RangerEngine:
         heard: Told how each download went.
 
     Raises:
-        LaunchError: A class is missing.
+        LaunchError: A class is missing, or audits would be lost.
         Exception: Whatever Java throws.
     """
 
@@ -97,10 +98,14 @@ class RangerEngine:
             around.setAdminClient(
                 island.implemented(f"{_ADMIN}Client", downloads.methods(client)),
             )
+            # before any thread of Ranger's: whatever is missing leaves nothing running
+            config = self._plugin.getConfig()
+            if audit:
+                _audible(island, config)
+            handler = island.load(f"{_PLUGIN}.audit.RangerDefaultAuditHandler")
             self._plugin.init()
             if audit:
-                handler = island.load(f"{_PLUGIN}.audit.RangerDefaultAuditHandler")
-                self._plugin.setResultProcessor(handler(self._plugin.getConfig()))
+                self._plugin.setResultProcessor(handler(config))
         self._queue = self._audits.getInstance().getAuditProvider() if audit else None
         self._list, self._set = load("java.util.ArrayList"), load("java.util.HashSet")
         self._date = load("java.util.Date")
@@ -252,6 +257,24 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
         appender = island.implemented("org.apache.log4j.Appender", methods)
         logger = island.load("org.apache.log4j.Logger").getLogger(f"{_ADMIN}RESTClient")
         logger.addAppender(appender)
+
+
+def _audible(island: Island, config: Any) -> None:
+    """Refuse jars with which audits to a log vanish without a word: no slf4j, or two that differ.
+
+    Raises:
+        LaunchError: There are such.
+    """
+    if str(config.get("xasecure.audit.destination.log4j")).strip().lower() != "true":
+        return
+    factory = str(island.load("org.slf4j.LoggerFactory").getILoggerFactory().getClass().getName())
+    if "NOP" in factory:
+        raise LaunchError(
+            "ranger",
+            "the slf4j among Ranger's jars writes nothing, so every audit would be lost",
+            code="TARN-3405",
+            right="slf4j-api and slf4j-reload4j must be of one version, 1.7.36",
+        )
 
 
 def _decision(answer: Any) -> Decision | None:
