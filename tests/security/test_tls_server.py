@@ -1,5 +1,6 @@
 """A master's port that speaks TLS: who gets in, what is said to the others, and how fast it is."""
 
+import contextlib
 import http.client
 import ipaddress
 import json
@@ -19,8 +20,10 @@ from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 from starlette.types import Receive, Scope, Send
 
+from tarn.http import door
 from tarn.http.server import Server
 from tarn.http.tls import MasterTls, server_context
+from tarn.testing.wait import until
 
 AUTH = {"X-TARN-Token": TOKEN.decode()}
 
@@ -167,9 +170,10 @@ def test_only_who_proves_itself_by_a_certificate_is_asked_for_one(
         for shown in (stranger, proxy):
             assert heard_from("127.0.0.1", shown) == {"client_cert_name": None}
         assert heard_from("127.0.0.2", proxy) == {"client_cert_name": "knox1"}
-        with caplog.at_level("INFO"), pytest.raises(httpx.TransportError):
-            heard_from("127.0.0.2", stranger)
-        assert "no TLS with 127.0.0.2: " in caplog.text
+        with caplog.at_level("INFO"):
+            with pytest.raises(httpx.TransportError):
+                heard_from("127.0.0.2", stranger)
+            until(lambda: "no TLS with 127.0.0.2: " in caplog.text)
     finally:
         server.close()
 
@@ -244,6 +248,27 @@ def test_who_says_nothing_is_hung_up_on_and_takes_no_place(context: ssl.SSLConte
             line.close()
     finally:
         server.close()
+
+
+def test_nobody_takes_all_places_by_saying_nothing(
+    told: Server, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond so many from one address the next is closed at once; others get in meanwhile."""
+    monkeypatch.setattr(door, "MOST_OF_ONE", 3)
+    place = ("127.0.0.1", told.port)
+    with contextlib.ExitStack() as held:
+        lines = [
+            held.enter_context(
+                socket.create_connection(place, timeout=5, source_address=("127.0.0.2", 0))
+            )
+            for _ in range(4)
+        ]
+        assert lines[-1].recv(1) == b""
+        assert heard(told, knowing(authority)) == {"client_cert_name": None}
+        lines[0].close()  # its place is free again
+        way = httpx.HTTPTransport(local_address="127.0.0.2", verify=knowing(authority), retries=5)
+        with httpx.Client(transport=way, trust_env=False) as web:
+            assert web.get(told.url).status_code == 200
 
 
 def test_a_slow_head_over_tls_is_hung_up_on(context: ssl.SSLContext, authority: Authority) -> None:

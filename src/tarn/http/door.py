@@ -10,6 +10,7 @@ import json
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ HANDSHAKE = b"\x16"
 """The first byte of every TLS connection: a record of the type handshake."""
 MOST_WAITING = 512
 """Connections that have not shaken hands yet; one more is closed at once."""
+MOST_OF_ONE = 128
+"""Of these from one address, so that nobody takes all places by saying nothing."""
 FULL_PAUSE_S = 0.5
 """After an accept failed: mostly there are no more file descriptors."""
 CLOSE_WITHIN_S = 10.0
@@ -85,6 +88,7 @@ class Door:
         self._listener, self._context, self._protocol = listener, context, protocol
         self._within_s, self._url = within_s, url
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: Counter[str] = Counter()
         self._say_s = float("-inf")
 
     def open(self) -> None:
@@ -110,9 +114,10 @@ class Door:
                 log.warning("no connection can be accepted: %s", error.strerror)
                 await asyncio.sleep(FULL_PAUSE_S)
                 continue
-            if len(self._tasks) > MOST_WAITING:
+            if len(self._tasks) > MOST_WAITING or self._waiting[peer] >= MOST_OF_ONE:
                 connection.close()
             else:
+                self._waiting[peer] += 1
                 self._start(self._welcome(connection, str(peer)))
 
     async def _welcome(self, connection: socket.socket, peer: str) -> None:
@@ -130,6 +135,10 @@ class Door:
         except asyncio.CancelledError:
             connection.close()
             raise
+        finally:
+            self._waiting[peer] -= 1
+            if not self._waiting[peer]:
+                del self._waiting[peer]
 
     async def _shake(self, connection: socket.socket, peer: str) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
