@@ -1,16 +1,14 @@
 """May they: how the event loop asks an authorizer without ever waiting for it too long."""
 
-import asyncio
-import contextlib
 import logging
-import queue
-import threading
 from collections.abc import Sequence
 from typing import Protocol
 
 import attrs
 
 from tarn.domain import Principal, Verdict
+from tarn.errors import ProviderError
+from tarn.http.desk import Desk
 from tarn.interfaces import Authorizer
 
 __all__ = ["DirectGate", "Gate", "PooledGate"]
@@ -49,15 +47,6 @@ class DirectGate:
         return _ask(self.authorizer, principal, action, models)
 
 
-@attrs.frozen(eq=False)
-class _Question:
-    principal: Principal
-    action: str
-    models: tuple[str, ...]
-    loop: asyncio.AbstractEventLoop
-    answer: "asyncio.Future[tuple[Verdict, ...]]"
-
-
 class PooledGate:
     """Asks on a few threads; a full queue, a late answer and an exception are all a no.
 
@@ -77,16 +66,7 @@ class PooledGate:
         deadline_s: float = 2.0,
     ) -> None:
         self._authorizer = authorizer
-        self._deadline_s = deadline_s
-        self._questions: queue.Queue[_Question | None] = queue.Queue(waiting)
-        self._closed = threading.Event()
-        # Daemons: one that hangs inside a provider is left alone when the master leaves.
-        self._threads = [
-            threading.Thread(target=self._answer, name=f"authorizer-{number}", daemon=True)
-            for number in range(threads)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._desk = Desk("the authorizer", threads=threads, waiting=waiting, deadline_s=deadline_s)
 
     async def allow(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return the authorizer's verdict, or a no with the reason why there is none."""
@@ -96,44 +76,14 @@ class PooledGate:
         self, principal: Principal, action: str, models: Sequence[str]
     ) -> tuple[Verdict, ...]:
         """Return the authorizer's verdicts, or as many times no with the reason."""
-        loop = asyncio.get_running_loop()
-        question = _Question(principal, action, tuple(models), loop, loop.create_future())
         try:
-            self._questions.put_nowait(question)
-        except queue.Full:
-            return _no("the authorizer has too many questions waiting", models)
-        try:
-            async with asyncio.timeout(self._deadline_s):
-                return await question.answer
-        except TimeoutError:
-            return _no(f"the authorizer did not answer within {self._deadline_s:g} s", models)
+            return await self._desk.ask(lambda: _ask(self._authorizer, principal, action, models))
+        except ProviderError as error:
+            return _no(error.found, models)
 
     def close(self) -> None:
         """End the threads; one that hangs is left alone after a second. Idempotent."""
-        self._closed.set()
-        for _ in self._threads:
-            with contextlib.suppress(queue.Full):
-                self._questions.put_nowait(None)
-        for thread in self._threads:
-            thread.join(timeout=1.0 / len(self._threads))
-
-    def _answer(self) -> None:
-        while not self._closed.is_set():
-            try:
-                question = self._questions.get(timeout=1.0)
-            except queue.Empty:
-                continue
-            if question is None or question.answer.done():
-                continue
-            asked = question.principal, question.action, question.models
-            verdicts = _ask(self._authorizer, *asked)
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                question.loop.call_soon_threadsafe(_settle, question.answer, verdicts)
-
-
-def _settle(answer: "asyncio.Future[tuple[Verdict, ...]]", verdicts: tuple[Verdict, ...]) -> None:
-    if not answer.done():
-        answer.set_result(verdicts)
+        self._desk.close()
 
 
 def _ask(

@@ -13,8 +13,9 @@ from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError, NotAuthorizedError
 from tarn.http.asked import Asked, Identified
+from tarn.http.desk import Desk
 from tarn.http.identity import OWNER, Accepted, Identity, Proofs, Trusted, network, trusted
-from tarn.http.identity.desk import Desk, People
+from tarn.http.identity.people import People
 
 API = b"the-api-token-of-the-cluster"
 OWN = b"the-own-token-of-one-proxy"
@@ -52,7 +53,7 @@ class Readable:
 
 @pytest.fixture(scope="module")
 def desk():
-    one = Desk(deadline_s=2.0)
+    one = Desk("the directory of users", deadline_s=2.0)
     yield one
     one.close()
 
@@ -256,7 +257,7 @@ def test_a_directory_of_users_that_is_away_lets_nobody_in(who, caplog) -> None:
 def test_a_directory_that_hangs_costs_its_deadline_and_no_more() -> None:
     """Then it is a no, and the loop was free meanwhile."""
     hang = threading.Event()
-    desk = Desk(deadline_s=0.05)
+    desk = Desk("the directory of users", deadline_s=0.05)
 
     @attrs.frozen
     class Hanging(Register):

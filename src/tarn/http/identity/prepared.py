@@ -6,8 +6,9 @@ from pathlib import Path
 from tarn.domain import brought
 from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, LaunchError
-from tarn.http.identity.desk import Desk, People
+from tarn.http.desk import Desk
 from tarn.http.identity.local_names import LocalNames
+from tarn.http.identity.people import People
 from tarn.http.identity.proofs import Proofs, Tickets, trusted
 from tarn.interfaces import Names
 
@@ -47,7 +48,7 @@ def prepared(
             next_step="Give each trusted proxy a token of its own, and none the api token",
         )
     tickets = None if api.spnego is None else _tickets(directory / brought.SPNEGO_KEYTAB)
-    desk = Desk()
+    desk = Desk("the directory of users")
     return Proofs(proxies, tickets, desk, People(names or LocalNames(), desk))
 
 

@@ -12,7 +12,8 @@ import attrs
 
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError
-from tarn.http.identity.desk import Desk, People
+from tarn.http.desk import Desk
+from tarn.http.identity.people import People
 
 __all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "network", "trusted"]
 
