@@ -1,5 +1,6 @@
 """Fleets on a Kerberized YARN: with a ticket they outlive their tokens, with a keytab they grow."""
 
+import getpass
 import json
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ from tarn_plugins.cli.sandbox.kerberos import with_sbin
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
+ME = getpass.getuser()
 LIFE_S = 75.0
 """Of a delegation token: long enough to bring a fleet up and to scale it on a busy machine."""
 PUBLIC_CACHE = "/local/filecache/"
@@ -76,21 +78,27 @@ def test_without_a_ticket_a_person_hears_of_kinit_at_once(kerberos_house, kerber
 
 
 def test_why_kerberos_does_not_help_is_said_at_once(kerberos_house, kerberized, tmp_path) -> None:
-    """A ticket that ended, a keytab without the key, a realm that nobody knows: nothing starts."""
+    """A ticket that ended or of another realm, a keytab without the key: nothing starts."""
     keys = kerberized.directory / "data" / "kerberos"
     foreign = tmp_path / "foreign.keytab"
     told = f"addent -password -p svc@ELSEWHERE -k 1 -e aes256-cts\nx\nwkt {foreign}\nq\n"
     run(["ktutil"], kerberized.environ, told)
     for name, options, said in (
-        ("lacks", login("alice@TARN.TEST", keys / "user.keytab"), ("TARN-3762", "root@TARN.TEST")),
+        ("lacks", login("alice@TARN.TEST", keys / "user.keytab"), ("TARN-3762", f"{ME}@TARN.TEST")),
         ("foreign", login("svc@ELSEWHERE", foreign), ("TARN-3766", "realm ELSEWHERE")),
-        ("missing", login("root", tmp_path / "none"), ("TARN-3761", "is not there")),
+        ("missing", login(ME, tmp_path / "none"), ("TARN-3761", "is not there")),
     ):
         refused(kerberos_house, name, options, *said)
-    words = ["kinit", "-l", "1s", "-kt", str(keys / "user.keytab"), "root"]
+    conf = tmp_path / "krb5.conf"
+    theirs = Path(kerberized.environ["KRB5_CONFIG"]).read_text()
+    conf.write_text(theirs.replace("default_realm = TARN.TEST", "default_realm = ELSEWHERE"))
+    kerberos_house.environ["KRB5_CONFIG"] = str(conf)
+    refused(kerberos_house, "stranger", {}, "TARN-3764", f"no user for {ME}@TARN.TEST")
+    kerberos_house.environ["KRB5_CONFIG"] = kerberized.environ["KRB5_CONFIG"]
+    words = ["kinit", "-l", "1s", "-kt", str(keys / "user.keytab"), ME]
     run(words, kerberized.environ)
     threading.Event().wait(1.5)
-    refused(kerberos_house, "over", {}, "TARN-3763", "of root@TARN.TEST ended at 20")
+    refused(kerberos_house, "over", {}, "TARN-3763", f"of {ME}@TARN.TEST ended at 20")
 
 
 def login(principal: str, keytab: Path) -> dict[str, object]:
@@ -171,7 +179,7 @@ def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:
     log_out(hadoop)
     spec = house.spec(
         "lasting",
-        options=login("root", keys / "user.keytab"),
+        options=login(ME, keys / "user.keytab"),
         replicas={"min": 1, "max": 3, "initial": 1},
         placement={"tag": "lasting", "scope": "cluster"},  # the other fleet has nodes to itself
         api={
@@ -183,7 +191,7 @@ def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:
     )
     done = house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=150)
     assert done.returncode == 0, done.stderr
-    assert "the master gets new ones by the keytab of root@TARN.TEST" in done.stderr
+    assert f"the master gets new ones by the keytab of {ME}@TARN.TEST" in done.stderr
     fleet = Fleet(house, hadoop, "lasting")
     assert any("TARN-3760" in line for line in fleet.status()["warnings"])
     key = (keys / "user.keytab").read_bytes()[2:]
@@ -198,7 +206,7 @@ def begun_by_keytab(house: YarnHouse, hadoop: Hadoop) -> Fleet:
     assert not [path for path in hadoop.hdfs_listing(house.staging) if "keytab" in path]
     (copy,) = hadoop.directory.glob(f"data/*/local/usercache/*/appcache/*/{master}/kerberos.keytab")
     assert copy.stat().st_mode & 0o077 == 0
-    assert {one.principal for one in keytab_keys(copy.read_bytes())} == {"root@TARN.TEST"}
+    assert {one.principal for one in keytab_keys(copy.read_bytes())} == {f"{ME}@TARN.TEST"}
     return fleet
 
 
