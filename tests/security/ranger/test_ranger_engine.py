@@ -122,7 +122,7 @@ def test_refusals_of_ranger_admin_make_decisions_stale(own: Open) -> None:
     """It goes on with what it has, and says how old that is; then it is as before."""
     with PolicyServer(POLICIES) as stage:
         authorizer = own(stage.url)
-        for status in (401, 403, 500):
+        for status in (401, 403, 404, 500):
             stage.status = status
             until(lambda: authorizer.check(ALICE, "infer", "ocr").stale, 10, "being stale")
             verdict = authorizer.check(ALICE, "infer", "ocr")

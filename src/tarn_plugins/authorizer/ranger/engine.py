@@ -25,7 +25,7 @@ __all__ = ["Asker", "Decision", "Question", "RangerEngine"]
 _PLUGIN = "org.apache.ranger.plugin"
 _AUDIT = "org.apache.ranger.audit.provider.AuditProviderFactory"
 _ADMIN = "org.apache.ranger.admin.client.RangerAdmin"
-_STATUS = re.compile(r'(?:httpStatusCode"?|Response status)\s*[:=]\s*"?(\d{3})')
+_STATUS = re.compile(r'(?:httpStatusCode"?|Response status|response)\s*[:=]\s*"?(\d{3})')
 _ANSWERED = "Ranger Admin answered HTTP {}"
 _NO_SERVICE = f"{_PLUGIN}.util.RangerServiceNotFoundException"
 _NULL = "Received NULL response"
