@@ -5,9 +5,10 @@ What it answers is what Ranger Admin 2.9 answers, for as long as it is up.
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,6 +22,7 @@ from tarn_plugins.authorizer.ranger.definition import service_definition
 SERVICE = "triton_test"
 POLL_MS = 200
 EVERYBODY = "public"
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 def item(
@@ -86,6 +88,8 @@ class PolicyServer:
         self.service = SERVICE
         self.status = 0
         """What every download is answered with; 0: the truth."""
+        self.proves: Callable[[str], bool] | None = None
+        """Of a Kerberized site: whether an Authorization header is a proof."""
         self.asked: list[str] = []
         self.port = 0
         self._server: ThreadingHTTPServer | None = None
@@ -145,16 +149,21 @@ def _handler(stage: PolicyServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             stage.asked.append(self.path)
-            if stage.status:
+            given = self.headers.get("Authorization", "")
+            if stage.proves is not None and not stage.proves(given):
+                self._say(401, "", {"WWW-Authenticate": "Negotiate"})
+            elif stage.status:
                 self._say(stage.status, {"statusCode": 1, "msgDesc": "an error on purpose"})
             else:
                 self._say(*_answer(stage, self.path))
 
-        def _say(self, status: int, body: object) -> None:
+        def _say(self, status: int, body: object, headers: Mapping[str, str] = EMPTY) -> None:
             data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
+            for name, value in headers.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)
 
@@ -166,7 +175,7 @@ def _answer(stage: PolicyServer, path: str) -> tuple[int, object]:
     asked = urlsplit(path)
     query = parse_qs(asked.query)
     name = asked.path.rpartition("/")[2]
-    if "/roles/download/" in asked.path:
+    if "/roles/" in asked.path:
         roles = {"serviceName": SERVICE, "roleVersion": 1, "rangerRoles": []}
         return (304, "") if query.get("lastKnownRoleVersion") == ["1"] else (200, roles)
     if "/policies/download/" not in asked.path:
@@ -177,7 +186,7 @@ def _answer(stage: PolicyServer, path: str) -> tuple[int, object]:
     return (304, "") if known else (200, stage.download())
 
 
-def site(directory: Path, url: str, *, audit: bool = True) -> Path:
+def site(directory: Path, url: str, *, audit: bool = True, also: Mapping[str, str] = EMPTY) -> Path:
     """Write what a site has in its configuration directory; return it."""
     directory.mkdir(parents=True, exist_ok=True)
     prefix = "ranger.plugin.triton.policy"
@@ -190,6 +199,7 @@ def site(directory: Path, url: str, *, audit: bool = True) -> Path:
             f"{prefix}.rest.client.read.timeoutMs": "3000",
             f"{prefix}.rest.client.max.retry.attempts": "1",
             f"{prefix}.rest.client.retry.interval.ms": "50",
+            **also,
         },
     )
     if audit:
