@@ -125,7 +125,6 @@ _TABLE = (
     Code("TARN-2330", _A, "name differs", "`name` in config.pbtxt is not the directory's name.", "`tarn lint --fix` removes the line: Triton takes the directory's name."),
     Code("TARN-2331", _A, "name is no text", "A name has bytes that are no UTF-8 text, or control characters.", "Rename the file or directory."),
     Code("TARN-2332", _W, "name too long", "A model's name is so long that shared memory, metrics or logs cut it.", "Rename the directory."),
-    Code("TARN-2333", _W, "odd name", "A model's name has characters that a URL must escape; Triton does not read the escapes.", "Rename the directory: letters, digits, '_', '-' and '.'."),
     Code("TARN-2334", _A, "no back end", "The configuration names no back end, and no file tells which one is meant.", "Write `backend`."),
     Code("TARN-2335", _A, "unknown back end", "There is no back end or platform of this name; it looks like a slip.", "Use the name that the message suggests."),
     Code("TARN-2336", _I, "back end of your own", "Triton's containers bring no back end of this name.", "Nothing, if you bring it."),

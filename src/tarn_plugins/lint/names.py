@@ -1,4 +1,7 @@
-"""Names: of models, and in their configurations."""
+"""Names: of models, and in their configurations.
+
+Which signs a model's name may have is said where a repository is examined (TARN-3335).
+"""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +12,6 @@ __all__ = ["check"]
 
 LONGEST = 128
 """Characters; beyond it paths in shared memory, metrics and logs are cut."""
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _ODD_FILE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -34,10 +36,6 @@ def _directory(name: str) -> Iterator[LintFinding]:
     elif len(name) > LONGEST:
         found = f"has a name of {len(name)} characters"
         yield LintFinding("TARN-2332", place, found, f"Right would be at most {LONGEST}", step)
-    elif not _PLAIN.fullmatch(name):
-        found = f"clients cannot ask for '{printable(name)}' over HTTP: Triton reads no escapes"
-        right = "Right would be letters, digits, '_', '-' and '.', a letter or digit first"
-        yield LintFinding("TARN-2333", place, found, right, step)
 
 
 def _written(name: str, config: Config, root: Node) -> Iterator[LintFinding]:

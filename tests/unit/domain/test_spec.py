@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tarn.domain import ClusterSpec
+from tarn.domain.contradictions import problems
 from tarn.domain.spec import (
     InstanceSpec,
     ModelsSpec,
@@ -13,7 +14,6 @@ from tarn.domain.spec import (
     ResourcesSpec,
     TritonSpec,
     UpdateSpec,
-    problems,
 )
 
 
