@@ -145,7 +145,6 @@ def test_fleets_outlive_their_tokens(kerberos_house, kerberized, tmp_path, monke
     done = kerberos_house.tarn("up", "-f", spec, "--timeout", "120s", timeout_s=150)
     assert done.returncode == 0, done.stderr
     assert "delegation tokens of this submission end at 20" in done.stderr
-    shows_tickets(lasting, kerberized, tmp_path, monkeypatch)
     log_out(kerberized)
     holds_no_secret(fleet, kerberized)
     fleet.tarn("scale", "2")
@@ -153,6 +152,9 @@ def test_fleets_outlive_their_tokens(kerberos_house, kerberized, tmp_path, monke
     assert any("tokens end at 20" in line for line in before["warnings"])
 
     with steady(fleet, before):
+        kerberized.log_in()
+        shows_tickets(lasting, kerberized, tmp_path, monkeypatch)
+        log_out(kerberized)
         until(lambda: any("tokens ended at" in w for w in fleet.status()["warnings"]), LIFE_S)
         asks_in_vain(fleet, kerberized)
         kerberized.log_in()  # who looks for a master that moved needs a ticket; the fleet has none
