@@ -7,6 +7,7 @@ from fake_fleet import URL, FakeFleet, instance, status
 
 from tarn.cluster import Cluster, connect, far
 from tarn.errors import LaunchError, TarnError, TimedOutError, UnreachableError
+from tarn.testing.wait import until
 
 SPEC = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
 SILENT = LaunchError("fake", "the ResourceManager does not answer", code="TARN-3130")
@@ -57,6 +58,7 @@ def test_a_log_that_takes_long_is_not_waited_for(
     try:
         with pytest.raises(TimedOutError, match="not reached in 10 s"):
             found(starting).wait(timeout="10s")
+        until(lambda: begun)  # all of that took a moment only: its thread may not have come so far
     finally:
         free.set()
     assert begun == [1]
