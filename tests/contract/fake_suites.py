@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tarn.domain import Endpoint
-from tarn.interfaces import Carrier, Clock, Discovery, SecretStore
+from tarn.interfaces import Carrier, Clock, Discovery, Names, SecretStore
 from tarn.testing import contracts, fakes
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "FakeClockSuite",
     "FakeDeployerSuite",
     "FakeDiscoverySuite",
+    "FakeNamesSuite",
     "FakePolicySuite",
     "FakeRuntimeSuite",
     "FakeSecretStoreSuite",
@@ -134,6 +135,15 @@ class FakeAuthorizerSuite(contracts.AuthorizerContract):
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_authorizer_factory(self.kind)
+
+
+class FakeNamesSuite(contracts.NamesContract):
+    kind = fakes.FakeNames
+    own, own_short = "alice@FAKE.EXAMPLE", "alice"
+    known, known_group = "alice", "analysts"
+
+    def make(self, tmp_path: Path) -> Names:
+        return self.kind()
 
 
 class FakePolicySuite(contracts.ScalingPolicyContract):

@@ -15,6 +15,7 @@ SUITES = {
     "clock": fake_suites.FakeClockSuite,
     "deployer": fake_suites.FakeDeployerSuite,
     "discovery": fake_suites.FakeDiscoverySuite,
+    "names": fake_suites.FakeNamesSuite,
     "runtime": fake_suites.FakeRuntimeSuite,
     "scaling_policy": fake_suites.FakePolicySuite,
     "secret_store": fake_suites.FakeSecretStoreSuite,

@@ -7,6 +7,7 @@ from tarn.interfaces import (
     Clock,
     Deployer,
     Discovery,
+    Names,
     Runtime,
     ScalingPolicy,
     SecretStore,
@@ -24,6 +25,7 @@ state_store: StateStore = fakes.FakeStateStore()
 storage: Storage = fakes.FakeStorage()
 discovery: Discovery = fakes.FakeDiscovery()
 authorizer: Authorizer = fakes.FakeAuthorizer()
+names: Names = fakes.FakeNames()
 policy: ScalingPolicy = fakes.FakePolicy()
 secret_store: SecretStore = fakes.FakeSecretStore()
 signal: Signal = fakes.FakeSignal()

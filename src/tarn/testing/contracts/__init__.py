@@ -28,6 +28,7 @@ pytest.register_assert_rewrite(
             "deployer",
             "discovery",
             "doctor",
+            "names",
             "runtime",
             "scaling_policy",
             "secret_store",
@@ -45,6 +46,7 @@ from tarn.testing.contracts.clock import ClockContract  # noqa: E402
 from tarn.testing.contracts.deployer import DeployerContract  # noqa: E402
 from tarn.testing.contracts.discovery import DiscoveryContract  # noqa: E402
 from tarn.testing.contracts.doctor import DoctorContract  # noqa: E402
+from tarn.testing.contracts.names import NamesContract  # noqa: E402
 from tarn.testing.contracts.runtime import RuntimeContract  # noqa: E402
 from tarn.testing.contracts.scaling_policy import ScalingPolicyContract  # noqa: E402
 from tarn.testing.contracts.secret_store import SecretStoreContract  # noqa: E402
@@ -60,6 +62,7 @@ __all__ = [
     "DeployerContract",
     "DiscoveryContract",
     "DoctorContract",
+    "NamesContract",
     "RuntimeContract",
     "ScalingPolicyContract",
     "SecretStoreContract",

@@ -20,6 +20,7 @@ from tarn.testing.fakes.discovery import (
     FakeRegistry,
     fake_discovery_factory,
 )
+from tarn.testing.fakes.names import FakeNames
 from tarn.testing.fakes.offer import FakeRuntimeSettings, fake_runtime_factory
 from tarn.testing.fakes.runtime import FakeRuntime
 from tarn.testing.fakes.scaling_policy import FakePolicy, FakePolicySettings, fake_policy_factory
@@ -45,6 +46,7 @@ __all__ = [
     "FakeDiscoverySettings",
     "FakeFarm",
     "FakeLand",
+    "FakeNames",
     "FakePolicy",
     "FakePolicySettings",
     "FakeRegistry",

@@ -1,0 +1,26 @@
+"""The fake's names and this machine's keep the promises of `Names`."""
+
+import getpass
+import grp
+import os
+from pathlib import Path
+
+from contract.fake_suites import FakeNamesSuite
+
+from tarn.http.identity.local_names import LocalNames
+from tarn.interfaces import Names
+from tarn.testing.contracts import NamesContract
+
+
+class TestFake(FakeNamesSuite):
+    """Rules in memory."""
+
+
+class TestLocal(NamesContract):
+    """This machine's krb5.conf, and its users."""
+
+    known = getpass.getuser()
+    known_group = grp.getgrgid(os.getgid()).gr_name
+
+    def make(self, tmp_path: Path) -> Names:
+        return LocalNames()
