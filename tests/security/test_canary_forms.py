@@ -41,6 +41,7 @@ def test_it_is_found_in_base64_wherever_it_begins(
         f"Basic {base64.b64encode(f':{SECRET}'.encode()).decode()}",
         SECRET.encode().hex(),
     ],
+    ids=["plain", "url", "password", "hexadecimal"],
 )
 def test_it_is_found_in_each_form(text: str) -> None:
     """Plain, in a URL, as a password of HTTP, in hexadecimal."""
