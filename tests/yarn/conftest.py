@@ -1,11 +1,22 @@
 """Fixtures for a real YARN. Run with ``-p no:faulthandler``: a JVM lives in the process."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from yarn_stage import Hadoop, YarnHouse, chosen, sandbox, session_sandbox
+from yarn_stage import (
+    KERBEROS_LIFE_S,
+    SHARED,
+    Hadoop,
+    YarnHouse,
+    chosen,
+    context,
+    sandbox,
+    session_sandbox,
+)
 
+from tarn_plugins.cli.sandbox.kerberos import with_sbin
 from tarn_plugins.cli.sandbox.options import Options
 
 
@@ -15,6 +26,12 @@ def pytest_configure() -> None:
         Options(**chosen())
     except ValueError as error:
         raise pytest.UsageError(f"the Hadoop of this session: {error.args[0]}") from error
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of a file together, or of several that name one ``xdist_group``."""
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,6 +81,26 @@ def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
     yield one
     hadoop.up()
     one.clear()
+
+
+@pytest.fixture(scope="session")
+def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """A YARN of three nodes with a realm of its own, whose tokens live for `KERBEROS_LIFE_S`.
+
+    Only the files of the group ``kerberos`` use it, one after another: tests that kill its daemons
+    need not be the last.
+    """
+    if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
+        pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")
+    given = context().environ.get(SHARED)
+    if given and Hadoop(Path(given), context()).options.kerberos:
+        with session_sandbox(Path(given)) as one:
+            one.log_in()
+            yield one
+        return
+    directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
+    with sandbox(directory, kerberos=True, token_life_s=KERBEROS_LIFE_S) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
