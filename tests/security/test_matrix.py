@@ -1,7 +1,7 @@
 """The table, each cell asked of a real master: over HTTP, with tickets of a real KDC.
 
 The doors are addresses of this machine. The ResourceManager's proxy has a stand-in, which passes on
-what the real one does; Knox' rows are driven where Knox is.
+what the real one does: that is asked in tests/yarn, as Knox is where Knox runs.
 """
 
 from collections.abc import Iterator, Mapping

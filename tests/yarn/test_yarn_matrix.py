@@ -1,7 +1,7 @@
 """The rows of the ResourceManager's proxy in the table of who may what, through the real one.
 
-A master on a Kerberized YARN, and before it YARN's own web proxy, which authenticates its users by
-SPNEGO and names them in its cookie.
+A master on a Kerberized YARN, whose ResourceManager authenticates the users of its pages by SPNEGO
+and names them to masters in its cookie.
 """
 
 import subprocess
@@ -14,8 +14,8 @@ import httpx
 import pytest
 from security.asking import ask
 from security.truth import table
+from spnego_manager_stage import Door, new_keytab, spnego_manager
 from stranger import install
-from web_proxy_stage import WebProxy, new_keytab, web_proxy
 from yarn_fleet import Fleet
 from yarn_stage import Hadoop, YarnHouse
 
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.xdist_group("ker
 DOOR = "RM proxy"
 TESTS = Path(__file__).parents[1]
 ALICE = {"X-TARN-User": "alice"}
+COOKIE = {"Cookie": "proxy-user=alice"}
 WRONG = {"X-TARN-Token": "a-token-that-is-nobody-s"}
 ACTIONS = tuple(dict.fromkeys(action for _, _, action in table()))
 PLUGIN = """\
@@ -42,18 +43,16 @@ class Scene:
     """A fleet behind the proxy, and who asks."""
 
     fleet: Fleet
-    proxy: WebProxy
+    door: Door
     caches: Mapping[str, Path]
 
     @property
     def url(self) -> str:
-        return f"{self.proxy.url}/proxy/{self.fleet.application_id}"
+        return f"{self.door.url}/proxy/{self.fleet.application_id}"
 
     def ticket(self, user: str) -> Mapping[str, str]:
-        """Return a fresh ticket of *user* for the proxy."""
-        from security.tickets import Caller  # noqa: PLC0415 (it finds the realm by the environment)
-
-        return Caller(self.caches[user], f"HTTP@{self.proxy.address}").header()
+        """Return a fresh ticket of *user* for the pages of the ResourceManager."""
+        return self.door.ticket(self.caches[user])
 
     def asked(self, action: str, headers: Mapping[str, str], whom: str = "alice") -> str:
         """Ask through the proxy, as somebody who was warned that the page is of another user."""
@@ -64,7 +63,7 @@ class Scene:
 
     def known(self, user: str) -> Mapping[str, str]:
         """Return the proxy's own cookie for *user*, who shows a ticket once."""
-        said = httpx.get(f"{self.proxy.url}/conf", headers=self.ticket(user), trust_env=False)
+        said = httpx.get(f"{self.door.url}/conf", headers=self.ticket(user), trust_env=False)
         assert said.status_code == 200
         return {"Cookie": f"hadoop.auth={said.cookies['hadoop.auth']}"}
 
@@ -75,31 +74,34 @@ def scene(kerberized: Hadoop, tmp_path_factory: pytest.TempPathFactory) -> Itera
     root = tmp_path_factory.mktemp("matrix")
     kerberized.log_in()
     keys = kerberized.directory / "data" / "kerberos"
-    keytabs = {
-        "alice": keys / "alice.keytab",
-        "bob": new_keytab(kerberized, root / "bob.keytab", "bob"),
-    }
-    with pytest.MonkeyPatch.context() as patch, web_proxy(kerberized, root) as proxy:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KRB5_CONFIG", kerberized.environ["KRB5_CONFIG"])
-        house = YarnHouse(root, kerberized)
-        house.environ |= proxy.environ
-        house.environ["PYTHONPATH"] = f"{install(root / 'plugins', 'alices', PLUGIN)}:{TESTS}"
-        spec = house.spec(
-            "asked",
-            authorizer={"use": "alices"},
-            replicas={"min": 0, "max": 1, "initial": 0},
-            options={"python": str(interpreter(root, house.environ["PYTHONPATH"]))},
-            api={"spnego": {"keytab": str(keys / "spnego.keytab")}},
-        )
-        fleet = Fleet(house, kerberized, "asked")
-        try:
-            fleet.up(spec)
-            yield Scene(
-                fleet, proxy, {who: cache(kerberized, root, who, keytabs[who]) for who in keytabs}
-            )
-        finally:
-            kerberized.log_in()
-            house.clear()
+        with spnego_manager(kerberized, root) as hadoop:
+            keytabs = {
+                "alice": keys / "alice.keytab",
+                "bob": new_keytab(hadoop, root / "bob.keytab", "bob"),
+            }
+            caches = {user: cache(hadoop, root, user, keytabs[user]) for user in keytabs}
+            caches["the owner"] = hadoop.cache
+            house = YarnHouse(root, hadoop)
+            fleet = Fleet(house, hadoop, "asked")
+            try:
+                fleet.up(spec(house, keys / "spnego.keytab"))
+                yield Scene(fleet, hadoop.door, caches)
+            finally:
+                house.clear()
+
+
+def spec(house: YarnHouse, keytab: Path) -> str:
+    """Write one of a master with the table's authorizer, which its node finds too."""
+    house.environ["PYTHONPATH"] = f"{install(house.root / 'plugins', 'alices', PLUGIN)}:{TESTS}"
+    return house.spec(
+        "asked",
+        authorizer={"use": "alices"},
+        replicas={"min": 0, "max": 1, "initial": 0},
+        options={"python": str(interpreter(house.root, house.environ["PYTHONPATH"]))},
+        api={"spnego": {"keytab": str(keytab)}},
+    )
 
 
 def interpreter(folder: Path, path: str) -> Path:
@@ -127,7 +129,7 @@ def sent(scene: Scene, proof: str) -> Mapping[str, str]:
         "wrong token": lambda: WRONG,
         "SPNEGO": lambda: scene.ticket("alice"),
         "header": lambda: ALICE,
-        "forged header": lambda: {**token, **ALICE, "Cookie": "proxy-user=alice"},
+        "forged header": lambda: {**token, **ALICE, **COOKIE},
         "cookie": lambda: scene.known("alice"),
     }[proof]()
 
@@ -141,3 +143,38 @@ def test_a_row_of_the_table_through_the_real_proxy(scene: Scene, proof: str) -> 
     whom = "bob" if expected["authorize other"] == "403" else "alice"
     found = {action: scene.asked(action, sent(scene, proof), whom) for action in ACTIONS}
     assert found == expected
+
+
+def test_what_somebody_sends_beside_a_ticket_arrives_as_nothing(scene: Scene) -> None:
+    """Bob stays bob, whatever name, token or cookie of alice he brings; as he is through Knox."""
+    expected = {action: table()["Knox", "forged header", action] for action in ACTIONS}
+    expected["model control"] = "404"  # of the master, which Knox' path does not lead to
+    token = {"X-TARN-Token": scene.fleet.api_token}
+    bearer = {"X-TARN-User": "alice", "X-Forwarded-User": "alice", **token}
+    for claim in ({}, ALICE, COOKIE, token, {**bearer, **COOKIE}):
+        found = {
+            action: scene.asked(action, {**claim, **scene.ticket("bob")}) for action in ACTIONS
+        }
+        assert found == expected, claim
+
+
+def test_forgeries_end_at_the_proxy_and_elsewhere_its_cookie_is_nothing(scene: Scene) -> None:
+    """Hadoop's own ways to be somebody: a name, a signed cookie, a token, acting for others."""
+    signed = 'hadoop.auth="u=alice&p=alice@TARN.TEST&t=kerberos&e=9999999999999&s=c2lnbmVk"'
+    with httpx.Client(trust_env=False, timeout=30) as client:
+
+        def status(query: str, headers: Mapping[str, str]) -> int:
+            return client.get(f"{scene.url}/api/v1/status?{query}", headers=headers).status_code
+
+        assert status("user.name=alice", {}) == 401
+        assert status("", {"Cookie": signed}) == 401
+        assert status("", {"X-Hadoop-Delegation-Token": "bm8gdG9rZW4"}) in {401, 403}
+        assert status("doAs=alice", scene.ticket("bob")) == 403
+        direct = client.get(f"{scene.fleet.url}/api/v1/status", headers=COOKIE)
+        assert direct.status_code == 401
+
+
+def test_the_owner_may_do_all_to_the_fleet_by_a_ticket_alone(scene: Scene) -> None:
+    """The api token cannot travel through this proxy."""
+    owner = {action: scene.asked(action, scene.ticket("the owner")) for action in ACTIONS}
+    assert owner == {action: table()["trusted proxy", "token", action] for action in ACTIONS}
