@@ -228,10 +228,9 @@ def yarn(session: nox.Session) -> None:
     hadoop, own = _hadoop(session)
     session.install("-e", WITH_YARN, *_group("tests"))
     # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
-    # whole files, or groups of them, in the order of tests/yarn/conftest.py; a sandbox that runs
-    # already is one.
+    # whole files, in the order of tests/yarn/conftest.py; a sandbox that runs already is one.
     workers = "0" if "TARN_TEST_SANDBOX" in os.environ else "2"  # noqa: TID251
-    by_file = ("-n", workers, "--dist", "loadgroup", "--no-loadscope-reorder")
+    by_file = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
     # What the smoke suite says, others say in more detail; `yarn_older` runs it.
     chosen = (*chosen, "--ignore", "tests/yarn/test_yarn_smoke.py")

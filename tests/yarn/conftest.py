@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 from yarn_stage import (
     KERBEROS_LIFE_S,
     SHARED,
@@ -19,6 +20,9 @@ from yarn_stage import (
 from tarn_plugins.cli.sandbox.kerberos import with_sbin
 from tarn_plugins.cli.sandbox.options import Options
 
+KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_matrix.py")
+"""They use `kerberized`, one after the other."""
+
 
 def pytest_configure() -> None:
     """Refuse what no sandbox can be made with before the first test."""
@@ -28,10 +32,18 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"the Hadoop of this session: {error.args[0]}") from error
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the tests of a file together, or of several that name one ``xdist_group``."""
-    if item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.path.name))
+class _Files(LoadFileScheduling):
+    """Gives whole files to workers, and those that share a YARN of their own to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "kerberized" if file.endswith(KERBERIZED) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """Have files distributed as `_Files` does, where files are."""
+    return _Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -87,8 +99,7 @@ def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
 def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     """A YARN of three nodes with a realm of its own, whose tokens live for `KERBEROS_LIFE_S`.
 
-    Only the files of the group ``kerberos`` use it, one after another: tests that kill its daemons
-    need not be the last.
+    Only the files in `KERBERIZED` use it: tests that kill its daemons need not be the last.
     """
     if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
         pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")

@@ -21,7 +21,7 @@ from tarn.errors import NotAuthorizedError
 from tarn.follow import Api, Tickets
 from tarn_plugins.cli.sandbox.kerberos import with_sbin
 
-pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.xdist_group("kerberos")]
+pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
 ME = getpass.getuser()
 PUBLIC_CACHE = "/local/filecache/"

@@ -19,7 +19,7 @@ from stranger import install
 from yarn_fleet import Fleet
 from yarn_stage import Hadoop, YarnHouse
 
-pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.xdist_group("kerberos")]
+pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
 DOOR = "RM proxy"
 TESTS = Path(__file__).parents[1]
