@@ -40,6 +40,8 @@ CHOSEN = {"hadoop": "TARN_TEST_HADOOP", "repository": "TARN_TEST_REPOSITORY"}
 T = TypeVar("T")
 EXPIRY_S = 15.0
 """A busy machine may need more than the ten seconds of a sandbox before a master registers."""
+KERBEROS_LIFE_S = 75.0
+"""Of a delegation token: long enough to bring a fleet up and to scale it on a busy machine."""
 NETWORKS = range(78, 98)
 SMALL = {"vcores": 1, "memory": "768MiB"}
 

@@ -1,7 +1,7 @@
 """The table, each cell asked of a real master: over HTTP, with tickets of a real KDC.
 
 The doors are addresses of this machine. The ResourceManager's proxy has a stand-in, which passes on
-what the real one does; Knox' rows are driven where Knox is.
+what the real one does: that is asked in tests/yarn, as Knox is where Knox runs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
+from asking import ask
 from kdc_stage import Realm, realm
 from matrix_master import API_TOKEN, LB_TOKEN, PROXY, RM, Alices, matrix_master
 from test_matrix_table import ACTIONS, PROOFS
@@ -86,31 +87,6 @@ def sent(scene: Scene, door: str, proof: str) -> tuple[str, Headers]:
     if proof == "SPNEGO":
         return address, scene.ticket()
     return address, {"none": {}, "token": TOKEN, "wrong token": WRONG}[proof]
-
-
-def ask(client: httpx.Client, action: str, headers: Headers, whom: str) -> str:
-    """Return the answer in the words of the table."""
-    query = {
-        "metadata": "action=metadata",
-        "authorize self": "action=infer",
-        "authorize other": f"action=infer&user={whom}",
-    }
-    if action in query:
-        answer = client.get(f"/authorize?model=echo&{query[action]}", headers=headers)
-    elif action == "admin":
-        answer = client.put("/api/v1/resume", headers=headers)
-    elif action == "model control":
-        answer = client.put("/v2/repository/models/echo/unload", headers=headers)
-    else:
-        path = "/config" if action == "list" else "/api/v1/status"
-        answer = client.get(path, headers=headers)
-    if answer.status_code != 200:
-        return f"{answer.status_code}"
-    if action == "list":
-        return f"200 {'yes' if 'echo' in answer.text else 'no'}"
-    if action == "metadata":
-        return f"200 {'yes' if answer.text == 'true' else 'no'}"
-    return f"200 {answer.text}" if action in query else "200"
 
 
 @pytest.mark.parametrize("proof", PROOFS)

@@ -1,12 +1,27 @@
 """Fixtures for a real YARN. Run with ``-p no:faulthandler``: a JVM lives in the process."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from yarn_stage import Hadoop, YarnHouse, chosen, sandbox, session_sandbox
+from xdist.scheduler import LoadFileScheduling
+from yarn_stage import (
+    KERBEROS_LIFE_S,
+    SHARED,
+    Hadoop,
+    YarnHouse,
+    chosen,
+    context,
+    sandbox,
+    session_sandbox,
+)
 
+from tarn_plugins.cli.sandbox.kerberos import with_sbin
 from tarn_plugins.cli.sandbox.options import Options
+
+KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_matrix.py")
+"""They use `kerberized`, one after the other."""
 
 
 def pytest_configure() -> None:
@@ -15,6 +30,20 @@ def pytest_configure() -> None:
         Options(**chosen())
     except ValueError as error:
         raise pytest.UsageError(f"the Hadoop of this session: {error.args[0]}") from error
+
+
+class _Files(LoadFileScheduling):
+    """Gives whole files to workers, and those that share a YARN of their own to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "kerberized" if file.endswith(KERBERIZED) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """Have files distributed as `_Files` does, where files are."""
+    return _Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,6 +93,25 @@ def yarn_house(tmp_path: Path, hadoop: Hadoop) -> Iterator[YarnHouse]:
     yield one
     hadoop.up()
     one.clear()
+
+
+@pytest.fixture(scope="session")
+def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
+    """A YARN of three nodes with a realm of its own, whose tokens live for `KERBEROS_LIFE_S`.
+
+    Only the files in `KERBERIZED` use it: tests that kill its daemons need not be the last.
+    """
+    if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
+        pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")
+    given = context().environ.get(SHARED)
+    if given and Hadoop(Path(given), context()).options.kerberos:
+        with session_sandbox(Path(given)) as one:
+            one.log_in()
+            yield one
+        return
+    directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
+    with sandbox(directory, kerberos=True, token_life_s=KERBEROS_LIFE_S) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import shutil
 import subprocess
 import threading
 import time
@@ -13,7 +12,8 @@ import pytest
 from house import ids, until
 from probing import probe, rows
 from yarn_fleet import Fleet, steady
-from yarn_stage import SHARED, Hadoop, YarnHouse, context, sandbox, session_sandbox
+from yarn_stage import KERBEROS_LIFE_S as LIFE_S
+from yarn_stage import Hadoop, YarnHouse
 
 from tarn.domain import Applied, Epoch
 from tarn.domain.keytab import keytab_keys
@@ -24,29 +24,8 @@ from tarn_plugins.cli.sandbox.kerberos import with_sbin
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
 ME = getpass.getuser()
-LIFE_S = 75.0
-"""Of a delegation token: long enough to bring a fleet up and to scale it on a busy machine."""
 PUBLIC_CACHE = "/local/filecache/"
 """What a NodeManager fetched as itself; what it fetched as the user lies in ``usercache``."""
-
-
-@pytest.fixture(scope="module")
-def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
-    """A YARN of three nodes with a realm of its own, whose tokens live for `LIFE_S`.
-
-    Nobody else uses it: tests that kill its daemons need not be the last.
-    """
-    if shutil.which("krb5kdc", path=with_sbin({})["PATH"]) is None:
-        pytest.skip("needs MIT Kerberos: apt install krb5-kdc krb5-admin-server krb5-user")
-    given = context().environ.get(SHARED)
-    if given and Hadoop(Path(given), context()).options.kerberos:
-        with session_sandbox(Path(given)) as one:
-            one.log_in()
-            yield one
-        return
-    directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
-    with sandbox(directory, kerberos=True, token_life_s=LIFE_S) as one:
-        yield one
 
 
 @pytest.fixture
