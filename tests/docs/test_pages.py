@@ -102,7 +102,7 @@ def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:
 
 
 def test_the_sessions_fit_their_budget() -> None:
-    """The minutes sum up to less than 65; `unit` counts for each interpreter.
+    """The minutes sum up to less than 70; `unit` counts for each interpreter.
 
     `bench` and `policies` are not run with the others, `knox_jar` takes its minutes once, for a
     download, and `endurance` and `docker` run beside others.
@@ -110,7 +110,7 @@ def test_the_sessions_fit_their_budget() -> None:
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
     uncounted = ("bench", "policies", "knox_jar", "endurance", "docker")
     beside = sum(minutes[name] for name in uncounted)
-    assert sum(minutes.values()) + 2 * minutes["unit"] - beside < 65
+    assert sum(minutes.values()) + 2 * minutes["unit"] - beside < 70
 
 
 def test_every_session_has_a_budget() -> None:
