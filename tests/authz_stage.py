@@ -144,6 +144,7 @@ class Master:
             "fails": (500, "true"),
             "empty": (204, ""),
             "forbids": (403, "true"),
+            "begins": (503, "true"),
         }
         status, body = odd.get(self.mode, (200, word))
         if token != TOKEN:

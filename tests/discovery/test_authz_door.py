@@ -262,6 +262,7 @@ BROKEN = {
     "fails": 0.4,
     "empty": 0.4,
     "forbids": 0.4,
+    "begins": 0.4,
 }
 """How a master may be broken, and within how many seconds a client is told."""
 
@@ -391,6 +392,20 @@ def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path) ->
         PAUSE.wait(5.1)
         for master.mode in modes:
             assert door.knox(f"/v2/models/{master.mode}").status == 503
+
+
+def test_a_right_outlives_a_master_that_cannot_tell_yet(tmp_path: Path) -> None:
+    """A master that just began says so by 503, until its authorizer is ready; then a no counts."""
+    with standing(tmp_path, grace_s=30) as (master, _, door):
+        assert door.knox("/v2/models/begun").status == 200
+        PAUSE.wait(5.1)
+        master.mode = "begins"
+        assert door.knox("/v2/models/begun").status == 200
+        assert door.knox("/v2/models/unknown").status == 503
+        assert {"why=grace", "why=away"} <= set(door.log.read_text().split())
+        master.mode, master.rights = "well", lambda _asked: False
+        PAUSE.wait(1.1)
+        assert door.knox("/v2/models/begun").status == 403
 
 
 def test_what_is_logged_names_user_model_and_reason(fresh: Stand) -> None:

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.access import AUTHORIZE, MODEL_ACTIONS
-from tarn.errors import ConfigError, NotAuthorizedError
+from tarn.errors import ConfigError, NotAuthorizedError, ProviderError
 from tarn.http.answers import error_answer, json_answer, text_answer, wants_json
 from tarn.http.identity.claims import is_name
 from tarn.http.rights import EVERY, Rights, principal_of
@@ -20,6 +20,7 @@ from tarn.triton.repository import is_model_name
 __all__ = ["Authorize", "Question", "question"]
 
 MOST_FIELDS = 16
+RETRY_AFTER_S = 2.0
 MISSING = "Missing 'action' or 'model' parameter"
 """The contract's words."""
 
@@ -90,6 +91,11 @@ class Authorize:
         found = question(request.scope["query_string"])
         if found is None:
             return text_answer(MISSING, 400)
+        if self.rights.begins():
+            # no verdict, rather than a no: who asks for others may go by what it heard before
+            return error_answer(
+                ProviderError("authorizer", "is not ready yet", retry_after_s=RETRY_AFTER_S)
+            )
         principal = principal_of(request)
         if not _about_self(found, principal):
             verdict = await self.rights.on_fleet(principal, AUTHORIZE)

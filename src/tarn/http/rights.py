@@ -37,10 +37,15 @@ class Rights:
         self._readiness: Callable[[], Readiness] = sources.readiness
         self._rules: AccessRules = sources.access
         self._guarding = sources.guards_models
+        self._was_ready = False
         self._seen: object = None
         self._known = frozenset(models_in(sources.config))
         self.stale = False
         """The last verdict came from a cache that could not be refreshed."""
+
+    def begins(self) -> bool:
+        """Say whether the authorizer has not been ready yet: there is no no of its own either."""
+        return not self._ready() and not self._was_ready
 
     async def on_fleet(self, principal: Principal, action: str) -> Verdict:
         """Return whether *principal* may do *action* to the fleet."""
@@ -85,10 +90,15 @@ class Rights:
             self._known |= {name for instance in rows for name, _, _ in instance.models}
         return self._known
 
+    def _ready(self) -> bool:
+        ready = self._readiness().ready
+        self._was_ready = self._was_ready or ready
+        return ready
+
     async def _ask(
         self, principal: Principal, action: str, models: Sequence[str]
     ) -> tuple[Verdict, ...]:
-        if not self._readiness().ready:
+        if not self._ready():
             return (Verdict(allowed=False, reason="the authorizer is not ready"),) * len(models)
         verdicts = await self._gate.allow_each(principal, action, models)
         self.stale = any(verdict.stale for verdict in verdicts)

@@ -59,7 +59,12 @@ def ask(
     *,
     ready: bool = True,
 ) -> Response:
-    """Ask the route, as if the door had let *principal* in."""
+    """Ask a route of its own, as if the door had let *principal* in."""
+    given = sources(authorizer, shown, ready=ready)
+    return asked(Authorize(Rights(given), given.groups), principal, query)
+
+
+def asked(route: Authorize, principal: Principal, query: str) -> Response:
     scope = {
         "type": "http",
         "method": "GET",
@@ -68,8 +73,6 @@ def ask(
         "headers": [],
         PRINCIPAL: principal,
     }
-    given = sources(authorizer, shown, ready=ready)
-    route = Authorize(Rights(given), given.groups)
     return asyncio.run(route.authorize(Request(scope)))
 
 
@@ -196,11 +199,26 @@ def test_every_model_at_once_is_each_that_is_known_and_those_to_come(
     assert (bytes(got.body), authorizer.lists) == (answer, [("*", "echo")])
 
 
-def test_an_authorizer_that_is_not_ready_says_no_without_being_asked() -> None:
-    """Even if it would say yes."""
+def test_an_authorizer_that_is_not_ready_yet_is_no_verdict_and_is_not_asked() -> None:
+    """503, whoever asks about whomever: a load balancer may go by what it heard before."""
     authorizer = PolicyAuthorizer(rights=RIGHTS)
-    got = ask(authorizer, ALICE, "model=ocr&action=infer", ready=False)
-    assert (got.status_code, bytes(got.body), authorizer.asked) == (200, b"false", [])
+    for principal, query in ((ALICE, ""), (ALICE, "&user=bob"), (HAPROXY, "&user=alice")):
+        got = ask(authorizer, principal, f"model=ocr&action=infer{query}", ready=False)
+        assert (got.status_code, got.headers["retry-after"]) == (503, "2")
+    assert authorizer.asked == []
+
+
+def test_an_authorizer_that_was_ready_and_is_not_any_more_says_no() -> None:
+    """Even if it would say yes: rights may be withdrawn so, and nothing may outlive that."""
+    readiness = [Readiness(ready=True)]
+    given = sources(PolicyAuthorizer(rights=RIGHTS))
+    given = attrs.evolve(given, readiness=lambda: readiness[-1])
+    route = Authorize(Rights(given), given.groups)
+    first = asked(route, ALICE, "model=ocr&action=infer")
+    readiness.append(Readiness(ready=False))
+    second = asked(route, ALICE, "model=ocr&action=infer")
+    assert (bytes(first.body), bytes(second.body)) == (b"true", b"false")
+    assert second.status_code == 200
 
 
 def test_groups_that_nobody_knows_in_time_are_no_verdict() -> None:

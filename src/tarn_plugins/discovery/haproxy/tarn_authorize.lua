@@ -203,7 +203,8 @@ local function exchange(query)
   return answer
 end
 
--- Asks the master. Returns "allow", "deny", "away" (it could not be reached) or "error"; and why.
+-- Asks the master. Returns "allow", "deny", "away" (it could not be reached, or cannot tell yet) or
+-- "error"; and why.
 local function ask(query)
   local went_well, answer = pcall(exchange, query)
   if not went_well then return "error", "lua" end
