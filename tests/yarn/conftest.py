@@ -20,7 +20,7 @@ from yarn_stage import (
 from tarn_plugins.cli.sandbox.kerberos import with_sbin
 from tarn_plugins.cli.sandbox.options import Options
 
-KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_matrix.py")
+KERBERIZED = ("test_yarn_kerberos.py", "test_yarn_kerberos_door.py", "test_yarn_matrix.py")
 """They use `kerberized`, one after the other."""
 
 
@@ -112,6 +112,17 @@ def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hadoop]:
     directory = tmp_path_factory.mktemp("kerberos") / "sandbox"
     with sandbox(directory, kerberos=True, token_life_s=KERBEROS_LIFE_S) as one:
         yield one
+
+
+@pytest.fixture
+def kerberos_house(tmp_path: Path, kerberized: Hadoop) -> Iterator[YarnHouse]:
+    """Return a home whose clusters run in `kerberized`, with a fresh ticket."""
+    kerberized.log_in()
+    one = YarnHouse(tmp_path, kerberized)
+    yield one
+    kerberized.up()
+    kerberized.log_in()
+    one.clear()
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,13 @@
 """Fleets on a Kerberized YARN: with a ticket they outlive their tokens, with a keytab they grow."""
 
-import getpass
 import json
-import subprocess
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from house import ids, until
+from kerberos_stage import ME, login, run
 from probing import probe, rows
 from yarn_fleet import Fleet, steady
 from yarn_stage import KERBEROS_LIFE_S as LIFE_S
@@ -19,23 +17,11 @@ from tarn.domain import Applied, Epoch
 from tarn.domain.keytab import keytab_keys
 from tarn.errors import NotAuthorizedError
 from tarn.follow import Api, Tickets
-from tarn_plugins.cli.sandbox.kerberos import with_sbin
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton]
 
-ME = getpass.getuser()
 PUBLIC_CACHE = "/local/filecache/"
 """What a NodeManager fetched as itself; what it fetched as the user lies in ``usercache``."""
-
-
-@pytest.fixture
-def kerberos_house(tmp_path: Path, kerberized: Hadoop) -> Iterator[YarnHouse]:
-    kerberized.log_in()
-    one = YarnHouse(tmp_path, kerberized)
-    yield one
-    kerberized.up()
-    kerberized.log_in()
-    one.clear()
 
 
 def log_out(hadoop: Hadoop) -> None:
@@ -80,29 +66,11 @@ def test_why_kerberos_does_not_help_is_said_at_once(kerberos_house, kerberized, 
     refused(kerberos_house, "over", {}, "TARN-3763", f"of {ME}@TARN.TEST ended at 20")
 
 
-def login(principal: str, keytab: Path) -> dict[str, object]:
-    return {"kerberos": {"principal": principal, "keytab": str(keytab)}}
-
-
 def refused(house: YarnHouse, name: str, options: dict[str, object], code: str, said: str) -> None:
     done = house.tarn("up", "-f", house.spec(name, options=options), timeout_s=60)
     assert done.returncode != 0
     assert code in done.stderr
     assert said in done.stderr, done.stderr
-
-
-def run(words: list[str], environ: dict[str, str], told: str = "") -> str:
-    """Run one of Kerberos's own programs."""
-    done = subprocess.run(
-        words,
-        env=with_sbin(environ),
-        input=told,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        timeout=30,
-    )
-    return done.stdout
 
 
 def test_a_probe_is_started_by_yarn(kerberos_house, kerberized) -> None:
