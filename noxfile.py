@@ -27,7 +27,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())["minutes"]
 SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule,keystore]"
-WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,pack]"
+WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,pack]"
 WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,ranger,secrets]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.

@@ -93,7 +93,7 @@ class Application:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._guarded(scope, receive, _Safe(send))
+            await self._guarded(_without_slash(scope), receive, _Safe(send))
 
     def close(self) -> None:
         """End every stream; any thread, idempotent."""
@@ -155,6 +155,17 @@ class Application:
         snapshot, self._waiting = self._waiting, None
         if snapshot is not None:
             self._api.fold(snapshot)
+
+
+def _without_slash(scope: Scope) -> Scope:
+    """Return *scope* with a page's path as the page has it; a slash at its end is no other page.
+
+    A redirect would lead to where the ``Host`` header says, which anybody may have written, and
+    out of a proxy's prefix.
+    """
+    path = scope["path"]
+    one = len(path) > 1 and path[-1] == "/" and path[-2] != "/"
+    return {**scope, "path": path[:-1]} if one else scope
 
 
 class _Safe:

@@ -89,3 +89,13 @@ def test_the_authorizer_is_asked_for_the_action_of_the_route() -> None:
             else:
                 assert authorizer.asked == []
     assert master.commands == []
+
+
+@pytest.mark.parametrize("path", ["/instances/", "/health/", "/api/v1/status/"])
+def test_a_slash_at_the_end_is_the_same_page(path: str) -> None:
+    """As behind a proxy that adds one; by no redirect, and with the same guard."""
+    with FakeMaster() as master, httpx.Client(base_url=master.url, trust_env=False) as web:
+        headers = {"X-TARN-Token": TOKEN.decode()}
+        assert web.get(path, headers=headers).status_code == 200
+        assert web.get(path).status_code == (200 if path == "/health/" else 401)
+        assert web.get(f"{path}/", headers=headers).status_code == 404
