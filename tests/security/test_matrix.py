@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-from asking import ask
+from cells import ask
 from kdc_stage import Realm, realm
 from matrix_master import API_TOKEN, LB_TOKEN, PROXY, RM, Alices, matrix_master
 from test_matrix_table import ACTIONS, PROOFS

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-from security.asking import ask
+from security.cells import ask
 from security.truth import table
 from spnego_manager_stage import Door, new_keytab, spnego_manager
 from stranger import install
