@@ -10,9 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from one_maven import one_maven
-
-from tarn import config
+from one_maven import jars
 
 SOURCES = Path(__file__).parents[1] / "src/tarn_plugins/discovery/knox/java"
 SERVICE = "META-INF/services/org.apache.knox.gateway.ha.provider.URLManager"
@@ -48,28 +46,7 @@ POM = f"""\
 
 def library() -> Path:
     """Return the folder with Knox's jars; Maven brings them once, into the cache."""
-    target = config.paths(config.environ()).cache / f"knox-{KNOX}"
-    with one_maven():
-        if not target.is_dir():
-            _fetch(target)
-    return target
-
-
-def _fetch(target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that it arrives by a rename: whole, or not at all.
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as made:
-        (Path(made) / "pom.xml").write_text(POM)
-        subprocess.run(
-            [
-                *("mvn", "--batch-mode", "-q", "-f", f"{made}/pom.xml"),
-                *("dependency:copy-dependencies", "-DincludeScope=runtime"),
-                f"-DoutputDirectory={made}/jars",
-            ],
-            check=True,
-            timeout=900,
-        )
-        (Path(made) / "jars").rename(target)
+    return jars(f"knox-{KNOX}", POM)
 
 
 def build(target: Path) -> Path:

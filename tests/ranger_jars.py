@@ -1,12 +1,8 @@
 """The jars of Ranger's engine, brought by Maven once, into the cache."""
 
-import subprocess
-import tempfile
 from pathlib import Path
 
-from one_maven import one_maven
-
-from tarn import config
+from one_maven import jars
 
 RANGER = "2.9.0"
 POM = f"""\
@@ -30,24 +26,4 @@ POM = f"""\
 
 def library() -> Path:
     """Return the folder with the jars."""
-    target = config.paths(config.environ()).cache / f"ranger-{RANGER}"
-    with one_maven():
-        if not target.is_dir():
-            _fetch(target)
-    return target
-
-
-def _fetch(target: Path) -> None:
-    # Beside the target, so that it arrives by a rename: whole, or not at all.
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as made:
-        (Path(made) / "pom.xml").write_text(POM)
-        subprocess.run(
-            [
-                *("mvn", "--batch-mode", "-q", "-f", f"{made}/pom.xml"),
-                *("dependency:copy-dependencies", "-DincludeScope=runtime"),
-                f"-DoutputDirectory={made}/jars",
-            ],
-            check=True,
-            timeout=900,
-        )
-        (Path(made) / "jars").rename(target)
+    return jars(f"ranger-{RANGER}", POM)
