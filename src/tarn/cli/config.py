@@ -6,7 +6,7 @@ import click
 
 from tarn import config
 from tarn.cli.options import form_option, pass_around
-from tarn.cli.show import columns, emit, note
+from tarn.cli.show import columns, emit
 from tarn.cli.source import Source, source_options
 from tarn.cluster import Surroundings
 from tarn.cluster.difference import flat
@@ -23,19 +23,11 @@ def command() -> None:
 @form_option
 def explain(around: Surroundings, *, source: Source, form: str) -> None:
     """Show each value of the spec, and where it comes from."""
-    loaded = config.load(
-        source.path,
-        arguments=source.arguments,
-        aliases=source.aliases,
-        environ=around.environ,
-        plugins=around.plugins(),
-    )
+    loaded = source.load(around)
     rows = [
         {"key": key, "value": value, "origin": _origin(loaded.origins, key)}
         for key, value in flat(config.redact(config.dump(loaded.spec)))
     ]
-    for text in loaded.notes:
-        note(text)
     emit(
         rows, form, lambda: columns(("KEY", "VALUE", "FROM"), (tuple(row.values()) for row in rows))
     )

@@ -8,7 +8,7 @@ import click
 
 from tarn import config, doctor
 from tarn.cli.options import form_option
-from tarn.cli.show import emit, note
+from tarn.cli.show import emit
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, here
@@ -110,17 +110,7 @@ def _spec(source: Source, around: Surroundings) -> ClusterSpec:
                 next_step="`tarn status` lists what there is; -f names the spec of another one",
             )
         return config.load(kept, environ={}).spec
-    loaded = config.load(
-        source.path,
-        arguments=source.arguments,
-        aliases=source.aliases,
-        environ=around.environ,
-        plugins=around.plugins(),
-        partial=True,
-    )
-    for text in loaded.notes:
-        note(text)
-    return loaded.spec
+    return source.load(around, partial=True).spec
 
 
 def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.Offered]:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from tarn import config
 from tarn.cli.options import form_option, pass_around
-from tarn.cli.show import columns, emit, note
+from tarn.cli.show import columns, emit
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings
@@ -99,16 +98,7 @@ def check(around: Surroundings, *, source: Source, form: str) -> None:
 
 
 def _spec(around: Surroundings, source: Source) -> ClusterSpec:
-    loaded = config.load(
-        source.path,
-        arguments=source.arguments,
-        aliases=source.aliases,
-        environ=around.environ,
-        plugins=around.plugins(),
-        partial=True,
-    )
-    for text in loaded.notes:
-        note(text)
+    loaded = source.load(around, partial=True)
     if not loaded.spec.secrets:
         raise ConfigError(
             "the spec names no store of secrets",

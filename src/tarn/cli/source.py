@@ -9,7 +9,9 @@ import attrs
 import click
 import yaml
 
-from tarn.config import ALIASES, Alias
+from tarn.cli.show import note
+from tarn.cluster import Surroundings
+from tarn.config import ALIASES, Alias, Loaded, load
 from tarn.errors import ConfigError
 
 __all__ = ["Source", "overlay", "source_options"]
@@ -31,6 +33,25 @@ class Source:
     """The overlay of ``--set``, in the shape of YAML."""
     aliases: Mapping[str, object]
     """Values of legacy options, by long name."""
+
+    def load(self, around: Surroundings, *, partial: bool = False) -> Loaded:
+        """Return the spec, held against the plugins of *around*; its notes are shown.
+
+        Args:
+            around: Where it is read.
+            partial: What a start needs may be missing.
+        """
+        loaded = load(
+            self.path,
+            arguments=self.arguments,
+            aliases=self.aliases,
+            environ=around.environ,
+            plugins=around.plugins(),
+            partial=partial,
+        )
+        for text in loaded.notes:
+            note(text)
+        return loaded
 
 
 def source_options(verb: F) -> F:
