@@ -67,11 +67,13 @@ def test_a_file_may_hold_it_only_where_that_is_said_and_nobody_else_reads_it(
     assert {leak.where for leak in one.leaks} == {"mine (640)"}
 
 
-def test_a_process_that_lives_for_a_moment_is_seen() -> None:
-    """Its arguments and its environment."""
+def test_what_a_process_is_given_is_seen() -> None:
+    """Its arguments and its environment; it lives until both were found."""
     one = Canaries()
     argv, environ = one.new("argv"), one.new("environ")
-    with processes_watched(one, lambda _words: ((), ())):
-        program = [sys.executable, "-c", "import time; time.sleep(0.3)", argv]
-        subprocess.run(program, check=True, env={"SECRET": environ}, timeout=60)
-        until(lambda: {leak.name for leak in one.leaks} == {"argv", "environ"}, 5)
+    program = [sys.executable, "-c", "import sys; sys.stdin.read()", argv]
+    with (
+        processes_watched(one, lambda _words: ((), ())),
+        subprocess.Popen(program, stdin=subprocess.PIPE, env={"SECRET": environ}),
+    ):
+        until(lambda: {leak.name for leak in one.leaks} == {"argv", "environ"}, 60)
