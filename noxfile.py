@@ -29,6 +29,7 @@ SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule,keystore]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,pack]"
 WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,ranger,secrets]"
+WITH_EYES = ".[local,examples,schedule,notebook,plot]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
@@ -58,8 +59,8 @@ MISSING = [version for version in SUPPORTED if version not in PRESENT]
 ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
 
 # .ci/run neither measures nor compares; all that takes knox_jar its minutes is the first download;
-# the last two run beside others
-UNCOUNTED = ("bench", "policies", "knox_jar", "endurance", "docker")
+# the last three run beside others
+UNCOUNTED = ("bench", "policies", "knox_jar", "endurance", "docker", "observe")
 if sum(BUDGET.values()) - sum(BUDGET[name] for name in UNCOUNTED) >= 70:
     raise SystemExit("tests/budget.toml: the sum must stay under 70 minutes")
 
@@ -167,7 +168,7 @@ def unit(session: nox.Session) -> None:
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", EVERYTHING, *_group("tests"))
-    chosen = ("-m", "not triton and not discovery and not security")
+    chosen = ("-m", "not triton and not discovery and not security and not observe")
     _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
 
 
@@ -226,7 +227,7 @@ def yarn(session: nox.Session) -> None:
     a second ``--``.
     """
     hadoop, own = _hadoop(session)
-    session.install("-e", WITH_YARN, *_group("tests"))
+    session.install("-e", WITH_YARN, *_group("tests"), *_group("browser"))
     # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
     # whole files, in the order of tests/yarn/conftest.py; a sandbox that runs already is one.
     workers = "0" if "TARN_TEST_SANDBOX" in os.environ else "2"  # noqa: TID251
@@ -286,6 +287,14 @@ def security(session: nox.Session) -> None:
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *BY_FILE, *chosen, *_folders("security", "compat"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def observe(session: nox.Session) -> None:
+    """What people look at: a real Chromium, a real Prometheus, and Tritons; needs both programs."""
+    session.install("-e", WITH_EYES, *_group("tests"), *_group("browser"))
+    _pytest(session, *BY_FILE, "-m", "observe", "--timeout", "300", *_folders("observe"))
 
 
 @nox.session(python=ONE)
