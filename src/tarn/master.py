@@ -211,6 +211,7 @@ class _Master:
                 rate_limit=spec.api.rate_limit,
                 proxy=proxy,
                 proofs=proofs,
+                dashboard=f"{server.url}/dashboard",
             )
         )
         # a state that cannot be read ends this master before it is announced

@@ -25,8 +25,8 @@ from fake_master import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.domain import PauseScaling
-from tarn.http import api as apis
 from tarn.http import app as apps
+from tarn.http import body as bodies
 from tarn.http.admission import LARGEST_TARGET
 from tarn.http.gate import DirectGate
 from tarn.http.server import LARGEST_HEAD, Server
@@ -216,7 +216,7 @@ def test_oversize_is_refused_at_its_bound(
 
 def test_slow_heads_and_slow_bodies_hold_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred connections with a byte each are cut; the others are answered all the while."""
-    monkeypatch.setattr(apis, "BODY_WITHIN_S", 0.3)
+    monkeypatch.setattr(bodies, "BODY_WITHIN_S", 0.3)
     slow = FakeMaster()
     slow.server.close()
     slow.server = Server(head_within_s=0.4)

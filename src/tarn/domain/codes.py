@@ -335,6 +335,12 @@ _TABLE = (
     # 371x: questions over HTTP
     Code("TARN-3710", _W, "too many requests", "One address sent more requests than `api.rate_limit`; the answer 429 says when to come again.", "Ask less often, or raise the limit."),
     Code("TARN-3711", _A, "page of another site", "A browser sent the request for a page that is not the master's, so it was not obeyed.", "Send it from a program, or from a page of the master."),
+    # 380x: signing in, for the pages of a master
+    Code("TARN-3800", _W, "sign-in refused", "The api token is another one, or the link was used before or is older than a minute.", "`tarn dashboard` makes a new link, where the cluster was started."),
+    Code("TARN-3801", _W, "too many sign-ins", "One address tried to sign in more than ten times, then more than once in six seconds.", "Wait as long as the answer's Retry-After says."),
+    Code("TARN-3802", _W, "page's proof over", "The page that a proxy shows sent a write with a proof (`csrf`) that is over, or of another master or person.", "Ask `/api/v1/me` for a new one, and send the write again; or load the page again."),
+    Code("TARN-3803", _I, "no sign-in here", "The master asks for no api token, so there is nothing to sign in with, and no need.", "Nothing."),
+    Code("TARN-3804", _W, "no sign-in through a proxy", "A token or a session would pass YARN's proxy, which writes down what it hands on.", "Open the page at the master's own address; the message names it."),
     # 378x: Triton's own ports
     Code("TARN-3780", _A, "no keys for Triton", "Parts of Triton's API are to be restricted, and the file from which the keys are derived is missing.", "End the cluster and start it again: `tarn up` makes the file."),
     Code("TARN-3781", _W, "parts of Triton are open", "Whoever reaches the ports of an instance may change its models, its log, its trace or its shared memory.", "Name the parts in triton.restricted, or keep the ports from others by a firewall."),

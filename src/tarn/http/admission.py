@@ -11,9 +11,10 @@ from tarn.domain.access import VIEW
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
 from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
 from tarn.http.answers import error_answer
-from tarn.http.asked import Asked, Identified, asked
+from tarn.http.asked import SESSION, Asked, Identified, asked
+from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
-from tarn.http.origin import foreign
+from tarn.http.origin import foreign, through, vouched
 from tarn.http.rate import Rates
 from tarn.http.rights import PRINCIPAL, Rights
 from tarn.http.sources import Sources
@@ -23,6 +24,7 @@ __all__ = ["Admission"]
 LARGEST_TARGET = 8 * 1024
 LARGEST_HEADERS = 64 * 1024
 """A ticket of Kerberos may fill most of it. What reads the head stops later, and not exactly."""
+ME = "/api/v1/me"
 
 Add = Callable[[Mapping[str, str]], None]
 
@@ -34,11 +36,14 @@ class Admission:
     there is such a route, whether a page of somebody else sent it, and whether they may.
     """
 
-    def __init__(self, sources: Sources, rights: Rights, identity: Identity) -> None:
+    def __init__(self, sources: Sources, rights: Rights, identity: Identity, csrf: Csrf) -> None:
         self._clock = sources.clock
         self._rates = Rates(sources.rate_limit)
         self._rights = rights
         self._identity = identity
+        self._proxy = sources.proxy
+        self._dashboard = sources.dashboard
+        self._csrf = csrf
 
     async def refusal(self, scope: Scope, add: Add) -> Response | None:
         """Return the answer for who may not; None lets the request in, its principal in *scope*.
@@ -54,23 +59,40 @@ class Admission:
             return odd
         need = asking(what.path)
         if need.action == OPEN:
-            return _astray(scope, need)
+            return _astray(scope, need) or _abroad(what, need)
         who = await self._identity.identify(what)
         if who.principal is None:
-            return _unidentified(need.action, who)
+            return self._unidentified(what, need.action, who)
         add(who.headers)
-        scope[PRINCIPAL] = who.principal
+        scope[PRINCIPAL], scope[SESSION] = who.principal, who.session
         return _astray(scope, need) or await self._forbidden(what, need, who.principal)
 
     async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
-        abroad = foreign(what) if need.methods == WRITE else ""
-        if abroad:
-            error = TarnError(abroad, code="TARN-3711", where=what.path)
-            return error_answer(error, 403)
+        proof = vouched(what, self._proxy) if need.action != SELF else ""
+        if not (proof and self._csrf.good(proof, principal)):
+            abroad = _abroad(what, need, over=bool(proof))
+            if abroad is not None:
+                return abroad
         if need.action == SELF:
             return None
         verdict = await self._rights.on_fleet(principal, need.action)
         return None if verdict.allowed else _no(principal, need.action, verdict)
+
+    def _unidentified(self, what: Asked, action: str, who: Identified) -> Response:
+        """Refuse somebody; a page that a proxy shows learns where it can sign in."""
+        error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
+        asks = what.path == ME and through(what, self._proxy)
+        more = {"direct": self._dashboard} if asks else {}
+        return error_answer(error, who.status, who.headers, **more)
+
+
+def _abroad(what: Asked, need: Asking, *, over: bool = False) -> Response | None:
+    """Return the answer to a write that a page of somebody else sent; *over*: it may be our own."""
+    found = foreign(what) if need.methods == WRITE else ""
+    if not found:
+        return None
+    code = "TARN-3802" if over else "TARN-3711"
+    return error_answer(TarnError(found, code=code, where=what.path), 403)
 
 
 def _astray(scope: Scope, need: Asking) -> Response | None:
@@ -110,11 +132,6 @@ def _too_many(wait_s: float) -> Response:
         next_step="Ask less often, or have api.rate_limit raised",
     )
     return error_answer(error, 429, {"Retry-After": str(math.ceil(wait_s))})
-
-
-def _unidentified(action: str, who: Identified) -> Response:
-    error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
-    return error_answer(error, who.status, who.headers)
 
 
 def _no(principal: Principal, action: str, verdict: Verdict) -> Response:

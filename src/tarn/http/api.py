@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from concurrent.futures import Future
 
@@ -13,8 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Command, Done
-from tarn.errors import ConfigError, ProviderError, RefusedError, TarnError, TimedOutError
-from tarn.http.answers import JSON, RejectedError, error_answer, json_answer
+from tarn.errors import ConfigError, ProviderError, RefusedError, TimedOutError
+from tarn.http.answers import RejectedError, error_answer, json_answer
+from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
 from tarn.http.hidden import Hidden
@@ -33,8 +33,6 @@ from tarn.http.sources import Sources
 
 __all__ = ["Api"]
 
-LARGEST_BODY = 256 * 1024
-BODY_WITHIN_S = 10.0
 ANSWER_WITHIN_S = 5.0
 MOST_STREAMS = 200
 
@@ -140,17 +138,17 @@ class Api:
     async def put(self, request: Request) -> Response:
         """Hand a person's command to the control thread, and answer what it said."""
         verb = request.url.path.rpartition("/")[2]
-        return await self._obey(request, command(verb, await _body(request)))
+        return await self._obey(request, command(verb, await body_of(request)))
 
     async def follower(self, request: Request) -> Response:
         """Hand a follower's word to the control thread."""
         name = request.path_params["name"]
-        word = acknowledge(name, await _body(request), self._sources.clock.at())
+        word = acknowledge(name, await body_of(request), self._sources.clock.at())
         return await self._obey(request, word)
 
     async def demand(self, request: Request) -> Response:
         """Tell the control thread that requests wait somewhere for an instance."""
-        return await self._obey(request, demand(await _body(request)))
+        return await self._obey(request, demand(await body_of(request)))
 
     async def _hidden(self, request: Request, now: Snapshot) -> Hidden:
         return await self._rights.hidden(principal_of(request), now)
@@ -224,47 +222,3 @@ class _Stream(StreamingResponse):
 def _streaming(request: Request) -> bool:
     accepted = request.headers.get("accept", "").lower()
     return request.method == "GET" and "text/event-stream" in accepted
-
-
-async def _body(request: Request) -> Mapping[str, object]:
-    """Return the JSON object in the body; an empty body is an empty object."""
-    raw = await _read(request)
-    if not raw.strip():
-        return {}
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != JSON:
-        found = f"Content-Type = '{kind[:60]}'" if kind else "Content-Type is missing"
-        raise RejectedError(415, ConfigError(found, right=f"Right would be {JSON}"))
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        right = "Right would be a JSON object in UTF-8"
-        raise ConfigError("is not JSON", code="TARN-2002", where="body", right=right) from error
-    if not isinstance(body, dict):
-        right = "Right would be a JSON object"
-        raise ConfigError("is no object", code="TARN-2002", where="body", right=right)
-    return body
-
-
-async def _read(request: Request) -> bytes:
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared[:12]) > LARGEST_BODY:
-        raise _too_large()
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(BODY_WITHIN_S):
-            async for part in request.stream():
-                parts.append(part)
-                size += len(part)
-                if size > LARGEST_BODY:
-                    raise _too_large()
-    except TimeoutError as error:
-        late: TarnError = TimedOutError(f"the body did not arrive within {BODY_WITHIN_S:g} s")
-        raise RejectedError(408, late, {"Connection": "close"}) from error
-    return b"".join(parts)
-
-
-def _too_large() -> RejectedError:
-    right = f"Right would be at most {LARGEST_BODY // 1024} KiB"
-    error = ConfigError("is too large", code="TARN-2002", where="body", right=right)
-    return RejectedError(413, error, {"Connection": "close"})

@@ -18,9 +18,12 @@ from tarn.http.admission import Admission
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
 from tarn.http.authorize import Authorize
+from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
 from tarn.http.rights import Rights
+from tarn.http.sessions import Sessions
+from tarn.http.sign_in import SignIn
 from tarn.http.sources import Sources
 
 __all__ = ["Application", "create_app"]
@@ -59,8 +62,12 @@ class Application:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         rights = Rights(sources)
-        identity = Identity(sources.api_token, sources.proxy, sources.proofs)
-        self._admission = Admission(sources, rights, identity)
+        clock, token = sources.clock, sources.api_token
+        name = sources.board.current.name
+        sessions = None if token is None else Sessions(token, name, clock.at)
+        csrf = Csrf(clock.at)
+        identity = Identity(token, sources.proxy, sources.proofs, sessions)
+        self._admission = Admission(sources, rights, identity, csrf)
         self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: Snapshot | None = None
@@ -69,6 +76,7 @@ class Application:
                 *Pages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
+                *SignIn(sources, rights, sessions, csrf).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={

@@ -6,8 +6,12 @@ import attrs
 from starlette.types import Scope
 
 from tarn.domain import Principal
+from tarn.http.sessions import Session
 
-__all__ = ["Asked", "Identified", "asked"]
+__all__ = ["SESSION", "Asked", "Identified", "asked"]
+
+SESSION = "tarn.session"
+"""Key in the scope of a request that was let in by its session."""
 
 
 @attrs.frozen
@@ -39,6 +43,8 @@ class Identified:
     """Why, in words; no secret, and no name that was only claimed."""
     headers: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """For the answer: a challenge, or the other half of a proof."""
+    session: Session | None = None
+    """By which the principal was proven; None: by something else."""
 
 
 def asked(scope: Scope) -> Asked:

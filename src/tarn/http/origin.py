@@ -4,9 +4,11 @@ A browser adds what it knows of a user (a cookie, a ticket) to every request, wh
 it. It also says which page that was, and no page can change what it says. Programs say nothing.
 """
 
+from tarn.domain import ProxyRule
 from tarn.http.asked import Asked
+from tarn.http.csrf import csrf_of
 
-__all__ = ["foreign"]
+__all__ = ["foreign", "through", "vouched"]
 
 _OWN_SITES = (b"same-origin", b"none")
 
@@ -14,7 +16,7 @@ _OWN_SITES = (b"same-origin", b"none")
 def foreign(asked: Asked) -> str:
     """Return why *asked* comes from a page that is not this master's; empty: it does not.
 
-    A page that a proxy shows under its own address is foreign too: no page of the master writes.
+    A page that a proxy shows under its own address is foreign, too: `vouched` says what helps.
     """
     sites = asked.values(b"sec-fetch-site")
     if any(site.strip().lower() not in _OWN_SITES for site in sites):
@@ -25,6 +27,28 @@ def foreign(asked: Asked) -> str:
     if len(origins) == len(hosts) == 1 and _same(origins[0], hosts[0]):
         return ""
     return "its Origin is not this master"
+
+
+def through(asked: Asked, rule: ProxyRule | None) -> bool:
+    """Say whether *asked* came through the runtime's proxy, which says so by its cookie.
+
+    It hands on nothing that a browser says of the page: what came with that came without it.
+    """
+    if rule is None or asked.peer not in rule.addresses or asked.values(b"sec-fetch-site"):
+        return False
+    pairs = (pair for line in asked.values(b"cookie") for pair in line.split(b";"))
+    return any(pair.partition(b"=")[0].strip() == rule.cookie.encode() for pair in pairs)
+
+
+def vouched(asked: Asked, rule: ProxyRule | None) -> str:
+    """Return what a page sent in ``?csrf=`` through the runtime's proxy; empty: nothing counts.
+
+    Only there a page of the master has another Origin. A browser that says itself that another
+    site's page sent it did not come that way.
+    """
+    if rule is None or asked.peer not in rule.addresses or asked.values(b"sec-fetch-site"):
+        return ""
+    return csrf_of(asked.query)
 
 
 def _same(origin: bytes, host: bytes) -> bool:

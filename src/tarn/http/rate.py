@@ -25,10 +25,14 @@ class Rates:
     Args:
         per_s: Requests a second, as a mean.
         most: Addresses that are remembered.
+        burst: What a bucket holds, where that is not a second's worth; at least 1.
     """
 
-    def __init__(self, per_s: float, most: int = MOST_ADDRESSES) -> None:
+    def __init__(
+        self, per_s: float, most: int = MOST_ADDRESSES, *, burst: float | None = None
+    ) -> None:
         self._per_s = per_s
+        self._burst = per_s if burst is None else burst
         self._most = most
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
@@ -42,7 +46,7 @@ class Rates:
         """
         bucket = self._bucket(address, now_s)
         filled = bucket.left + max(0.0, now_s - bucket.at_s) * self._per_s
-        bucket.left, bucket.at_s = min(self._per_s, filled), now_s
+        bucket.left, bucket.at_s = min(self._burst, filled), now_s
         if bucket.left < 1.0:
             return (1.0 - bucket.left) / self._per_s
         bucket.left -= 1.0
@@ -51,7 +55,7 @@ class Rates:
     def _bucket(self, address: str, now_s: float) -> _Bucket:
         bucket = self._buckets.get(address)
         if bucket is None:
-            bucket = self._buckets[address] = _Bucket(self._per_s, now_s)
+            bucket = self._buckets[address] = _Bucket(self._burst, now_s)
             if len(self._buckets) > self._most:
                 self._buckets.popitem(last=False)
         else:

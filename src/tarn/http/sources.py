@@ -48,5 +48,7 @@ class Sources:
     """Whose cookie names a user; None: nobody's."""
     proofs: Proofs = attrs.field(factory=Proofs)
     """What else proves somebody: tickets, and trusted proxies."""
+    dashboard: str = ""
+    """The address of the page for people, without any proxy."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""

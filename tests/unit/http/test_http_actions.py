@@ -22,16 +22,22 @@ def test_every_route_of_the_application_has_an_action_and_every_action_a_route()
     assert routes == {path: set(need.methods) for path, need in ACTIONS.items()}
 
 
+SIGN_IN = {"/api/v1/session", "/api/v1/session/end", "/api/v1/session/link"}
+"""The only writes beside those that change the fleet: they change who is signed in."""
+
+
 def test_only_reads_are_open_and_every_write_has_an_action_of_the_fleet() -> None:
-    """Three routes ask nobody; one decides itself; the rest asks about the fleet."""
+    """A few routes ask nobody, or decide themselves; the rest asks about the fleet."""
     assert {p for p, need in ACTIONS.items() if need.action == OPEN} == {
-        *("/health", "/livez", "/readyz")
+        *("/health", "/livez", "/readyz", "/api/v1/session")
     }
-    assert {p for p, need in ACTIONS.items() if need.action == SELF} == {"/authorize"}
-    for need in ACTIONS.values():
+    assert {p for p, need in ACTIONS.items() if need.action == SELF} == {
+        *("/authorize", "/api/v1/me", "/api/v1/session/end", "/api/v1/session/link")
+    }
+    for path, need in ACTIONS.items():
         assert need.methods in {READ, WRITE}
         if need.action in {OPEN, SELF}:
-            assert need.methods == READ
+            assert need.methods == (WRITE if path in SIGN_IN else READ)
         else:
             assert need.action in FLEET_ACTIONS
 
@@ -87,7 +93,8 @@ def test_the_authorizer_is_asked_for_the_action_of_the_route() -> None:
                 assert (answer.status_code, answer.json()["error"]["action"]) == (403, need.action)
                 assert [asked[1:] for asked in authorizer.asked] == [(need.action, "")]
             else:
-                assert authorizer.asked == []
+                told = FLEET_ACTIONS if path == "/api/v1/me" else ()
+                assert [asked[1] for asked in authorizer.asked] == list(told)
     assert master.commands == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from fake_master import FakeMaster
 
 from tarn.http import api as apis
+from tarn.http import body as bodies
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -51,7 +52,7 @@ def test_too_many_streams_are_503_and_the_rest_goes_on(monkeypatch: pytest.Monke
 
 def test_a_body_that_never_comes_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     """A declared length without the bytes holds nothing for long."""
-    monkeypatch.setattr(apis, "BODY_WITHIN_S", 0.05)
+    monkeypatch.setattr(bodies, "BODY_WITHIN_S", 0.05)
     with (
         FakeMaster(api_token=None) as master,
         socket.create_connection(("127.0.0.1", master.server.port), timeout=5) as raw,

@@ -3,4 +3,14 @@
 from tarn.http.identity.proofs import Accepted, Proofs, Tickets, Trusted, network, trusted
 from tarn.http.identity.who import OWNER, Identity
 
-__all__ = ["OWNER", "Accepted", "Identity", "Proofs", "Tickets", "Trusted", "network", "trusted"]
+__all__ = [
+    "OWNER",
+    "Accepted",
+    "Identity",
+    "Proofs",
+    "Sessions",
+    "Tickets",
+    "Trusted",
+    "network",
+    "trusted",
+]

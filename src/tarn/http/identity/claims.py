@@ -16,7 +16,7 @@ LONGEST_COOKIE = 256
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@$+=-]{0,127}")
 _IN_COOKIE = re.compile(r"[^\s\x00-\x1f\x7f;,\"]+")
 """No user's name has blanks, control characters or what separates cookies."""
-_ONCE = (b"x-tarn-user", b"x-tarn-token", b"authorization")
+_ONCE = (b"x-tarn-user", b"x-tarn-token", b"x-tarn-session", b"authorization")
 
 
 @attrs.frozen
@@ -28,6 +28,8 @@ class Claims:
     """As it stands behind ``Negotiate``."""
     user: bytes | None = None
     """Of ``X-TARN-User``."""
+    session: bytes | None = attrs.field(default=None, repr=False)
+    """Of ``X-TARN-Session``; never of a query, which others write down."""
 
 
 def claims(asked: Asked) -> Claims:
@@ -50,7 +52,8 @@ def claims(asked: Asked) -> Claims:
     negotiated = said if kind == b"negotiate" else None
     if token is None and negotiated is None and asked.path == "/metrics":
         token = _from_query(asked.query)
-    return Claims(token, negotiated, _only(asked, b"x-tarn-user"))
+    user, session = _only(asked, b"x-tarn-user"), _only(asked, b"x-tarn-session")
+    return Claims(token, negotiated, user, session)
 
 
 def is_name(text: str) -> bool:
@@ -102,6 +105,9 @@ def _from_query(query: bytes) -> bytes | None:
 
 
 def _title(name: bytes) -> str:
-    return {b"x-tarn-user": "X-TARN-User", b"x-tarn-token": "X-TARN-Token"}.get(
-        name, "Authorization"
-    )
+    named = {
+        b"x-tarn-user": "X-TARN-User",
+        b"x-tarn-token": "X-TARN-Token",
+        b"x-tarn-session": "X-TARN-Session",
+    }
+    return named.get(name, "Authorization")

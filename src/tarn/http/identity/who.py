@@ -16,6 +16,7 @@ from tarn.errors import NotAuthorizedError, ProviderError
 from tarn.http.asked import Asked, Identified
 from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
 from tarn.http.identity.proofs import Proofs, Trusted
+from tarn.http.sessions import Session, Sessions
 
 __all__ = ["OWNER", "Identity"]
 
@@ -35,6 +36,7 @@ class _Proven:
     who: Principal | Trusted
     answer: str = ""
     """For ``WWW-Authenticate`` of the answer: the master's half of a ticket's proof."""
+    session: Session | None = None
 
 
 class Identity:
@@ -47,14 +49,20 @@ class Identity:
         api_token: None: nobody is asked for one.
         proxy: Whose cookie names a user; None: nobody's.
         proofs: What else proves somebody.
+        sessions: Of who signed in with the api token; None: nobody does.
     """
 
     def __init__(
-        self, api_token: bytes | None, proxy: ProxyRule | None = None, proofs: Proofs | None = None
+        self,
+        api_token: bytes | None,
+        proxy: ProxyRule | None = None,
+        proofs: Proofs | None = None,
+        sessions: Sessions | None = None,
     ) -> None:
         self._api_token = api_token
         self._proxy = proxy
         self._proofs = proofs or Proofs()
+        self._sessions = sessions
         by_token = any(one.by == "token" for one in self._proofs.trusted)
         self._reads_tokens = api_token is not None or by_token
 
@@ -64,8 +72,9 @@ class Identity:
     async def identify(self, asked: Asked) -> Identified:
         """Return who asks, or a refusal of somebody who may not.
 
-        A token counts first, then a ticket, then a proxy's certificate, then the cookie of the
-        runtime's proxy. Whoever brings a wrong one is refused, whatever else they bring.
+        A token or a session counts first, then a ticket, then a proxy's certificate, then the
+        cookie of the runtime's proxy. Whoever brings a wrong one is refused, whatever else they
+        bring.
         """
         try:
             claimed = claims(asked)
@@ -84,16 +93,22 @@ class Identity:
             found = "Who you are could not be looked up; the master's log says why"
             return Identified(None, 503, found)
         headers = {"WWW-Authenticate": proven.answer} if proven.answer else {}
-        return attrs.evolve(said, headers={**said.headers, **headers})
+        return attrs.evolve(said, headers={**said.headers, **headers}, session=proven.session)
 
     def _one_proof(self, claimed: Claims) -> None:
         both = claimed.token is not None and claimed.ticket is not None
         if both and self._reads_tokens and self._proofs.tickets is not None:
             raise ValueError("A token and a ticket came together: send one of them")
+        both = claimed.token is not None and claimed.session is not None
+        if both and self._reads_tokens and self._sessions is not None:
+            raise ValueError("A token and a session came together: send one of them")
 
     async def _proven(self, asked: Asked, claimed: Claims) -> "_Proven | Identified":
         if claimed.token is not None and self._reads_tokens:
             return self._by_token(asked, claimed.token)
+        if claimed.session is not None and self._sessions is not None:
+            # before a ticket, which a browser adds by itself
+            return self._by_session(self._sessions, claimed.session)
         if claimed.ticket is not None and self._proofs.tickets is not None:
             return await self._by_ticket(asked, claimed.ticket)
         found = self._by_certificate(asked) or await self._by_cookie(asked)
@@ -110,6 +125,14 @@ class Identity:
             if one.by == "token" and one.holds(token) and one.at(asked.peer):
                 return _Proven(one)
         return self._unidentified()
+
+    def _by_session(self, sessions: Sessions, said: bytes) -> "_Proven | Identified":
+        session = sessions.read(said)
+        if session is not None:
+            return _Proven(OWNER, session=session)
+        return Identified(
+            None, 401, "The session is over, or none of this cluster: sign in", _BEARER
+        )
 
     async def _by_ticket(self, asked: Asked, encoded: bytes) -> "_Proven | Identified":
         tickets, desk, people = self._proofs.tickets, self._proofs.desk, self._proofs.people
