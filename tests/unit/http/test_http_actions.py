@@ -23,9 +23,9 @@ def test_every_route_of_the_application_has_an_action_and_every_action_a_route()
 
 
 def test_only_reads_are_open_and_every_write_has_an_action_of_the_fleet() -> None:
-    """Three routes ask nobody; one decides itself; the rest asks about the fleet."""
+    """Four routes ask nobody; one decides itself; the rest asks about the fleet."""
     assert {p for p, need in ACTIONS.items() if need.action == OPEN} == {
-        *("/health", "/livez", "/readyz")
+        *("/health", "/livez", "/readyz", "/dashboard")
     }
     assert {p for p, need in ACTIONS.items() if need.action == SELF} == {"/authorize"}
     for need in ACTIONS.values():
