@@ -35,6 +35,7 @@ ACTIONS = {
     "/health": Asking(OPEN),
     "/livez": Asking(OPEN),
     "/readyz": Asking(OPEN),
+    "/dashboard": Asking(OPEN),
     "/authorize": Asking(SELF),
     "/": Asking(VIEW),
     "/instances": Asking(VIEW),

@@ -19,6 +19,7 @@ from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
 from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
+from tarn.http.dashboard import Dashboard
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
 from tarn.http.rights import Rights
@@ -42,7 +43,8 @@ SAFE_HEADERS = (
         b"default-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-"""On every answer: nothing of it is kept, framed, run, or taken for another type."""
+"""On every answer: nothing of it is kept, framed, run, or taken for another type. An answer that
+brings one of them itself (the dashboard its policy) keeps its own."""
 TAKEN_WITHIN_S = 30.0
 """For a part of an answer, behind which 64 KiB and the system's own buffers are full."""
 
@@ -74,6 +76,7 @@ class Application:
         self._routes = Starlette(
             routes=[
                 *Pages(sources, rights).routes(),
+                *Dashboard().routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
@@ -194,7 +197,10 @@ class _Safe:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            message["headers"] = [*message.get("headers", ()), *SAFE_HEADERS, *self._more]
+            own = list(message.get("headers", ()))
+            names = {name for name, _ in own}
+            safe = (one for one in SAFE_HEADERS if one[0] not in names)
+            message["headers"] = [*own, *safe, *self._more]
         try:
             async with asyncio.timeout(TAKEN_WITHIN_S):
                 await self._send(message)

@@ -13,6 +13,7 @@ from tarn.http.hidden import NOTHING, Hidden
 __all__ = ["PAGES", "front"]
 
 PAGES = (
+    ("dashboard", "all of it, to look at and to act on"),
     ("instances", "what serves, a line each"),
     ("health", "OK, or what is wrong"),
     ("livez", "whether the master works"),

@@ -29,7 +29,7 @@ SIGN_IN = {"/api/v1/session", "/api/v1/session/end", "/api/v1/session/link"}
 def test_only_reads_are_open_and_every_write_has_an_action_of_the_fleet() -> None:
     """A few routes ask nobody, or decide themselves; the rest asks about the fleet."""
     assert {p for p, need in ACTIONS.items() if need.action == OPEN} == {
-        *("/health", "/livez", "/readyz", "/api/v1/session")
+        *("/health", "/livez", "/readyz", "/api/v1/session", "/dashboard")
     }
     assert {p for p, need in ACTIONS.items() if need.action == SELF} == {
         *("/authorize", "/api/v1/me", "/api/v1/session/end", "/api/v1/session/link")

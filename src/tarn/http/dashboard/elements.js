@@ -1,0 +1,54 @@
+// Makes and fills elements. Whatever is shown of the cluster becomes text, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+const byId = (id) => document.getElementById(id);
+
+function dress(node, attributes, parts) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...parts.flat().filter((part) => part !== null && part !== undefined && part !== ""));
+  return node;
+}
+
+const el = (tag, attributes = {}, ...parts) => dress(document.createElement(tag), attributes, parts);
+const svg = (tag, attributes = {}, ...parts) =>
+  dress(document.createElementNS(SVG, tag), attributes, parts);
+
+// Sets a text only where it differs: a screen reader and a selection notice every change.
+function say(node, text) {
+  const said = text === null || text === undefined ? "" : String(text);
+  if (node.textContent !== said) node.textContent = said;
+}
+
+function mark(node, name, value) {
+  if (value === null || value === undefined || value === false) node.removeAttribute(name);
+  else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
+}
+
+function show(node, visible) {
+  if (node.hidden === visible) node.hidden = !visible;
+}
+
+// Keeps one child of *parent* for each row, in their order: make(row) makes it, update(child, row)
+// fills it in. What has the focus keeps it, since a child that stays is not taken out.
+function keep(parent, rows, key, make, update) {
+  const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  let place = parent.firstElementChild;
+  for (const row of rows) {
+    const name = String(key(row));
+    let child = old.get(name);
+    old.delete(name);
+    if (!child) {
+      child = make(row);
+      child.dataset.key = name;
+    }
+    if (child === place) place = place.nextElementSibling;
+    else parent.insertBefore(child, place);
+    update(child, row);
+  }
+  for (const child of old.values()) child.remove();
+}

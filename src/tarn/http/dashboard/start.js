@@ -1,0 +1,135 @@
+// What is known, where it comes from, and what shows it.
+
+const seen = { me: null, absent: new Set() };
+
+// Name in `seen`, path, and how old it may be; news makes those with a true asked for at once.
+const SOURCES = [
+  { name: "status", path: () => "api/v1/status", everyMs: 0, news: true },
+  { name: "scaling", path: () => "api/v1/scaling", everyMs: 2000, news: true },
+  { name: "alerts", path: () => "api/v1/alerts", everyMs: 2000, news: true },
+  { name: "events", path: () => "api/v1/events", everyMs: 2000, news: true },
+  { name: "models", path: () => "api/v1/models", everyMs: 3000, news: false },
+  { name: "history", path: () => `api/v1/history?since_s=${3600}`, everyMs: 10000, news: false },
+];
+const NEVER_MS = 60000;
+const SHOWN = [showHead];
+
+let live = null;
+let answeredAt = performance.now();
+
+async function look(news) {
+  try {
+    await Promise.all(SOURCES.filter((one) => due(one, news)).map(take));
+    answeredAt = performance.now();
+    showAll();
+  } catch (error) {
+    if (error.status === 401) return begin("Your session has ended.");
+    if (error.status === 403) return closed(error);
+    showLost(error);
+  }
+}
+
+function due(source, news) {
+  if (news && source.news && !seen.absent.has(source.name)) return true;
+  const oldMs = performance.now() - (source.askedAt ?? -Infinity);
+  return oldMs >= (seen.absent.has(source.name) ? NEVER_MS : source.everyMs);
+}
+
+async function take(source) {
+  source.askedAt = performance.now();
+  try {
+    seen[source.name] = await ask(source.path());
+    seen.absent.delete(source.name);
+  } catch (error) {
+    // an older master has not all of it
+    if (error.status !== 404 || source.name === "status") throw error;
+    seen.absent.add(source.name);
+    seen[source.name] = null;
+  }
+}
+
+function showAll() {
+  show(byId("lost"), false);
+  show(byId("shown"), true);
+  for (const one of SHOWN) one(seen);
+  showPulse(live.streaming ? "live" : "every second", "good");
+}
+
+function showPulse(text, tone) {
+  show(byId("pulse"), true);
+  say(byId("pulse-text"), text);
+  mark(byId("pulse"), "data-tone", tone);
+}
+
+function showLost(error) {
+  const silent = lasting((performance.now() - answeredAt) / 1000);
+  const why = error.status ? ` (${error.message})` : "";
+  showPulse("no answer", "bad");
+  say(byId("lost"), "The master does not answer. It may have ended, or be replaced by another one; the page goes on asking.");
+  mark(byId("lost"), "title", `for ${silent}${why}`);
+  show(byId("lost"), true);
+}
+
+function closed(error) {
+  showPulse("closed", "bad");
+  show(byId("shown"), false);
+  say(byId("lost"), `You may not look at this cluster. ${error.message}`);
+  show(byId("lost"), true);
+}
+
+// Asks who looks, and shows the cluster to them, or asks them to sign in.
+async function begin(why = "") {
+  live?.stop();
+  live = null;
+  try {
+    seen.me = await whoLooks();
+  } catch (error) {
+    if (error.status !== 401) return retry(error);
+    session.end();
+    return showSigning(why, error.told.direct);
+  }
+  show(byId("signing"), false);
+  say(byId("user"), seen.me.user ?? "");
+  show(byId("user"), Boolean(seen.me.user));
+  show(byId("sign-out"), session.get() !== null);
+  live = new Live(look);
+  live.start();
+}
+
+async function whoLooks() {
+  try {
+    return await ask("api/v1/me");
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    await ask("api/v1/scaling");
+    return { user: "", may: ["view"], csrf: null, session: null, direct: null };
+  }
+}
+
+async function retry(error) {
+  showLost(error);
+  await wait(2 * EVERY_MS);
+  begin();
+}
+
+async function start() {
+  beginTheme();
+  for (const link of ["metrics", "config", "status", "health"]) {
+    byId(`link-${link}`).href = BASE + byId(`link-${link}`).getAttribute("href");
+  }
+  listenToSigning(() => begin());
+  byId("sign-out").addEventListener("click", async () => {
+    await signOut();
+    begin("You have signed out.");
+  });
+  const code = takeCode();
+  if (!code) return begin();
+  try {
+    await signIn({ code });
+    await begin();
+  } catch {
+    await begin("This link was used already, or is too old. `tarn dashboard` prints a new one.");
+  }
+}
+
+start();
