@@ -20,6 +20,7 @@ from tarn.http.api import Api
 from tarn.http.authorize import Authorize
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
+from tarn.http.past import PastPages
 from tarn.http.rights import Rights
 from tarn.http.sources import Sources
 
@@ -67,6 +68,7 @@ class Application:
         self._routes = Starlette(
             routes=[
                 *Pages(sources, rights).routes(),
+                *PastPages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
             ],
