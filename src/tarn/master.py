@@ -29,6 +29,7 @@ from tarn.control.discoveries import Named, named, reach
 from tarn.control.inbox import Inbox
 from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
+from tarn.control.past import Recorder
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
 from tarn.control.scaling import scaling
@@ -189,6 +190,8 @@ class _Master:
         server = self._server(factory)
         inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))
+        recorder = Recorder(board, context.clock)
+        self._owned.callback(recorder.close)
         authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
         self._owned.callback(authorizer.close)
         runtime = factory.runtime(settings, context)
@@ -212,6 +215,7 @@ class _Master:
                 proxy=proxy,
                 proofs=proofs,
                 dashboard=f"{server.url}/dashboard",
+                past=lambda: recorder.past,
             )
         )
         # a state that cannot be read ends this master before it is announced

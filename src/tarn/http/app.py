@@ -22,6 +22,7 @@ from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard
 from tarn.http.identity import Identity
 from tarn.http.pages import Pages
+from tarn.http.past import PastPages
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
 from tarn.http.sign_in import SignIn
@@ -77,6 +78,7 @@ class Application:
             routes=[
                 *Pages(sources, rights).routes(),
                 *Dashboard().routes(),
+                *PastPages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from tarn.control.inbox import Inbox
+from tarn.control.past import Past
 from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
@@ -52,3 +53,5 @@ class Sources:
     """The address of the page for people, without any proxy."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""
+    past: Callable[[], Past] = Past
+    """What was seen over the hours; never blocks."""

@@ -16,6 +16,7 @@ SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
 PAGES = (
     *("/", "/instances", "/config", "/metrics", "/api/v1/status", "/api/v1/instances"),
     *("/api/v1/events", "/api/v1/decisions", "/api/v1/scaling"),
+    *("/alerts", "/api/v1/alerts"),
 )
 STREAMS = ("/api/v1/events", "/api/v1/decisions", "/api/v1/stream")
 CONFIG = {"name": "llama", "models": {"serve": [SHOWN, SECRET], "repository": "/m"}}
