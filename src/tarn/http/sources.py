@@ -10,6 +10,7 @@ from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
 from tarn.http.identity.proofs import Proofs
+from tarn.http.log_desk import LogDesk
 from tarn.interfaces import Clock
 
 __all__ = ["Groups", "Sources"]
@@ -48,5 +49,7 @@ class Sources:
     """Whose cookie names a user; None: nobody's."""
     proofs: Proofs = attrs.field(factory=Proofs)
     """What else proves somebody: tickets, and trusted proxies."""
+    logs: LogDesk | None = None
+    """Reads the ends of logs; None: none are kept."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""
