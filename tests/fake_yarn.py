@@ -13,6 +13,7 @@ import attrs
 
 from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError, Superseded
+from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name, record_of
 from tarn_plugins.runtime.yarn.master.runtime import Doors
 from tarn_plugins.runtime.yarn.wire import (
@@ -147,7 +148,19 @@ class FakeYarn:
             FakeLauncher(self.files, self.play),
             spec_hash,
             APPLICATION_ID,
+            logs=NodeLogs(self.page).tail,
         )
+
+    def page(self, url: str) -> bytes:
+        """Return what the web server of a NodeManager prints: two lines of each start."""
+        container_id = url.partition("/containers/")[2].partition("/")[0]
+        with self.lock:
+            whose = {id_: instance_id for instance_id, id_ in self.started}
+            if container_id not in whose:
+                raise ProviderError("yarn", "answers 404", where=url)
+            text = f"started for {whose[container_id]}\nE {CRASH}\n".encode()
+        head = f"LogType:triton.stderr\nLogLength:{len(text)}\nLogContents:\n".encode()
+        return head + text + b"\nEnd of LogType:triton.stderr\n"
 
     def running(self) -> dict[str, str]:
         """Return instance id to container id of every process."""

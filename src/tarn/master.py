@@ -46,6 +46,7 @@ from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.identity import Proofs
 from tarn.http.identity.prepared import brought_token, prepared
+from tarn.http.log_desk import LogDesk
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 from tarn.http.tls import known_as, of_master
@@ -196,6 +197,8 @@ class _Master:
         self._owned.callback(authorizer.close)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
+        logs = LogDesk(runtime.log)
+        self._owned.callback(logs.close)
         proxy = factory.proxy(settings, context.directory, context.environ)
         api_token = brought_token(context.directory)
         proofs = self._proofs(factory, settings, api_token)
@@ -216,6 +219,7 @@ class _Master:
                 proofs=proofs,
                 dashboard=f"{server.url}/dashboard",
                 past=lambda: recorder.past,
+                logs=logs,
             )
         )
         # a state that cannot be read ends this master before it is announced

@@ -358,6 +358,9 @@ _TABLE = (
     Code("TARN-3727", _A, "certificate for other hosts", "The certificate does not name the host of the master: clients will not believe it.", "Have one made that names every host where a master may run, or a wildcard."),
     Code("TARN-3728", _A, "no trust", "No HTTPS came about between client and master: the certificate is not believed, or one of them speaks plain HTTP.", "Read the message; it says what was seen."),
     Code("TARN-3729", _A, "client's certificate refused", "The master does not believe the certificate that the client brought.", "Bring one that `api.tls.client_ca` has signed for a client's use, or none."),
+    # 381x: logs
+    Code("TARN-3810", _A, "no such number of lines", "The question for a log names no number of lines, or too many.", "Ask for 1 to 2000; `tarn logs` reads whole logs."),
+    Code("TARN-3811", _A, "log not readable on its node", "The NodeManager that keeps the log does not answer, or does not let the master read it.", "`tarn logs INSTANCE` asks it with your own ticket, and reads what YARN has collected."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

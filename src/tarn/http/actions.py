@@ -54,6 +54,7 @@ ACTIONS = {
     "/api/v1/session": Asking(OPEN, WRITE),
     "/api/v1/session/end": Asking(SELF, WRITE),
     "/api/v1/session/link": Asking(SELF, WRITE),
+    "/api/v1/logs": Asking(ADMIN),
     "/api/v1/followers/{name}": Asking(FOLLOW, WRITE),
     "/api/v1/demand": Asking(FOLLOW, WRITE),
     **{f"/api/v1/{verb}": Asking(ADMIN, WRITE) for verb in VERBS},

@@ -21,6 +21,7 @@ from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard
 from tarn.http.identity import Identity
+from tarn.http.logs import Logs
 from tarn.http.pages import Pages
 from tarn.http.past import PastPages
 from tarn.http.rights import Rights
@@ -82,6 +83,7 @@ class Application:
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
+                *Logs(sources, rights).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={

@@ -11,6 +11,7 @@ from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
 from tarn.http.identity.proofs import Proofs
+from tarn.http.log_desk import LogDesk
 from tarn.interfaces import Clock
 
 __all__ = ["Groups", "Sources"]
@@ -51,6 +52,8 @@ class Sources:
     """What else proves somebody: tickets, and trusted proxies."""
     dashboard: str = ""
     """The address of the page for people, without any proxy."""
+    logs: LogDesk | None = None
+    """Reads the ends of logs; None: none are kept."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""
     past: Callable[[], Past] = Past

@@ -27,6 +27,7 @@ from tarn.interfaces.values import (
     Ending,
     Finding,
     LaunchPlan,
+    LogTail,
     Staged,
 )
 
@@ -85,6 +86,18 @@ class Runtime(Protocol):
 
     def warnings(self) -> tuple[str, ...]:
         """Return what a person should know about the runtime now, a line each. Never blocks."""
+        ...
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        """Return the last *lines* lines of what an instance wrote to standard error.
+
+        Blocks for a few seconds at most; asked on a thread beside all others, with a deadline, so
+        it must be thread-safe. It need not reach further back than a mebibyte.
+
+        Raises:
+            NotFoundError: There is no log of an instance of this id, whatever the id holds.
+            ProviderError: Whoever keeps the log does not answer, or refuses it.
+        """
         ...
 
     def finish(self) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "Ending",
     "Finding",
     "LaunchPlan",
+    "LogTail",
     "Looked",
     "MasterContext",
     "Paths",
@@ -167,6 +168,16 @@ class LaunchPlan:
     """What an instance gets beside the environment it inherits; secrets in it are not masked."""
     files: Mapping[str, str] = attrs.field(hash=False)
     """What is written, and what is read, to where it lies."""
+
+
+@attrs.frozen
+class LogTail:
+    """The end of a log."""
+
+    lines: tuple[str, ...] = attrs.field(repr=False)
+    """Oldest first, without their ends."""
+    truncated: bool = False
+    """There are earlier lines."""
 
 
 @attrs.frozen

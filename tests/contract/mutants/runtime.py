@@ -6,6 +6,7 @@ import attrs
 
 from tarn.domain import Asked, Ended, ExitStatus, Fact, Recovered, Running, RuntimeWish
 from tarn.errors import LaunchError, NotFoundError
+from tarn.interfaces import LogTail
 from tarn.testing.fakes import FakeRuntime
 
 
@@ -230,3 +231,30 @@ class WarnsInParagraphs(FakeRuntime):
 
     def warnings(self) -> tuple[str, ...]:
         return ("first\nsecond",)
+
+
+class ShowsAWholeLog(FakeRuntime):
+    """Gives every line that there is, however few were asked for."""
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        return super().log(instance_id, 1000)
+
+
+class HasALogForEverybody(FakeRuntime):
+    """Answers with no lines for an id that nobody knows."""
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        try:
+            return super().log(instance_id, lines)
+        except NotFoundError:
+            return LogTail(())
+
+
+class ForgetsTheLogsOfWhoEnded(FakeRuntime):
+    """Shows logs of those that run, and of no other."""
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        running = {f.instance_id for f in super().facts() if isinstance(f, Running)}
+        if instance_id not in running:
+            raise NotFoundError("it does not run")
+        return super().log(instance_id, lines)

@@ -30,6 +30,7 @@ pytest.register_assert_rewrite(
             "doctor",
             "names",
             "runtime",
+            "runtime_session",
             "scaling_policy",
             "secret_store",
             "signal",

@@ -1,7 +1,6 @@
 """What a runtime promises: a wish is the whole truth, and so are the facts."""
 
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,26 +12,22 @@ import pytest
 from tarn.domain import (
     Asked,
     ClusterSpec,
-    Ended,
     Epoch,
-    Fact,
     Launch,
     Recovered,
     Running,
-    RuntimeWish,
 )
-from tarn.errors import Superseded
+from tarn.errors import NotFoundError, Superseded
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Runtime
 from tarn.testing.context import cluster_spec, launch_of, master_context
+from tarn.testing.contracts.runtime_session import BROKEN, FIRST, GOOD, WORK_WITHIN_S, Session
 from tarn.testing.wait import until, within
 
 __all__ = ["RuntimeContract"]
 
-_WORK_WITHIN_S = 60.0
-_API_URL = "http://127.0.0.1:1"
-_GOOD, _BROKEN = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
-_A, _B, _C = "fleet-0001", "fleet-0002", "fleet-0003"
+_A, _B, _C = FIRST, "fleet-0002", "fleet-0003"
+_ODD = ("", ".", "..", "../state", "/etc", "fleet-0001/..", "fleet-0001\n", "fleet-9999", "\0")
 
 
 class RuntimeContract:
@@ -51,7 +46,7 @@ class RuntimeContract:
 
     def broken_launch(self, tmp_path: Path) -> Launch:
         """Return a launch that ends at its start; its spec hash is ``bbbbbbbbbbbb``."""
-        return launch_of(self.spec(tmp_path), _BROKEN)
+        return launch_of(self.spec(tmp_path), BROKEN)
 
     def make(self, tmp_path: Path) -> tuple[Runtime, Epoch]:
         """Return the runtime of a new master of the cluster, and the epoch that it claimed."""
@@ -71,7 +66,7 @@ class RuntimeContract:
         with self._session(tmp_path) as session:
             session.want(_A, _B)
             first, second = session.running(_A), session.running(_B)
-            assert first.spec_hash == second.spec_hash == _GOOD
+            assert first.spec_hash == second.spec_hash == GOOD
             assert first.container_id
             assert first.node
             assert first.container_id != second.container_id
@@ -134,7 +129,7 @@ class RuntimeContract:
             ended = session.ended(_B, want=(_A,), broken=(_B,))
             assert not ended.exit.expected
             assert ended.exit.reason.strip()
-            assert ended.spec_hash == _BROKEN
+            assert ended.spec_hash == BROKEN
             session.running(_A)
 
     def test_an_end_is_told_until_no_wish_names_the_id(self, tmp_path: Path) -> None:
@@ -206,7 +201,7 @@ class RuntimeContract:
             worker.start()
             for _ in range(50):
                 session.all_facts()
-            worker.join(_WORK_WITHIN_S)
+            worker.join(WORK_WITHIN_S)
             assert not worker.is_alive()
             session.running(_A)
             session.all_facts()
@@ -232,6 +227,35 @@ class RuntimeContract:
                 new.running(_A)
                 until(old.hears_of_its_successor, self.within_s, "word of the newer master")
 
+    def test_shows_the_end_of_a_log(self, tmp_path: Path) -> None:
+        """The last lines, without their ends, and whether there are earlier ones."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            session.running(_A)
+            until(lambda: len(session.log(_A, 100).lines) > 1, self.within_s, f"a log of {_A}")
+            last, more = session.log(_A, 1), session.log(_A, 100)
+            assert len(last.lines) == 1
+            assert last.truncated
+            assert last.lines[0] in session.log(_A, 100).lines
+            assert more.lines
+            assert not any("\n" in line for line in more.lines)
+
+    def test_a_log_that_is_not_there_is_not_found(self, tmp_path: Path) -> None:
+        """Whatever the id holds: it came over HTTP."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            session.running(_A)
+            for odd in _ODD:
+                with pytest.raises(NotFoundError):
+                    session.log(odd, 10)
+
+    def test_the_log_of_who_ended_is_shown_while_its_end_is_told(self, tmp_path: Path) -> None:
+        """Whoever asks why it ended sees what it said last."""
+        with self._session(tmp_path) as session:
+            session.want(broken=(_A,))
+            session.ended(_A, broken=(_A,))
+            assert session.log(_A, 100).lines
+
     def test_warns_in_lines(self, tmp_path: Path) -> None:
         """Warnings are for people: one line each, none of them empty."""
         with self._session(tmp_path) as session:
@@ -254,11 +278,11 @@ class RuntimeContract:
                 assert successor.runtime.facts() == ()
 
     @contextmanager
-    def _session(self, tmp_path: Path, within: "_Session | None" = None) -> Iterator["_Session"]:
+    def _session(self, tmp_path: Path, within: "Session | None" = None) -> Iterator["Session"]:
         """Start a runtime; at the end stop everything it knows, unless *within* another session."""
         runtime, epoch = self.make(tmp_path)
-        launches = (launch_of(self.spec(tmp_path), _GOOD), self.broken_launch(tmp_path))
-        session = _Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
+        launches = (launch_of(self.spec(tmp_path), GOOD), self.broken_launch(tmp_path))
+        session = Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
         session.revision = within.revision if within else 0
         try:
             session.start()
@@ -268,7 +292,7 @@ class RuntimeContract:
             if within is None:
                 self._sweep(tmp_path, session)
 
-    def _sweep(self, tmp_path: Path, session: "_Session") -> None:
+    def _sweep(self, tmp_path: Path, session: "Session") -> None:
         """Stop whatever is left, under a master newer than all others."""
         runtime, epoch = self.make(tmp_path)
         sweeper = attrs.evolve(session, runtime=runtime, epoch=epoch)
@@ -282,109 +306,6 @@ class RuntimeContract:
                 "the end of what a test left",
             )
         sweeper.close()
-
-
-@attrs.define
-class _Session:
-    """One runtime at work, driven as its worker would."""
-
-    runtime: Runtime
-    epoch: Epoch
-    launches: tuple[Launch, ...]
-    within_s: float
-    answer_within_s: float
-    revision: int = 0
-    recovered: Recovered = attrs.field(factory=Recovered)
-
-    def start(self) -> None:
-        """Start the runtime, once."""
-        self.recovered = self.runtime.start(_API_URL)
-
-    def close(self) -> None:
-        """Close the runtime; a second is enough."""
-        within(self.answer_within_s, self.runtime.close, "close")
-
-    def want(
-        self,
-        *good: str,
-        broken: tuple[str, ...] = (),
-        stop: set[str] | frozenset[str] = frozenset(),
-    ) -> None:
-        """Apply the next wish."""
-        self.revision += 1
-        want = {(i, _GOOD) for i in good} | {(i, _BROKEN) for i in broken}
-        wish = RuntimeWish(
-            self.epoch, self.revision, frozenset(want), frozenset(stop), self.launches
-        )
-        within(_WORK_WITHIN_S, lambda: self.runtime.apply(wish), "apply")
-
-    def all_facts(self) -> dict[str, Fact]:
-        """Return the facts by id, read in time, one for each."""
-        facts = within(self.answer_within_s, self.runtime.facts, "facts")
-        assert isinstance(facts, tuple)
-        assert all(isinstance(fact, Asked | Running | Ended) for fact in facts)
-        counts = Counter(fact.instance_id for fact in facts)
-        assert not [i for i, count in counts.items() if count > 1], "more than one fact for an id"
-        return {fact.instance_id: fact for fact in facts}
-
-    def fact(self, instance_id: str) -> Fact | None:
-        """Return what is said of one id now."""
-        return self.all_facts().get(instance_id)
-
-    def running(self, instance_id: str) -> Running:
-        """Wait until it runs."""
-
-        def ask() -> Running | None:
-            fact = self.fact(instance_id)
-            assert not isinstance(fact, Ended), fact
-            return fact if isinstance(fact, Running) else None
-
-        found = until(ask, self.within_s, f"{instance_id} running")
-        assert found is not None
-        return found
-
-    def ended(
-        self,
-        instance_id: str,
-        *,
-        want: tuple[str, ...] = (),
-        broken: tuple[str, ...] = (),
-        stop: set[str] | frozenset[str] = frozenset(),
-    ) -> Ended:
-        """Repeat a wish that names it, until its end is told."""
-
-        def ask() -> Ended | None:
-            self.want(*want, broken=broken, stop=stop)
-            fact = self.fact(instance_id)
-            return fact if isinstance(fact, Ended) else None
-
-        found = until(ask, self.within_s, f"the end of {instance_id}")
-        assert found is not None
-        return found
-
-    def settled(self, instance_id: str, stop: set[str]) -> bool:
-        """Repeat the stop; say whether the id neither asks nor runs."""
-        self.want(stop=stop)
-        return not isinstance(self.fact(instance_id), Asked | Running)
-
-    def unnamed(self, instance_id: str) -> bool:
-        """Repeat a wish that names nothing; say whether the id is forgotten."""
-        self.want()
-        return self.fact(instance_id) is None
-
-    def hears_of_its_successor(self) -> bool:
-        """Ask for the last good word, and repeat a wish; say whether either was superseded."""
-        try:
-            self.runtime.heard_s()
-            self.want(_A)
-        except Superseded:
-            return True
-        return False
-
-    def heard_after(self, moment_s: float) -> bool:
-        """Repeat the last wish, and say whether a later word was heard."""
-        self.want(_A)
-        return self.runtime.heard_s() > moment_s
 
 
 def _without_adopted(fact: Running) -> Running:

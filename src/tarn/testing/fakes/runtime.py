@@ -1,7 +1,7 @@
 """A runtime over a `FakeWorld`."""
 
 from tarn.domain import Epoch, Fact, Recovered, Running, RuntimeWish
-from tarn.interfaces import Clock
+from tarn.interfaces import Clock, LogTail
 from tarn.testing.fakes.clock import FakeClock
 from tarn.testing.fakes.world import FakeWorld
 
@@ -56,6 +56,11 @@ class FakeRuntime:
     def warnings(self) -> tuple[str, ...]:
         """Return `notes`."""
         return self.notes
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        """Return the end of what the world wrote for it."""
+        written = self.world.log(instance_id)
+        return LogTail(written[max(0, len(written) - lines) :], truncated=len(written) > lines)
 
     def finish(self) -> None:
         """Empty the world."""

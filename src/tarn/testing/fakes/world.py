@@ -8,7 +8,7 @@ import attrs
 
 from tarn.domain import Asked, Ended, Endpoint, Epoch, ExitStatus, Fact, Running
 from tarn.domain.facts import RuntimeWish
-from tarn.errors import ProviderError, Superseded
+from tarn.errors import NotFoundError, ProviderError, Superseded
 
 __all__ = ["FakeWorld"]
 
@@ -45,6 +45,7 @@ class FakeWorld:
         self._lost: set[str] = set()
         self._leaving: dict[str, str] = {}
         self._containers = 0
+        self._logs: dict[str, list[str]] = {}
         self.epoch = Epoch(0, 0)
         """The highest epoch of any master that was here."""
         self.late_s = 0.0
@@ -133,6 +134,11 @@ class FakeWorld:
         """Answer again."""
         self.silent_since_s = None
 
+    def write(self, instance_id: str, *lines: str) -> None:
+        """Add *lines* to the log of an instance."""
+        with self._lock:
+            self._logs.setdefault(instance_id, []).extend(lines)
+
     # What a runtime uses.
 
     def claim(self, attempt: Epoch | None = None) -> Epoch:
@@ -180,6 +186,13 @@ class FakeWorld:
             said = [h for i, h in sorted(self._held.items()) if i not in self._lost]
             return tuple(self._said(held, reader) for held in said)
 
+    def log(self, instance_id: str) -> tuple[str, ...]:
+        """Return what an instance wrote: a line for each of its starts, and what `write` added."""
+        with self._lock:
+            if instance_id not in self._logs:
+                raise NotFoundError(f"there is no log of '{instance_id}'")
+            return tuple(self._logs[instance_id])
+
     def clear(self) -> None:
         """The cluster ended: nothing stays."""
         with self._lock:
@@ -200,6 +213,7 @@ class FakeWorld:
         instance_id, spec_hash = held.fact.instance_id, held.fact.spec_hash
         self._containers += 1
         self.launched.append(instance_id)
+        self.write(instance_id, f"{instance_id} is started", f"{instance_id} has its models")
         failure = self._failing.get(instance_id) or self._failing.get(spec_hash)
         if failure is not None:
             self._end(held, failure)

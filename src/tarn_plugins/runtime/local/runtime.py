@@ -19,7 +19,7 @@ from tarn.domain import (
     RuntimeWish,
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
-from tarn.interfaces import ClusterRef, MasterContext
+from tarn.interfaces import ClusterRef, LogTail, MasterContext
 from tarn.triton import binary
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
@@ -31,6 +31,7 @@ from tarn_plugins.runtime.local.environment import (
     shm_prefix,
 )
 from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
+from tarn_plugins.runtime.local.instance_logs import log_tail
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
 from tarn_plugins.runtime.local.processes import Watcher, rotate, spawn, tail
@@ -113,6 +114,10 @@ class LocalRuntime:
         if self._keeper_gone:
             return ("TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`",)
         return ()
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        """Return the end of an instance's log, also of one that ended, until it is removed."""
+        return log_tail(self._context.directory, instance_id, lines)
 
     def finish(self) -> None:
         """Remove everything of the cluster but its logs."""

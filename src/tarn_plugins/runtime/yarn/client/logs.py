@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 from tarn.errors import ProviderError
 from tarn.java import jvm
-from tarn_plugins.runtime.yarn.client.log_text import contents
 from tarn_plugins.runtime.yarn.client.reports import Report, alive
 from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.log_text import contents
 
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop

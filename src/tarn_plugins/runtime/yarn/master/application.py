@@ -35,6 +35,7 @@ from tarn_plugins.runtime.yarn.keytab import KDC_SILENT, Renewal
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
+from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name
 from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
@@ -122,6 +123,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         launcher=launcher,
         spec_hash=context.spec_hash,
         application_id=application_id(context.environ),
+        logs=NodeLogs(web.Web(()).get, web.scheme(conf)).tail,
         renewal=renewal,
     )
     return YarnRuntime(context, settings, submitted, doors)

@@ -15,7 +15,7 @@ from tarn_plugins.runtime.yarn.master.node_pool import Failed
 from tarn_plugins.runtime.yarn.master.recovery import Memory, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
 from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
-from tarn_plugins.runtime.yarn.wire import Answer, Exchange, Registered, ResourceManager
+from tarn_plugins.runtime.yarn.wire import Answer, Exchange, Grant, Registered, ResourceManager
 
 __all__ = ["Heartbeat", "Pool"]
 
@@ -123,6 +123,11 @@ class Heartbeat:
         if not mute:
             return facts
         return tuple(attrs.evolve(f, waits_for=mute) if isinstance(f, Asked) else f for f in facts)
+
+    def grant(self, instance_id: str) -> Grant | None:
+        """Return the container of an instance; None: it has none."""
+        with self._changed:
+            return self._ledger.grant(instance_id)
 
     def _mute(self) -> str:
         return self._refused or silence(self._clock.now_s() - self._heard_s)

@@ -181,6 +181,11 @@ class Ledger:
         jobs, self._jobs = tuple(self._jobs), []
         return jobs
 
+    def grant(self, instance_id: str) -> Grant | None:
+        """Return the container of an instance, also after its end; None: it has none."""
+        slot = self._slots.get(instance_id)
+        return None if slot is None else slot.grant
+
     def facts(self, now_s: float) -> tuple[Fact, ...]:
         """Return one fact for each instance, by id."""
         hosts = self._slots.hosts()

@@ -10,7 +10,7 @@ import attrs
 
 from tarn.domain import Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
-from tarn.interfaces import Clock, MasterContext
+from tarn.interfaces import Clock, LogTail, MasterContext
 from tarn_plugins.runtime.yarn import Settings, tokens
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
@@ -23,6 +23,7 @@ from tarn_plugins.runtime.yarn.master.waiting import Closing
 from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import (
     Files,
+    Grant,
     Launcher,
     NodeManagers,
     ResourceManager,
@@ -53,6 +54,8 @@ class Doors:
     """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
     application_id: str = ""
     """Whose master this is; '' : not known, and then the staging directory is never removed."""
+    logs: Callable[[Grant, int], LogTail] | None = None
+    """Return the last lines of what a container wrote; blocks. None: nobody can."""
     renewal: Renewal = attrs.field(factory=Renewal)
     """Whether new delegation tokens come when the first ones have ended."""
 
@@ -120,6 +123,17 @@ class YarnRuntime:
             tokens.warning(self._submitted.tokens_end_at, clock.at(), self._doors.renewal),
         )
         return tuple(line for line in lines if line)
+
+    def log(self, instance_id: str, lines: int) -> LogTail:
+        """Return the end of an instance's log, from the node of its container."""
+        grant = self._beat.grant(instance_id)
+        if grant is None or self._doors.logs is None:
+            raise NotFoundError(
+                f"no container is known of '{instance_id}'",
+                where=self._context.spec.name,
+                next_step=f"`tarn logs {instance_id}` reads what YARN has collected",
+            )
+        return self._doors.logs(grant, lines)
 
     def finish(self) -> None:
         """End the application, and remove the cluster's directory, if it is still this one's.

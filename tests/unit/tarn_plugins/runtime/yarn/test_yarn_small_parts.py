@@ -11,8 +11,8 @@ from tarn import errors
 from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef
 from tarn_plugins.runtime.yarn.client.failures import pack, unpack
-from tarn_plugins.runtime.yarn.client.log_text import contents
 from tarn_plugins.runtime.yarn.client.ref import forget, keep, read_ref
+from tarn_plugins.runtime.yarn.log_text import contents
 
 PARTS = {"code": "TARN-3130", "where": "here", "right": "that", "next_step": "do"}
 ERRORS = [

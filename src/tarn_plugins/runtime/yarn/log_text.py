@@ -25,12 +25,14 @@ _HEAD = re.compile(
 )
 
 
-def contents(printed: bytes) -> Iterator[tuple[str, bytes]]:
+def contents(printed: bytes, most: int | None = None) -> Iterator[tuple[str, bytes]]:
     """Yield (file name, its bytes) of each file in *printed*, in the order printed.
 
-    The length counts, not the marks at the end: a log may hold such marks itself.
+    The length counts, not the marks at the end: a log may hold such marks itself. It is that of
+    the whole file, also where only the last *most* bytes were asked for.
     """
     at = 0
     while (head := _HEAD.search(printed, at)) is not None:
-        at = head.end() + int(head["length"])
+        length = int(head["length"])
+        at = head.end() + (length if most is None else min(length, most))
         yield head["name"].decode(errors="replace").strip(), printed[head.end() : at]

@@ -1,0 +1,55 @@
+"""``/api/v1/logs``: the end of an instance's log, or of the master's own."""
+
+import attrs
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarn.errors import ConfigError, NotFoundError
+from tarn.http.answers import json_answer
+from tarn.http.rights import Rights, principal_of
+from tarn.http.sources import Sources
+
+__all__ = ["Logs"]
+
+USUAL_LINES = 200
+MOST_LINES = 2000
+
+
+@attrs.frozen(eq=False)
+class Logs:
+    """The route. Lives on one event loop."""
+
+    sources: Sources
+    rights: Rights
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [Route("/api/v1/logs", self.logs)]
+
+    async def logs(self, request: Request) -> Response:
+        """Answer the end of one log: ``instance`` (none: the master's), ``lines``."""
+        instance_id = request.query_params.get("instance", "")
+        lines = _lines(request.query_params.get("lines", ""))
+        desk = self.sources.logs
+        if desk is None:
+            raise NotFoundError("no logs are kept here", where="/api/v1/logs")
+        hidden = await self.rights.hidden(principal_of(request), self.sources.board.current)
+        found = await desk.tail(instance_id, lines, hidden)
+        return json_answer(
+            {"instance": instance_id, "lines": list(found.lines), "truncated": found.truncated}
+        )
+
+
+def _lines(text: str) -> int:
+    """Return how many lines are asked for."""
+    if not text:
+        return USUAL_LINES
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_LINES:
+        return int(text)
+    raise ConfigError(
+        f"lines = '{text[:20]}'",
+        code="TARN-3810",
+        where="/api/v1/logs",
+        right=f"Right would be a number from 1 to {MOST_LINES}",
+    )
