@@ -46,6 +46,8 @@ ACTIONS = {
     "/api/v1/decisions": Asking(VIEW),
     "/api/v1/scaling": Asking(VIEW),
     "/api/v1/stream": Asking(VIEW),
+    "/api/v1/models": Asking(VIEW),
+    "/api/v1/sd": Asking(VIEW),
     "/api/v1/followers/{name}": Asking(FOLLOW, WRITE),
     "/api/v1/demand": Asking(FOLLOW, WRITE),
     **{f"/api/v1/{verb}": Asking(ADMIN, WRITE) for verb in VERBS},

@@ -19,6 +19,7 @@ from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
 from tarn.http.authorize import Authorize
 from tarn.http.identity import Identity
+from tarn.http.measured import Measured
 from tarn.http.pages import Pages
 from tarn.http.rights import Rights
 from tarn.http.sources import Sources
@@ -69,6 +70,7 @@ class Application:
                 *Pages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
+                *Measured(sources, rights).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={
