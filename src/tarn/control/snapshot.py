@@ -18,6 +18,7 @@ from tarn.domain import (
     Reading,
 )
 from tarn.domain.fleet import Demanded
+from tarn.domain.model_totals import ModelLooks
 from tarn.domain.outlook import Holds, Prospect
 
 __all__ = ["Board", "Follower", "Snapshot"]
@@ -84,6 +85,8 @@ class Snapshot:
     """Who waits for an instance now; None: nobody says so."""
     prospects: Mapping[str, Prospect] = attrs.field(factory=dict, hash=False)
     """Instance id to what it waits for; only of those that wait."""
+    models: ModelLooks = attrs.field(factory=ModelLooks, hash=False)
+    """What each model did lately, summed over the fleet."""
     instances_text: bytes = b""
     """``/instances`` as text: ``host:port`` of each ready instance, a line each."""
     metrics_text: bytes = b""

@@ -55,6 +55,8 @@ ACTIONS = {
     "/api/v1/session/end": Asking(SELF, WRITE),
     "/api/v1/session/link": Asking(SELF, WRITE),
     "/api/v1/logs": Asking(ADMIN),
+    "/api/v1/models": Asking(VIEW),
+    "/api/v1/sd": Asking(VIEW),
     "/api/v1/followers/{name}": Asking(FOLLOW, WRITE),
     "/api/v1/demand": Asking(FOLLOW, WRITE),
     **{f"/api/v1/{verb}": Asking(ADMIN, WRITE) for verb in VERBS},

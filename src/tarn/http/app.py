@@ -22,6 +22,7 @@ from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard
 from tarn.http.identity import Identity
 from tarn.http.logs import Logs
+from tarn.http.measured import Measured
 from tarn.http.pages import Pages
 from tarn.http.past import PastPages
 from tarn.http.rights import Rights
@@ -84,6 +85,7 @@ class Application:
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
                 *Logs(sources, rights).routes(),
+                *Measured(sources, rights).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={
