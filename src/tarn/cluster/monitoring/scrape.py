@@ -90,7 +90,7 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
                     }
                 ],
                 "relabel_configs": [
-                    {"action": "labelmap", "regex": "__meta_tarn_(.+)"},
+                    {"action": "labelmap", "regex": "__meta_tarn_(cluster|container_id|host|instance)"},
                     {"target_label": "job", "replacement": "tarn-triton"},
                 ],
             },
