@@ -16,6 +16,10 @@ VERBS = {
     "wait": ("tarn.cli.wait", "Wait until a cluster serves."),
     "events": ("tarn.cli.events", "Show what happened."),
     "logs": ("tarn.cli.logs", "Show the log of an instance, or of the master."),
+    "metrics": (
+        "tarn.cli.metrics",
+        "Show a cluster's metrics; write what Prometheus and Grafana need.",
+    ),
     "watch": ("tarn.cli.watch", "Show a cluster as it changes."),
     "why": ("tarn.cli.why", "Say why something is not as desired."),
     "verify": ("tarn.cli.verify", "Send canary inferences; tell what was lost, and where."),

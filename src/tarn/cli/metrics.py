@@ -1,0 +1,144 @@
+"""`tarn metrics`: the numbers of a cluster, and what a Prometheus and a Grafana need for them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import yaml
+
+from tarn.cli.options import cluster_option, pass_around, pass_cluster
+from tarn.cli.show import emit
+from tarn.cluster import Cluster, Surroundings, choose, connect
+from tarn.cluster.monitoring import (
+    DASHBOARDS,
+    RULES,
+    metrics_rows,
+    metrics_text,
+    scrape_config,
+    scrape_of,
+    shipped,
+)
+from tarn.errors import ConfigError
+
+__all__ = ["command"]
+
+_FOLDER = click.option(
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Write into this folder, over what is there. [default: print]",
+)
+_HEAD = """\
+# Written by `tarn metrics scrape-config -c {0}`, for the master at {1}.
+# A master may move when it is restarted: write it again then, and let Prometheus load it.
+"""
+
+
+@click.group("metrics", invoke_without_command=True)
+@cluster_option
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="How to print the numbers: `text` is what Prometheus gets.",
+)
+@pass_around
+@click.pass_context
+def command(ctx: click.Context, around: Surroundings, *, name: str | None, form: str) -> None:
+    """Show the metrics of a cluster; or write what Prometheus and Grafana need for them."""
+    if ctx.invoked_subcommand is not None:
+        if name is not None:
+            raise click.UsageError("-c NAME stands behind `scrape-config`; the others take none")
+        return
+    cluster = connect(name or choose(around), surroundings=around)
+    try:
+        text = metrics_text(cluster.source)
+    finally:
+        cluster.detach()
+    if form == "text":
+        click.echo(text, nl=False)
+    else:
+        emit(list(metrics_rows(text)), form, str)
+
+
+@command.command("rules")
+@_FOLDER
+def rules(*, folder: Path | None) -> None:
+    """Write the alert rules for Prometheus: a file for `rule_files`."""
+    _give({name: shipped(name) for name in RULES}, folder)
+
+
+@command.command("dashboards")
+@_FOLDER
+@click.argument("names", nargs=-1, type=click.Choice([Path(one).stem for one in DASHBOARDS]))
+def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
+    """Write the dashboards for Grafana: `fleet` is one cluster, `farm` all of one Prometheus.
+
+    Both ask for the Prometheus where they are imported.
+    """
+    chosen = [name for name in DASHBOARDS if not names or Path(name).stem in names]
+    if folder is None and len(chosen) > 1:
+        raise click.UsageError("there are two: name one to print it, or give --output DIR")
+    _give({name: shipped(name) for name in chosen}, folder)
+
+
+@command.command("scrape-config")
+@click.option(
+    "--credentials-file",
+    "credentials",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where Prometheus finds the token that it shows. [default: the cluster's api token]",
+)
+@click.option(
+    "--ca-file",
+    "ca",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where Prometheus finds the authority of the master's certificate. [default: the one "
+    "that is kept with the cluster]",
+)
+@_FOLDER
+@pass_cluster
+@pass_around
+def scrape(
+    around: Surroundings,
+    cluster: Cluster,
+    *,
+    credentials: Path | None,
+    ca: Path | None,
+    folder: Path | None,
+) -> None:
+    """Write how Prometheus finds a running cluster: its master, and each Triton through it.
+
+    The token is named by its file, and stands in no configuration. Prometheus must be allowed to
+    read that file.
+    """
+    found = scrape_of(cluster, around, credentials, ca)
+    plain = yaml.safe_dump(scrape_config(found), sort_keys=False, allow_unicode=True)
+    text = _HEAD.format(found.cluster, found.url) + plain
+    _give({f"tarn-{found.cluster}.yaml": text}, folder)
+
+
+def _give(files: Mapping[str, str], folder: Path | None) -> None:
+    """Print *files* where there is no *folder*, else write them and say where."""
+    if folder is None:
+        click.echo("".join(files.values()), nl=False)
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            part = folder / f".{name}.part"
+            part.write_text(text, "utf-8")
+            part.replace(folder / name)  # Prometheus may read it at any time
+            click.echo(folder / name)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be written ({error.strerror})",
+            where=str(folder),
+            next_step="Name a folder of yours with --output",
+        ) from error

@@ -1,0 +1,111 @@
+"""What a Prometheus must be told to scrape one cluster: its master, and each of its Tritons."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import attrs
+
+from tarn.cluster.handle import Cluster
+from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.trusting import trust
+
+__all__ = ["Scrape", "scrape_config", "scrape_of"]
+
+INTERVAL_S = 15
+"""Of each scrape. A master renders its text once for each change, so oftener costs little."""
+
+
+@attrs.frozen
+class Scrape:
+    """Where one master listens, and what proves to it that a Prometheus may ask."""
+
+    cluster: str
+    url: str
+    """Base URL of the master."""
+    credentials: Path | None = None
+    """The file with the token, as Prometheus will find it; None: the master asks for none."""
+    ca: Path | None = None
+    """PEM file that names whom to believe at an https URL; None: the system's authorities."""
+    interval_s: int = INTERVAL_S
+
+
+def scrape_of(
+    cluster: Cluster, around: Surroundings, credentials: Path | None = None, ca: Path | None = None
+) -> Scrape:
+    """Ask for the master of *cluster*, and return how it is scraped.
+
+    Args:
+        cluster: Must run.
+        around: Where its files are.
+        credentials: File with a token, in place of the api token that is kept with the cluster.
+        ca: File with the authority, in place of the one that is kept with the cluster.
+
+    Raises:
+        TarnError: There is no such cluster, or its master does not answer or let us in.
+    """
+    cluster.source.ask(lambda api: api.status())
+    url = cluster.source.url or ""
+    directory = around.paths.cluster(cluster.name)
+    kept = directory / "api_token"
+    return Scrape(
+        cluster.name,
+        url,
+        credentials or (kept.absolute() if kept.is_file() else None),
+        ca or trust(directory, url).ca,
+    )
+
+
+def scrape_config(scrape: Scrape) -> dict[str, Any]:
+    """Return the ``scrape_configs`` for one cluster; no secret stands in it.
+
+    Both jobs label their series ``cluster``, and have one job name for all clusters, so that rules
+    and dashboards find them.
+    """
+    place = urlsplit(scrape.url)
+    path = place.path.rstrip("/")
+    return {
+        "scrape_configs": [
+            {
+                "job_name": f"tarn-{scrape.cluster}",
+                "scrape_interval": f"{scrape.interval_s}s",
+                "scheme": place.scheme,
+                "metrics_path": f"{path}/metrics",
+                **_common(scrape),
+                "static_configs": [
+                    {
+                        "targets": [place.netloc],
+                        "labels": {"job": "tarn", "cluster": scrape.cluster},
+                    }
+                ],
+            },
+            {
+                "job_name": f"tarn-{scrape.cluster}-triton",
+                "scrape_interval": f"{scrape.interval_s}s",
+                "http_sd_configs": [
+                    {
+                        "url": f"{scrape.url}/api/v1/sd",
+                        "refresh_interval": f"{scrape.interval_s}s",
+                        **_common(scrape),
+                    }
+                ],
+                "relabel_configs": [
+                    {"action": "labelmap", "regex": "__meta_tarn_(cluster|container_id|host|instance)"},
+                    {"target_label": "job", "replacement": "tarn-triton"},
+                ],
+            },
+        ]
+    }
+
+
+def _common(scrape: Scrape) -> dict[str, Any]:
+    """Return what both ways to the master need: who asks, and whom it believes.
+
+    New each time: YAML writes one value that stands twice as a reference, which is hard to read.
+    """
+    common: dict[str, Any] = {}
+    if scrape.credentials is not None:
+        common["authorization"] = {"type": "Bearer", "credentials_file": str(scrape.credentials)}
+    if scrape.url.startswith("https:") and scrape.ca is not None:
+        common["tls_config"] = {"ca_file": str(scrape.ca.absolute())}
+    return common
