@@ -183,6 +183,10 @@ class FakeApi:
         self._ask()
         return copy.deepcopy(self.fleet.scaling)
 
+    def text(self, path: str) -> str:
+        self._ask()
+        return f'# TYPE tarn_asked gauge\ntarn_asked{{path="{path}"}} 1\ntarn_odd NaN\n'
+
     def stream(
         self, path: str, last_id: str | None, stop: Any, *, give_up_s: float
     ) -> Iterator[Message]:

@@ -136,6 +136,16 @@ class Api:
         """
         return self._ask("GET", path)
 
+    def text(self, path: str) -> str:
+        """Return the text at *path*, such as ``/metrics``; raises as `get` does."""
+        with _translated(self.url, self._trust):
+            response = self._client.get(
+                f"{self.url}/{path.lstrip('/')}", headers={"Accept": "text/plain"}
+            )
+        if not response.is_success:
+            self._answered(response)
+        return response.text
+
     def scale(self, replicas: int | None, if_match: int | None = None) -> Json:
         """Set a manual size; None gives it back to the policy.
 
