@@ -37,6 +37,10 @@ VERBS = {
     "config": ("tarn.cli.config", "Explain or describe the configuration."),
     "secrets": ("tarn.cli.secrets", "List, write and check the secrets that instances get."),
     "compat": ("tarn.cli.compat", "Translate a command of the Java TARN into a tarn.yaml."),
+    "support-bundle": (
+        "tarn.cli.support_bundle",
+        "Put all that helps others to help you into one file, and no secret.",
+    ),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }
 """Verb to (module, one line); the module's ``command`` is the click command."""

@@ -5,7 +5,8 @@ Beneath `Cluster`, which knows how the cluster is asked.
 
 import abc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
@@ -27,6 +28,7 @@ from tarn.plain import did_you_mean
 from tarn.plain import seconds as span_of
 
 if TYPE_CHECKING:
+    from tarn.cluster.bundle import Subject
     from tarn.cluster.diagnosis import Diagnosis
     from tarn.simulator import Run
 
@@ -57,6 +59,10 @@ class Looking(abc.ABC):
     @abc.abstractmethod
     def status(self) -> Mapping[str, Any]:
         """Return name, state, reason, epoch, desired, ready, instances and more."""
+
+    @abc.abstractmethod
+    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last lines of an instance's log; '' is the master's."""
 
     @abc.abstractmethod
     def _deployer(self) -> Deployer:
@@ -216,6 +222,48 @@ class Looking(abc.ABC):
         from tarn.cluster.examining import around_spec  # noqa: PLC0415 (seldom)
 
         return around_spec(self.spec, self._surroundings, progress, probe=probe)
+
+    def support_bundle(
+        self,
+        path: str | Path | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        *,
+        log_mib: float = 2.0,
+        with_names: bool = False,
+    ) -> Path:
+        """Put all that helps others to help you into one file, and no secret; return its path.
+
+        The cluster need not answer, and may have ended. Look through the file before you give it
+        away: its README.txt says what is in it, and what is not and why.
+
+        Args:
+            path: A .tar.gz that does not exist; None: named by cluster and time, in this folder.
+            progress: Hears what is gathered.
+            log_mib: How much of the end of each log.
+            with_names: Keep the names of people and machines.
+
+        Raises:
+            RefusedError: There is a file already.
+            TarnError: It cannot be written, or would tell a secret.
+        """
+        from tarn.cluster.bundle import Wanted, make  # noqa: PLC0415 (seldom)
+
+        wanted = Wanted(log_mib, with_names=with_names)
+        made = make(self.bundle_subject(), wanted, progress or (lambda _progress: None))
+        target = Path(path) if path is not None else Path(f"{made.folder}.tar.gz")
+        made.write(target)
+        return target
+
+    def bundle_subject(self, planned: ClusterSpec | None = None) -> "Subject":
+        """Return what a support bundle asks; *planned* stands in for a spec that is not kept."""
+        from tarn.cluster.bundle import Subject  # noqa: PLC0415 (seldom)
+
+        try:
+            spec: ClusterSpec | None = self.spec
+        except TarnError:  # also one that a newer TARN wrote
+            spec = planned
+        around, link = self._surroundings, self._link
+        return Subject(self.name, around, spec, link, self.status, self.logs)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the cluster in a notebook, as text and as a card; one that is not there, too."""

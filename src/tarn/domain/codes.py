@@ -361,6 +361,13 @@ _TABLE = (
     # 381x: logs
     Code("TARN-3810", _A, "no such number of lines", "The question for a log names no number of lines, or too many.", "Ask for 1 to 2000; `tarn logs` reads whole logs."),
     Code("TARN-3811", _A, "log not readable on its node", "The NodeManager that keeps the log does not answer, or does not let the master read it.", "`tarn logs INSTANCE` asks it with your own ticket, and reads what YARN has collected."),
+    # 384x: support bundles, and what the doctor finds of metrics
+    Code("TARN-3840", _I, "not on this machine", "A program whose version a support bundle would tell is not installed.", "Nothing, unless the cluster needs it."),
+    Code("TARN-3841", _A, "bundle not written", "The support bundle could not be written; nothing of it is left.", "Name a file in a folder of yours, on a disk with room, with -o."),
+    Code("TARN-3842", _A, "file there already", "A support bundle replaces no file.", "Name another one with -o."),
+    Code("TARN-3843", _A, "bundle would tell a secret", "After everything was taken out of the support bundle, a known secret was still in it, so nothing was written.", "Report it, and leave the part out with --without."),
+    Code("TARN-3845", _A, "metrics out of reach", "The master runs, and does not give its metrics to whoever has the api token: a Prometheus would get none.", "Read the message; `tarn status` shows whether the master answers."),
+    Code("TARN-3846", _W, "metrics of an instance not reached", "Triton's own metrics are not reached from this machine; the master may still read them.", "Where a Prometheus should scrape Triton itself, open the metrics port to it; else nothing."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -1,0 +1,150 @@
+"""`tarn support-bundle`."""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from tarn import config
+from tarn.cli.options import cluster_option, pass_around
+from tarn.cli.show import columns
+from tarn.cli.talk import Talk
+from tarn.cluster import Surroundings, choose, connect
+from tarn.cluster.bundle import FOLDERS, Bundle, Subject, Wanted, make
+from tarn.domain import ClusterSpec
+from tarn.errors import NotFoundError, RefusedError, TarnError, UnreachableError
+
+
+@click.command("support-bundle")
+@cluster_option
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Where to write it; it must not exist. [default: ./tarn-CLUSTER-TIME.tar.gz]",
+)
+@click.option("--dry-run", is_flag=True, help="Gather and list everything, and write nothing.")
+@click.option("--with-names", is_flag=True, help="Keep the names of people and machines.")
+@click.option(
+    "--names",
+    "names_to",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write here, for you alone, which name each stand-in is of.",
+)
+@click.option(
+    "--log-mib",
+    type=click.FloatRange(min=0, max=1024),
+    default=2.0,
+    show_default=True,
+    help="How much of the end of each log.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(FOLDERS),
+    help="Leave a folder out; may be repeated.",
+)
+@pass_around
+def command(  # noqa: PLR0913 (one for each option)
+    around: Surroundings,
+    *,
+    name: str | None,
+    path: Path | None,
+    dry_run: bool,
+    with_names: bool,
+    names_to: Path | None,
+    log_mib: float,
+    without: tuple[str, ...],
+) -> None:
+    """Put all that helps others to help you into one file, and no secret.
+
+    The cluster need not answer, and may have ended: what is kept on this machine tells much of
+    it. Nothing is sent anywhere. Look through the file before you give it away: its README.txt
+    says what is in it, and what is not and why.
+    """
+    talk = Talk()
+    subject = _subject(name, around)
+    try:
+        made = make(subject, Wanted(log_mib, without, with_names), talk)
+    finally:
+        if subject.link is not None:
+            subject.link.close()
+        talk.done()
+    if dry_run:
+        click.echo(_table(made))
+    else:
+        path = path or Path(f"{made.folder}.tar.gz")
+        made.write(path)
+        click.echo(path)
+    if names_to is not None:
+        _tell_names(names_to, made.stand_ins)
+    click.echo(_summary(made), err=True)
+
+
+def _subject(name: str | None, around: Surroundings) -> Subject:
+    """Return what is meant; a cluster of which nobody knows is told of as far as is possible."""
+    if name is None:
+        try:
+            name = choose(around)
+        except NotFoundError:
+            return Subject("", around)
+    try:
+        cluster = connect(name, surroundings=around)
+    except (NotFoundError, UnreachableError) as error:
+        spec = _spec_here(name, around)
+        if spec is None and not around.paths.cluster(name).is_dir():
+            raise  # nothing at all is known under this name
+        return Subject(name, around, spec, unknown=error)
+    return cluster.bundle_subject(_spec_here(name, around))
+
+
+def _spec_here(name: str, around: Surroundings) -> ClusterSpec | None:
+    """Return the spec in ./tarn.yaml, where it is that of the cluster; else None."""
+    with contextlib.suppress(TarnError):
+        spec = config.load(Path("tarn.yaml"), environ=around.environ).spec
+        if spec.name == name:
+            return spec
+    return None
+
+
+def _table(made: Bundle) -> str:
+    rows: list[tuple[object, ...]] = [
+        (part.path, len(made.files[part.path].encode("utf-8", "replace")), part.cut or part.what)
+        for part in made.parts
+        if not part.left_out
+    ]
+    rows += [(part.path, "-", part.left_out) for part in made.parts if part.left_out]
+    return columns(("FILE", "BYTES", "WHAT"), rows)
+
+
+def _summary(made: Bundle) -> str:
+    """Return how much is in it, what is not, and what was taken out, in one line."""
+    missing = sum(bool(part.left_out) for part in made.parts)
+    taken = ", ".join(f"{count} x {kind}" for kind, count in sorted(made.redacted.items()))
+    return (
+        f"{len(made.files)} files; {missing} left out; taken out: {taken or 'nothing'}. "
+        "Look through it before you give it away."
+    )
+
+
+def _tell_names(path: Path, stand_ins: Mapping[str, str]) -> None:
+    """Write who is who, for the owner alone."""
+    told = json.dumps({stand_in: name for name, stand_in in stand_ins.items()}, indent=2)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{told}\n")
+    except FileExistsError as error:
+        raise RefusedError(
+            "there is a file already, and it is not replaced", code="TARN-3842", where=str(path)
+        ) from error
+    except OSError as error:
+        raise TarnError(
+            f"cannot be written ({error.strerror})", code="TARN-3841", where=str(path)
+        ) from error
