@@ -25,7 +25,7 @@ import attrs
 from tarn import config, plugins
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
-from tarn.control.discoveries import Named, named, reach
+from tarn.control.discoveries import Named, named, reach, rules_of
 from tarn.control.inbox import Inbox
 from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
@@ -35,12 +35,12 @@ from tarn.control.policy import PolicyDesk
 from tarn.control.scaling import scaling
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
-from tarn.control.state import Saver
-from tarn.domain import ClusterSpec, Launch, Recovered, SavedState
+from tarn.control.state import Memory, Saver, load_state
+from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.errors import ConfigError, DiscoveryError, ProviderError, Superseded, TarnError
+from tarn.errors import ConfigError, DiscoveryError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
@@ -50,13 +50,12 @@ from tarn.http.log_desk import LogDesk
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 from tarn.http.tls import known_as, of_master
-from tarn.interfaces import Authorizer, Clock, Discovery, MasterContext, Runtime, StateStore
+from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
 
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
-Memory = tuple[SavedState | None, tuple[str, ...]]
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
@@ -66,8 +65,6 @@ SWITCH_S = 0.0005
 """The interpreter's switch interval: with the default a busy control thread costs the HTTP thread
 a p99 of 130 ms, with this one 23 ms."""
 SCRAPE_TIMEOUT_S = 2.0
-PATIENCE_S = 240.0
-"""For a state store that does not answer: an attempt of a runtime is worth more than the time."""
 LEAVE_WITHIN_S = 10.0
 """Leaving takes 150 ms; a cluster that ended may have to withdraw from its discoveries first."""
 
@@ -187,50 +184,60 @@ class _Master:
     def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
         context, spec = self._context, self._context.spec
         launch = launch_in(context.directory, spec)
-        rules = _rules(spec, launch.spec_hash)
+        rules = rules_of(spec, launch.spec_hash)
         server = self._server(factory)
-        inbox = Inbox(self._wake.set)
         board = Board(blank(context.epoch, rules, context.clock.at()))
-        recorder = Recorder(board, context.clock)
-        self._owned.callback(recorder.close)
-        authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
-        self._owned.callback(authorizer.close)
+        sources = self._sources(factory, settings, board, plain)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
-        logs = LogDesk(runtime.log)
-        self._owned.callback(logs.close)
-        proxy = factory.proxy(settings, context.directory, context.environ)
-        api_token = brought_token(context.directory)
-        proofs = self._proofs(factory, settings, api_token)
-        app = create_app(
-            Sources(
-                board=board,
-                inbox=inbox,
-                gate=self._gate(authorizer),
-                readiness=authorizer.ready,
-                config=plain,
-                clock=context.clock,
-                api_token=api_token,
-                access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
-                groups=proofs.groups,
-                guards_models=spec.authorizer.use != "none",
-                rate_limit=spec.api.rate_limit,
-                proxy=proxy,
-                proofs=proofs,
-                dashboard=f"{server.url}/dashboard",
-                past=lambda: recorder.past,
-                logs=logs,
-            )
-        )
+        app = create_app(self._remembering(sources, runtime, server.url))
         # a state that cannot be read ends this master before it is announced
-        memory = _load(store := factory.state_store(settings, context), context.clock, self._stop)
+        memory = load_state(
+            store := factory.state_store(settings, context), context.clock, self._stop
+        )
         self._context = attrs.evolve(context, api_url=server.start(app))
         discoveries = self._discoveries(first=memory == (None, ()))
         recovered = runtime.start(self._context.api_url)
         fleet = self._begin(store, memory, recovered, rules)
-        control = self._control(fleet, rules, launch, runtime, inbox, board, discoveries)
+        control = self._control(fleet, rules, launch, runtime, sources.inbox, board, discoveries)
         self._offered.master_started(context)
         return self._until_over(control, runtime)
+
+    def _sources(
+        self, factory: RuntimeFactory, settings: Any, board: Board, plain: Mapping[str, Any]
+    ) -> Sources:
+        """Return what the API reads and asks: who is believed, and who may."""
+        context, spec = self._context, self._context.spec
+        authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
+        self._owned.callback(authorizer.close)
+        proxy = factory.proxy(settings, context.directory, context.environ)
+        api_token = brought_token(context.directory)
+        proofs = self._proofs(factory, settings, api_token)
+        return Sources(
+            board=board,
+            inbox=Inbox(self._wake.set),
+            gate=self._gate(authorizer),
+            readiness=authorizer.ready,
+            config=plain,
+            clock=context.clock,
+            api_token=api_token,
+            access=AccessRules("" if proxy is None else proxy.owner, spec.admins),
+            groups=proofs.groups,
+            guards_models=spec.authorizer.use != "none",
+            rate_limit=spec.api.rate_limit,
+            proxy=proxy,
+            proofs=proofs,
+        )
+
+    def _remembering(self, sources: Sources, runtime: Runtime, url: str) -> Sources:
+        """Return *sources* with what was: the hours, and the logs."""
+        recorder = Recorder(sources.board, sources.clock)
+        self._owned.callback(recorder.close)
+        logs = LogDesk(runtime.log)
+        self._owned.callback(logs.close)
+        return attrs.evolve(
+            sources, dashboard=f"{url}/dashboard", past=lambda: recorder.past, logs=logs
+        )
 
     def _server(self, factory: RuntimeFactory) -> Server:
         context, api = self._context, self._context.spec.api
@@ -357,31 +364,6 @@ class _Master:
         gate = PooledGate(authorizer)
         self._owned.callback(gate.close)
         return gate
-
-
-def _load(store: StateStore, clock: Clock, stop: threading.Event) -> Memory:
-    """Read the saved state; a store that is away is waited for, until *stop* is set."""
-    give_up_s = clock.now_s() + PATIENCE_S
-    while True:
-        try:
-            memory = store.load()
-        except ProviderError as error:
-            if error.retry_after_s is None or clock.now_s() >= give_up_s:
-                raise
-            log.warning("the saved state is waited for: %s", error)
-            if stop.wait(error.retry_after_s):
-                raise
-        else:
-            for alert in memory[1]:
-                log.warning("%s", alert)
-            return memory
-
-
-def _rules(spec: ClusterSpec, spec_hash: str) -> Rules:
-    every = tuple(named(spec.discovery))
-    required = frozenset(word for one in every if one.spec.required for word in one.words)
-    followers = frozenset(word for one in every for word in one.words)
-    return Rules(spec, spec_hash, required, followers=followers)
 
 
 def _last_port(directory: Path) -> int | None:

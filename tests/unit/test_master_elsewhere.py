@@ -16,6 +16,7 @@ import yaml
 from tarn import config, master, plugins
 from tarn.clock import SystemClock
 from tarn.control.loop import Outcome
+from tarn.control.state import load_state
 from tarn.domain import Epoch, ProxyRule, SavedState
 from tarn.errors import ConfigError, LaunchError, ProviderError
 from tarn.hookspecs import RuntimeFactory, hookimpl
@@ -177,13 +178,13 @@ class Away:
 def test_a_state_store_that_is_away_is_waited_for() -> None:
     """Unless it says that it is no use, or the master is to leave."""
     stop, store = threading.Event(), Away()
-    assert master._load(store, SystemClock(), stop) == (SavedState(2), ())
+    assert load_state(store, SystemClock(), stop) == (SavedState(2), ())
     with pytest.raises(ProviderError):
-        master._load(Away(None), SystemClock(), stop)
+        load_state(Away(None), SystemClock(), stop)
     stop.set()
     store = Away()
     with pytest.raises(ProviderError):
-        master._load(store, SystemClock(), stop)
+        load_state(store, SystemClock(), stop)
     assert store.asked == 1
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tarn.domain.spec import DiscoverySpec
+from tarn.domain.fleet import Rules
+from tarn.domain.spec import ClusterSpec, DiscoverySpec
 from tarn.errors import DiscoveryError, TarnError
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["REACH_WITHIN_S", "Named", "named", "reach"]
+__all__ = ["REACH_WITHIN_S", "Named", "named", "reach", "rules_of"]
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,17 @@ def named(discoveries: tuple[DiscoverySpec, ...]) -> Iterator[Named]:
         followers = spec.options.get("followers")
         agents = tuple(map(str, followers)) if isinstance(followers, list | tuple) else ()
         yield Named(spec.use if number == 1 else f"{spec.use}-{number}", spec, agents)
+
+
+def rules_of(spec: ClusterSpec, spec_hash: str) -> Rules:
+    """Return what the control thread holds to: who must say that a view was applied, and who may.
+
+    *spec_hash* is that of what an instance is launched by.
+    """
+    every = tuple(named(spec.discovery))
+    required = frozenset(word for one in every if one.spec.required for word in one.words)
+    followers = frozenset(word for one in every for word in one.words)
+    return Rules(spec, spec_hash, required, followers=followers)
 
 
 def reach(

@@ -1,14 +1,23 @@
-"""Save the fleet's state on a thread of its own, often enough and no more."""
+"""Load the fleet's state; save it on a thread of its own, often enough and no more."""
 
+import logging
+import threading
 from collections.abc import Callable
 
 from tarn.control.mailbox import Worker
 from tarn.domain import Epoch, SavedState
-from tarn.errors import Superseded
+from tarn.errors import ProviderError, Superseded
 from tarn.interfaces import Clock, StateStore
 
-__all__ = ["Saver"]
+__all__ = ["Memory", "Saver", "load_state"]
 
+log = logging.getLogger(__name__)
+
+Memory = tuple[SavedState | None, tuple[str, ...]]
+"""The saved state, and alerts about those that could not be read."""
+
+PATIENCE_S = 240.0
+"""For a state store that does not answer: an attempt of a runtime is worth more than the time."""
 LEAST_GAP_S = 1.0
 HANGS_S = 10.0
 """A save that takes longer counts as one that cannot be done, until it is done after all."""
@@ -67,6 +76,24 @@ class Saver:
             raise
         self.trouble = ""
         self._below = max(self._below, state.next_number)
+
+
+def load_state(store: StateStore, clock: Clock, stop: threading.Event) -> Memory:
+    """Read the saved state; a store that is away is waited for, until *stop* is set."""
+    give_up_s = clock.now_s() + PATIENCE_S
+    while True:
+        try:
+            memory = store.load()
+        except ProviderError as error:
+            if error.retry_after_s is None or clock.now_s() >= give_up_s:
+                raise
+            log.warning("the saved state is waited for: %s", error)
+            if stop.wait(error.retry_after_s):
+                raise
+        else:
+            for alert in memory[1]:
+                log.warning("%s", alert)
+            return memory
 
 
 def _urgent(state: SavedState) -> tuple[object, ...]:
