@@ -4,6 +4,8 @@ A browser adds what it knows of a user (a cookie, a ticket) to every request, wh
 it. It also says which page that was, and no page can change what it says. Programs say nothing.
 """
 
+import ipaddress
+
 from tarn.domain import ProxyRule
 from tarn.http.asked import Asked
 from tarn.http.csrf import csrf_of
@@ -34,7 +36,7 @@ def through(asked: Asked, rule: ProxyRule | None) -> bool:
 
     It hands on nothing that a browser says of the page: what came with that came without it.
     """
-    if rule is None or asked.peer not in rule.addresses or asked.values(b"sec-fetch-site"):
+    if rule is None or not _may_be_proxys(asked, rule):
         return False
     pairs = (pair for line in asked.values(b"cookie") for pair in line.split(b";"))
     return any(pair.partition(b"=")[0].strip() == rule.cookie.encode() for pair in pairs)
@@ -46,9 +48,26 @@ def vouched(asked: Asked, rule: ProxyRule | None) -> str:
     Only there a page of the master has another Origin. A browser that says itself that another
     site's page sent it did not come that way.
     """
-    if rule is None or asked.peer not in rule.addresses or asked.values(b"sec-fetch-site"):
-        return ""
-    return csrf_of(asked.query)
+    return "" if rule is None or not _may_be_proxys(asked, rule) else csrf_of(asked.query)
+
+
+def _may_be_proxys(asked: Asked, rule: ProxyRule) -> bool:
+    """Say whether *asked* came from the proxy's address, and without what it does not hand on.
+
+    A machine that speaks to itself may do so from any of its loopback addresses. Nobody is proven
+    by that: only what a page must show.
+    """
+    if asked.values(b"sec-fetch-site"):
+        return False
+    near = _loopback(asked.peer) and any(map(_loopback, rule.addresses))
+    return near or asked.peer in rule.addresses
+
+
+def _loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _same(origin: bytes, host: bytes) -> bool:

@@ -90,7 +90,10 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
                     }
                 ],
                 "relabel_configs": [
-                    {"action": "labelmap", "regex": "__meta_tarn_(cluster|container_id|host|instance)"},
+                    {
+                        "action": "labelmap",
+                        "regex": "__meta_tarn_(cluster|container_id|host|instance)",
+                    },
                     {"target_label": "job", "replacement": "tarn-triton"},
                 ],
             },
