@@ -220,14 +220,11 @@ class _Safe:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
+            self.status = message["status"]
             own = list(message.get("headers", ()))
             names = {name for name, _ in own}
             safe = (one for one in SAFE_HEADERS if one[0] not in names)
-            message["headers"] = [*own, *safe, *self._more]
-            self.status = message["status"]
-            more = (*SAFE_HEADERS, self._number, *self._more)
-            message["headers"] = [*message.get("headers", ()), *more]
+            message["headers"] = [*own, *safe, self._number, *self._more]
         try:
             async with asyncio.timeout(TAKEN_WITHIN_S):
                 await self._send(message)
