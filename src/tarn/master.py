@@ -17,16 +17,18 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import attrs
 
 from tarn import config, plugins
+from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
 from tarn.control.discoveries import Named, named, reach, rules_of
 from tarn.control.inbox import Inbox
+from tarn.control.journal import Journal, beside
 from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.past import Recorder
@@ -45,7 +47,7 @@ from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.identity import Proofs
-from tarn.http.identity.prepared import brought_token, prepared
+from tarn.http.identity.prepared import brought_secrets, brought_token, prepared
 from tarn.http.log_desk import LogDesk
 from tarn.http.server import Server
 from tarn.http.sources import Sources
@@ -56,6 +58,7 @@ from tarn.java import leave
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
+Closed = TypeVar("Closed", Announcer, Journal)
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
@@ -108,7 +111,8 @@ def run(
     if runtime:
         offered.choose("runtime", runtime, "--runtime").unpack(directory, environ)
     plain, spec = _spec(directory, runtime)
-    _log(spec)
+    lines.hide(brought_secrets(directory))
+    lines.begin(spec.log.format, spec.log.level, spec.name)
     factory = offered.choose("runtime", spec.runtime.use, "runtime.use")
     settings = offered.settings(factory, spec.runtime.options, "runtime.options")
     wake = threading.Event()
@@ -122,6 +126,7 @@ def run(
         wake=wake.set,
         spec_hash=config.spec_hash(spec),
     )
+    lines.of_epoch(str(context.epoch))
     log.info("epoch %s of %s", context.epoch, spec.name)
     with ExitStack() as owned:
         master = _Master(context, offered, wake, stop, owned)
@@ -139,29 +144,6 @@ def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
         )
     plain = config.redact(config.dump(loaded.spec))
     return cast(dict[str, Any], plain), loaded.spec
-
-
-def _log(spec: ClusterSpec) -> None:
-    text = "%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Json() if spec.log.format == "json" else logging.Formatter(text))
-    logging.basicConfig(level=spec.log.level.upper(), handlers=[handler])
-
-
-class _Json(logging.Formatter):
-    """One object a line, whatever a message holds; a traceback is a field of it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        fields = {
-            "at": self.formatTime(record),
-            "level": record.levelname,
-            "thread": record.threadName,
-            "name": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            fields["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
 
 
 class _Master:
@@ -296,8 +278,6 @@ class _Master:
         self._owned.callback(scraper.close)
         desk = PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
         self._owned.callback(desk.close)
-        announcer = Announcer(self._offered)
-        self._owned.callback(announcer.close)
         near = Neighbours(
             clock=context.clock,
             runtime=runtime,
@@ -305,14 +285,20 @@ class _Master:
             scraper=scraper,
             policy=desk,
             saver=self._saver,
-            announcer=announcer,
+            announcer=self._closed(Announcer(self._offered)),
             inbox=inbox,
             board=board,
             wake=self._wake,
             over=self._stop.set,
             kept=sizing.kept,
+            journal=self._closed(Journal(context.spec.name, beside(context.directory))),
         )
         return Control(fleet, rules, launch, warmup_in(spec, launch.repository), near)
+
+    def _closed(self, made: Closed) -> Closed:
+        """Return *made*, which is closed when the master leaves."""
+        self._owned.callback(made.close)
+        return made
 
     def _discoveries(self, *, first: bool) -> dict[str, Discovery]:
         """Make those that the master runs itself; of its *first* start the required ones answer.

@@ -1,8 +1,6 @@
 """A master on another machine: who brings its files, where it listens, whose word it takes."""
 
 import json
-import logging
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -186,21 +184,3 @@ def test_a_state_store_that_is_away_is_waited_for() -> None:
     with pytest.raises(ProviderError):
         load_state(store, SystemClock(), stop)
     assert store.asked == 1
-
-
-def test_a_line_of_the_log_is_json_whatever_it_holds() -> None:
-    """Quotes, line ends, and a traceback."""
-    try:
-        raise KeyError("odd")  # noqa: TRY301 (its traceback is what is looked at)
-    except KeyError:
-        record = logging.LogRecord(
-            "tarn", logging.ERROR, __file__, 1, 'said "%s"\n', ("no",), sys.exc_info()
-        )
-    line = master._Json().format(record)
-    assert "\n" not in line
-    said = json.loads(line)
-    assert said["message"] == 'said "no"\n'
-    assert (said["level"], said["name"]) == ("ERROR", "tarn")
-    assert said["traceback"].endswith("KeyError: 'odd'")
-    plain = logging.LogRecord("tarn", logging.INFO, __file__, 1, "hello", (), None)
-    assert "traceback" not in json.loads(master._Json().format(plain))

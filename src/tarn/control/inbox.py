@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import attrs
 
-from tarn.domain import Command, Done
+from tarn.domain import Asker, Command, Done
 from tarn.errors import ProviderError
 
 __all__ = ["Inbox", "Request"]
@@ -14,11 +14,12 @@ __all__ = ["Inbox", "Request"]
 
 @attrs.frozen
 class Request:
-    """A command, the revision it was meant for, and where its answer goes."""
+    """A command, the revision it was meant for, where its answer goes, and who asks."""
 
     command: Command
     if_match: int | None
     answer: "Future[Done]"
+    asker: Asker | None = None
 
 
 class Inbox:
@@ -28,14 +29,17 @@ class Inbox:
         self._queue: queue.Queue[Request] = queue.Queue(size)
         self._wake = wake
 
-    def ask(self, command: Command, if_match: int | None = None) -> "Future[Done]":
+    def ask(
+        self, command: Command, if_match: int | None = None, asker: Asker | None = None
+    ) -> "Future[Done]":
         """Queue *command*; the future holds `Done`, or `RefusedError`, `ConflictError`, ….
 
-        *if_match* is the spec revision that the asker saw; None does not care.
+        *if_match* is the spec revision that the asker saw; None does not care. *asker* stands in
+        the events that come of it.
         """
         answer: Future[Done] = Future()
         try:
-            self._queue.put_nowait(Request(command, if_match, answer))
+            self._queue.put_nowait(Request(command, if_match, answer, asker))
         except queue.Full:
             answer.set_exception(
                 ProviderError("master", "too many requests wait for an answer", retry_after_s=1.0)

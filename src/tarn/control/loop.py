@@ -11,6 +11,7 @@ import attrs
 from tarn.control.aim import aim
 from tarn.control.announcer import Announcer
 from tarn.control.inbox import Inbox, Request
+from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
@@ -87,6 +88,8 @@ class Neighbours:
     """Told, on the control thread, that its work has ended."""
     kept: Kept = attrs.field(factory=Kept)
     """What the policy reads beside the signals that are always there."""
+    journal: Journal | None = None
+    """Writes down what happens; None: nobody does."""
 
 
 class Control:
@@ -101,7 +104,8 @@ class Control:
         neighbours: Neighbours,
     ) -> None:
         self._fleet = fleet
-        self._told = attrs.evolve(fleet, events=(), instances=())
+        former = tuple(e for e in fleet.events if e.epoch != str(fleet.epoch))
+        self._told = attrs.evolve(fleet, events=former, instances=())
         """As plugins know it: they are told of what was recovered, too."""
         self._rules = rules
         self._launch = launch
@@ -228,6 +232,7 @@ class Control:
             now_s=now_s,
             at=at,
             if_match=request.if_match,
+            asker=request.asker,
         )
         if isinstance(request.command, Resume):
             self._near.policy.revive()
@@ -353,9 +358,11 @@ class Control:
         self._fleet = self._fleet.notes(at, entries)
 
     def _announce(self) -> None:
-        """Tell plugins what is new since they were told last."""
+        """Tell plugins and the journal what is new since they were told last."""
         before, self._told = self._told, self._fleet
         self._near.announcer.tell(before, self._fleet)
+        if self._near.journal is not None:
+            self._near.journal.tell(before.events, self._fleet.events)
 
     def _close(self) -> None:
         """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""

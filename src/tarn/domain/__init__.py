@@ -15,7 +15,7 @@ from tarn.domain.command import (
 )
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.epoch import Epoch
-from tarn.domain.events import Event
+from tarn.domain.events import Asker, Cause, Event
 from tarn.domain.facts import (
     Asked,
     Ended,
@@ -47,6 +47,8 @@ __all__ = [
     "Adapt",
     "Applied",
     "Asked",
+    "Asker",
+    "Cause",
     "Choice",
     "ClusterSpec",
     "ClusterState",

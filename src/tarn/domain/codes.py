@@ -368,6 +368,9 @@ _TABLE = (
     Code("TARN-3843", _A, "bundle would tell a secret", "After everything was taken out of the support bundle, a known secret was still in it, so nothing was written.", "Report it, and leave the part out with --without."),
     Code("TARN-3845", _A, "metrics out of reach", "The master runs, and does not give its metrics to whoever has the api token: a Prometheus would get none.", "Read the message; `tarn status` shows whether the master answers."),
     Code("TARN-3846", _W, "metrics of an instance not reached", "Triton's own metrics are not reached from this machine; the master may still read them.", "Where a Prometheus should scrape Triton itself, open the metrics port to it; else nothing."),
+    # 382x: who asked for a change
+    Code("TARN-3820", _I, "size set by hand", "A person or a program asked for a number of replicas; the event says who, and from where.", "`tarn adapt` gives the size back to the policy."),
+    Code("TARN-3821", _I, "size given to the policy", "A person or a program gave the size to the policy, perhaps with other limits; the event says who, and from where.", "Nothing."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

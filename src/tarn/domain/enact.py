@@ -1,10 +1,12 @@
 """Carry a plan into the fleet: mint ids, move states. Still pure; posting is the loop's."""
 
+import itertools
 import math
 
 import attrs
 
 from tarn.domain.draining import Drain
+from tarn.domain.events import NOBODY
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
@@ -13,13 +15,17 @@ from tarn.domain.samples import Known
 
 __all__ = ["enact"]
 
+Note = tuple[str, str, str]
+_OF_SIZE = frozenset({"TARN-1100", "TARN-1103", "TARN-1110"})
+"""What a plan does for the size alone: it comes from the decision in force."""
+
 
 def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fleet:
     """Return *fleet* after *step*; ids for new instances are minted here and nowhere else."""
     if step == Plan():
         return fleet
     condemned = dict(step.condemn)
-    notes: list[tuple[str, str, str]] = []
+    notes: list[Note] = []
     moved = [
         _stopped(i, fleet, rules, now_s, notes)
         if i.id in step.stop
@@ -33,8 +39,16 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     ]
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)
     everyone = sorted((*moved, *fresh), key=lambda i: i.id)
-    fleet = fleet.with_instances(everyone).notes(at, notes)
+    fleet = _noted(fleet.with_instances(everyone), at, notes)
     return attrs.evolve(fleet, next_number=first + step.launch)
+
+
+def _noted(fleet: Fleet, at: float, notes: list[Note]) -> Fleet:
+    """Return *fleet* with *notes* in their order, those about its size with their decision."""
+    sized = fleet.decisions[-1].cause if fleet.decisions else NOBODY
+    for of_size, some in itertools.groupby(notes, key=lambda note: note[0] in _OF_SIZE):
+        fleet = fleet.notes(at, some, sized if of_size else NOBODY)
+    return fleet
 
 
 def _moved(
@@ -42,7 +56,7 @@ def _moved(
     step: Plan,
     condemned: dict[str, str],
     now_s: float,
-    notes: list[tuple[str, str, str]],
+    notes: list[Note],
 ) -> Instance:
     id_ = instance.id
     if id_ in condemned:
@@ -59,9 +73,7 @@ def _moved(
     return _leaving(instance, step, now_s, notes)
 
 
-def _leaving(
-    instance: Instance, step: Plan, now_s: float, notes: list[tuple[str, str, str]]
-) -> Instance:
+def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) -> Instance:
     id_ = instance.id
     if id_ in step.drain:
         notes.append(("TARN-1103", id_, "not needed any more"))
@@ -76,7 +88,7 @@ def _leaving(
 
 
 def _stopped(
-    instance: Instance, fleet: Fleet, rules: Rules, now_s: float, notes: list[tuple[str, str, str]]
+    instance: Instance, fleet: Fleet, rules: Rules, now_s: float, notes: list[Note]
 ) -> Instance:
     if instance.condemned or instance.untouched:
         return attrs.evolve(instance, stop_posted=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from tarn.domain.epoch import Epoch
-from tarn.domain.events import Event, aggregate
+from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
 from tarn.domain.instance import Instance, State
 from tarn.domain.limits import Limits
 from tarn.domain.lookback import Lookback
@@ -114,6 +114,8 @@ class Fleet:
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Code to how often it happened under this master; never falls."""
+    sized_by: Asker | None = None
+    """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
 
     @view.default
     def _empty_view(self) -> DiscoveryView:
@@ -134,15 +136,22 @@ class Fleet:
         high = replicas.max if self.max is None else self.max
         return Limits(low, high, rules.ceiling, rules.ceiling_reason)
 
-    def note(self, at: float, code: str, subject: str, message: str) -> "Fleet":
+    def note(
+        self, at: float, code: str, subject: str, message: str, cause: Cause = NOBODY
+    ) -> "Fleet":
         """Return the fleet with one more event."""
-        return self.notes(at, [(code, subject, message)])
+        return self.notes(at, [(code, subject, message)], cause)
 
-    def notes(self, at: float, entries: Iterable[tuple[str, str, str]]) -> "Fleet":
-        """Return the fleet with more events: (code, subject, message) each."""
+    def notes(
+        self, at: float, entries: Iterable[tuple[str, str, str]], cause: Cause = NOBODY
+    ) -> "Fleet":
+        """Return the fleet with more events: (code, subject, message) each, all from *cause*."""
         events, totals = self.events, dict(self.event_totals)
+        epoch, noted = str(self.epoch), sum(totals.values())
         for code, subject, message in entries:
-            events = aggregate(events, Event(code, subject, message, at, at))
+            noted += 1
+            new = Event(code, subject, message, at, at, 1, f"{epoch}.{noted}", epoch, cause)
+            events = aggregate(events, new)
             totals[code] = totals.get(code, 0) + 1
         if events is self.events:
             return self
@@ -159,6 +168,8 @@ class Fleet:
         return attrs.evolve(self, instances=tuple(alive), ended=ended)
 
     def decided(self, decision: Decision) -> "Fleet":
-        """Return the fleet with its new size and one more decision."""
+        """Return the fleet with its new size and one more decision, which gets its number."""
+        number = self.decisions[-1].number + 1 if self.decisions else 1
+        decision = attrs.evolve(decision, number=number)
         decisions = (*self.decisions, decision)[-KEEP_DECISIONS:]
         return attrs.evolve(self, desired=decision.desired, decisions=decisions)

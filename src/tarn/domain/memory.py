@@ -14,6 +14,8 @@ from tarn.domain.view import DiscoveryView
 __all__ = ["begin", "saved"]
 
 KEEP_DECISIONS = 10
+KEEP_EVENTS = 100
+"""Saved as often as once a second, perhaps over a network: the file beside the log has more."""
 RETRY_MOST_S = 60.0
 """No back-off lasts longer, whatever the wall clock did meanwhile."""
 FOLLOWER_RETURNS_S = 15.0
@@ -48,6 +50,7 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         unloads=frozenset(i.id for i in draining if i.unloading),
         ending=fleet.ending,
         decisions=fleet.decisions[-KEEP_DECISIONS:],
+        events=fleet.events[-KEEP_EVENTS:],
         followers=frozenset(name for name, f in fleet.followers.items() if f.came),
     )
 
@@ -104,7 +107,8 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         followers=_expected(state.followers & rules.required, now_s),
         demand=_remembered(state.decisions, now_s),
         decisions=state.decisions
-        or (Decision(at, None, state.desired, "start", "the first size"),),
+        or (Decision(at, None, state.desired, "start", "the first size", number=1),),
+        events=state.events,
     )
     fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])

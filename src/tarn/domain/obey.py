@@ -16,6 +16,7 @@ from tarn.domain.command import (
     Resume,
     Scale,
 )
+from tarn.domain.events import Asker, Cause
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.follow_up import acknowledged
 from tarn.domain.instance import State
@@ -40,8 +41,9 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
     now_s: float,
     at: float,
     if_match: int | None = None,
+    asker: Asker | None = None,
 ) -> tuple[Fleet, Done]:
-    """Return *fleet* after *command*, and the answer.
+    """Return *fleet* after *command*, and the answer; its events say who the *asker* was.
 
     Raises:
         ConflictError: *if_match* is not the present spec revision.
@@ -63,29 +65,36 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         )
     if fleet.ending and not isinstance(command, Down):
         raise RefusedError(f"{fleet.name} is ending", next_step="`tarn up` starts it again")
-    after, message = _changed(fleet, command, rules, now_s, at)
+    after, message = _changed(fleet, command, rules, _When(now_s, at, Cause(asker=asker)))
     if after is fleet:
         return fleet, Done(fleet.spec_revision, message)
     after = attrs.evolve(after, spec_revision=fleet.spec_revision + 1)
     return after, Done(after.spec_revision, message)
 
 
-def _changed(
-    fleet: Fleet, command: _Ask, rules: Rules, now_s: float, at: float
-) -> tuple[Fleet, str]:
+@attrs.frozen
+class _When:
+    """When something was asked, and by whom."""
+
+    now_s: float
+    at: float
+    cause: Cause
+
+
+def _changed(fleet: Fleet, command: _Ask, rules: Rules, when: _When) -> tuple[Fleet, str]:
     match command:
         case Scale():
-            return _scale(fleet, command, rules)
+            return _scale(fleet, command, rules, when)
         case Adapt():
-            return _adapt(fleet, command, rules)
+            return _adapt(fleet, command, rules, when)
         case PauseScaling():
-            return _pause(fleet, command, at)
+            return _pause(fleet, command, when)
         case Resume():
-            return _resume(fleet, at)
+            return _resume(fleet, when)
         case Drain(instance_id=instance_id):
-            return _drain(fleet, instance_id, now_s, at)
+            return _drain(fleet, instance_id, when)
         case Down():
-            return _down(fleet, at)
+            return _down(fleet, when)
     assert_never(command)
 
 
@@ -122,9 +131,11 @@ def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 
 
-def _scale(fleet: Fleet, command: Scale, rules: Rules) -> tuple[Fleet, str]:
+def _scale(fleet: Fleet, command: Scale, rules: Rules, when: _When) -> tuple[Fleet, str]:
     if command.replicas is None:
-        return attrs.evolve(fleet, manual=None), "the policy decides the size"
+        message = "the policy decides the size"
+        given = attrs.evolve(fleet, manual=None, sized_by=None)
+        return given.note(when.at, "TARN-3821", fleet.name, message, when.cause), message
     limits = fleet.limits(rules)
     if not limits.min <= command.replicas <= limits.max:
         raise RefusedError(
@@ -133,10 +144,12 @@ def _scale(fleet: Fleet, command: Scale, rules: Rules) -> tuple[Fleet, str]:
             right=f"{limits.min} to {limits.max} are allowed",
             next_step="`tarn adapt --min N --max M` changes the limits",
         )
-    return attrs.evolve(fleet, manual=command.replicas), f"{command.replicas} replicas, by hand"
+    message = f"{command.replicas} replicas, by hand"
+    sized = attrs.evolve(fleet, manual=command.replicas, sized_by=when.cause.asker)
+    return sized.note(when.at, "TARN-3820", fleet.name, message, when.cause), message
 
 
-def _adapt(fleet: Fleet, command: Adapt, rules: Rules) -> tuple[Fleet, str]:
+def _adapt(fleet: Fleet, command: Adapt, rules: Rules, when: _When) -> tuple[Fleet, str]:
     limits = fleet.limits(rules)
     low = limits.min if command.min is None else command.min
     high = limits.max if command.max is None else command.max
@@ -146,32 +159,33 @@ def _adapt(fleet: Fleet, command: Adapt, rules: Rules) -> tuple[Fleet, str]:
             where=fleet.name,
             right=f"0 <= min <= max; the present limits are {limits.min} to {limits.max}",
         )
-    return attrs.evolve(
-        fleet, manual=None, min=low, max=high
-    ), f"the policy decides, {low} to {high}"
+    message = f"the policy decides, {low} to {high}"
+    given = attrs.evolve(fleet, manual=None, min=low, max=high, sized_by=None)
+    return given.note(when.at, "TARN-3821", fleet.name, message, when.cause), message
 
 
-def _pause(fleet: Fleet, command: PauseScaling, at: float) -> tuple[Fleet, str]:
-    paused = attrs.evolve(fleet, pause=Pause(at + command.for_s, command.reason))
+def _pause(fleet: Fleet, command: PauseScaling, when: _When) -> tuple[Fleet, str]:
+    paused = attrs.evolve(fleet, pause=Pause(when.at + command.for_s, command.reason))
     message = f"for {command.for_s:g} s" + (f": {command.reason}" if command.reason else "")
-    return paused.note(at, "TARN-1201", fleet.name, message), f"paused {message}"
+    paused = paused.note(when.at, "TARN-1201", fleet.name, message, when.cause)
+    return paused, f"paused {message}"
 
 
-def _down(fleet: Fleet, at: float) -> tuple[Fleet, str]:
+def _down(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
     if fleet.ending:
         return fleet, "it is ending already"
-    ended = attrs.evolve(fleet, ending=True, frozen_s=None)
-    return ended.note(at, "TARN-1203", fleet.name, "down was asked"), "it ends"
+    ended = attrs.evolve(fleet, ending=True, frozen_s=None, sized_by=when.cause.asker)
+    return ended.note(when.at, "TARN-1203", fleet.name, "down was asked", when.cause), "it ends"
 
 
-def _resume(fleet: Fleet, at: float) -> tuple[Fleet, str]:
+def _resume(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
     if not (fleet.pause or fleet.halted or fleet.strikes or fleet.frozen_s is not None):
         return fleet, "nothing was paused, halted or frozen"
     resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
-    return resumed.note(at, "TARN-1202", fleet.name, "resumed"), "resumed"
+    return resumed.note(when.at, "TARN-1202", fleet.name, "resumed", when.cause), "resumed"
 
 
-def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fleet, str]:
+def _drain(fleet: Fleet, instance_id: str, when: _When) -> tuple[Fleet, str]:
     found = next((i for i in fleet.instances if i.id == instance_id), None)
     if found is None:
         ids = ", ".join(i.id for i in fleet.instances[:NAMED]) or "none"
@@ -182,7 +196,7 @@ def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fle
         )
     if found.state is State.DRAINING and found.evicted:
         return fleet, f"{instance_id} is draining already"
-    drained = found.become(State.DRAINING, now_s, "a person asked for it")
+    drained = found.become(State.DRAINING, when.now_s, "a person asked for it")
     drained = attrs.evolve(
         drained, evicted=True, stop_posted=found.stop_posted or found.endpoint is None
     )
@@ -191,4 +205,5 @@ def _drain(fleet: Fleet, instance_id: str, now_s: float, at: float) -> tuple[Fle
     message = f"{instance_id} drains"
     if found.in_view and not any(i.in_view for i in fleet.instances):
         message += "; it was the only one that served, so clients wait for its replacement"
-    return fleet.note(at, "TARN-1103", instance_id, "a person asked for it"), message
+    said = "a person asked for it"
+    return fleet.note(when.at, "TARN-1103", instance_id, said, when.cause), message

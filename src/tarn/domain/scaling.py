@@ -2,6 +2,7 @@
 
 import attrs
 
+from tarn.domain.events import Asker, Cause
 from tarn.domain.instance import Instance
 from tarn.domain.limits import Limits
 from tarn.domain.samples import Known, Sample, Unknown
@@ -32,6 +33,15 @@ class Decision:
     reason: str
     held_back: str = ""
     """Why desired differs from wanted: limits, cooldown, pause, ceiling; empty when it does not."""
+    number: int = 0
+    """Counts the decisions of the cluster, over its masters; 0: it was made and not enacted."""
+    asker: Asker | None = None
+    """Who asked for this size; None where nobody did."""
+
+    @property
+    def cause(self) -> Cause:
+        """What its events come from."""
+        return Cause(self.number or None, self.asker)
 
 
 @attrs.frozen

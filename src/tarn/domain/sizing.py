@@ -56,9 +56,10 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     fleet = _heard(fleet, rules, wish, now_s)
     limits = fleet.limits(rules)
     if fleet.ending:
-        return _change(fleet, Decision(at, 0, 0, "down", "the cluster ends"))
+        return _change(fleet, _asked(Decision(at, 0, 0, "down", "the cluster ends"), fleet))
     if fleet.manual is not None:
-        return _change(fleet, _clamped(fleet.manual, limits.clamp(fleet.manual), at, "scale"))
+        decision = _clamped(fleet.manual, limits.clamp(fleet.manual), at, "scale")
+        return _change(fleet, _asked(decision, fleet))
     kept = limits.clamp(fleet.desired)
     if kept != fleet.desired:
         return _change(fleet, Decision(at, None, kept, "limits", _bounds(fleet, rules)))
@@ -185,6 +186,10 @@ def _clamped(wanted: int, desired: int, at: float, by: str) -> Decision:
     return Decision(at, wanted, desired, by, f"a person set {wanted}", held_back)
 
 
+def _asked(decision: Decision, fleet: Fleet) -> Decision:
+    return attrs.evolve(decision, asker=fleet.sized_by)
+
+
 def _limited(fleet: Fleet, rules: Rules, wanted: int) -> Held:
     limits = fleet.limits(rules)
     by_farm = limits.ceiling is not None and wanted > limits.ceiling
@@ -206,4 +211,4 @@ def _change(fleet: Fleet, decision: Decision, code: str = "TARN-1200") -> Fleet:
     if decision.held_back and decision.wanted is not None:
         message += f" ({decision.wanted} wanted; {decision.held_back})"
     fleet = attrs.evolve(fleet.decided(decision), settled=False, short_s=None)
-    return fleet.note(decision.at, code, fleet.name, message)
+    return fleet.note(decision.at, code, fleet.name, message, fleet.decisions[-1].cause)

@@ -2,6 +2,7 @@
 
 import attrs
 
+from tarn.domain.events import Event
 from tarn.domain.scaling import Decision
 
 __all__ = ["SCHEMA", "Pause", "SavedState"]
@@ -60,5 +61,7 @@ class SavedState:
     """``down`` was asked: everything drains, nothing is launched."""
     decisions: tuple[Decision, ...] = ()
     """The last few, so that cooldowns and explanations survive."""
+    events: tuple[Event, ...] = ()
+    """The last ones, so that a new master still tells them."""
     followers: frozenset[str] = frozenset()
     """Who has acknowledged views: the next master's drains wait for them from its first moment."""

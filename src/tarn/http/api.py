@@ -18,6 +18,7 @@ from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
 from tarn.http.hidden import Hidden
+from tarn.http.numbered import asker_of
 from tarn.http.render import (
     authorizer_json,
     authorizer_warnings,
@@ -108,7 +109,7 @@ class Api:
         feed = self._events
         now, last_id = feed.snapshot, feed.last_id
         hidden = await self._hidden(request, now)
-        rows = [hidden.row(event_json(event)) for event in now.events]
+        rows = [hidden.row(event_json(event, now.name)) for event in now.events]
         return json_answer({"last_id": last_id, "events": rows})
 
     async def decisions(self, request: Request) -> Response:
@@ -156,7 +157,7 @@ class Api:
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))
         try:
-            done = await self._answer(self._sources.inbox.ask(asked, if_match))
+            done = await self._answer(self._sources.inbox.ask(asked, if_match, asker_of(request)))
         except RefusedError as error:
             return error_answer(error, limits=limits_json(self._sources.board.current.limits))
         return json_answer(

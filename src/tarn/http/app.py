@@ -23,12 +23,14 @@ from tarn.http.dashboard import Dashboard
 from tarn.http.identity import Identity
 from tarn.http.logs import Logs
 from tarn.http.measured import Measured
+from tarn.http.numbered import HEADER, number_of, say
 from tarn.http.pages import Pages
 from tarn.http.past import PastPages
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
 from tarn.http.sign_in import SignIn
 from tarn.http.sources import Sources
+from tarn.log import request_id, within
 
 __all__ = ["Application", "create_app"]
 
@@ -110,13 +112,23 @@ class Application:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._guarded(_without_slash(scope), receive, _Safe(send))
+            await self._numbered(_without_slash(scope), receive, send)
 
     def close(self) -> None:
         """End every stream; any thread, idempotent."""
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended already
                 self._loop.call_soon_threadsafe(self._api.close)
+
+    async def _numbered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer under an id of its own; whatever is logged meanwhile carries it."""
+        number, began_s = number_of(scope["headers"]), self._sources.clock.now_s()
+        safe = _Safe(send, number)
+        with within(number):
+            try:
+                await self._guarded(scope, receive, safe)
+            finally:
+                say(scope, safe.status, self._sources.clock.now_s() - began_s)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:
@@ -191,10 +203,16 @@ class _Safe:
     A part of an answer that is not taken in time ends it: who reads nothing holds no stream.
     """
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, number: str) -> None:
         self._send = send
+        self._number = (HEADER.lower().encode(), number.encode())
         self._more: tuple[tuple[bytes, bytes], ...] = ()
-        self.started = False
+        self.status = 0
+        """0 while no answer began."""
+
+    @property
+    def started(self) -> bool:
+        return self.status > 0
 
     def add(self, headers: Mapping[str, str]) -> None:
         """Let the answer carry *headers*, too."""
@@ -202,11 +220,11 @@ class _Safe:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
+            self.status = message["status"]
             own = list(message.get("headers", ()))
             names = {name for name, _ in own}
             safe = (one for one in SAFE_HEADERS if one[0] not in names)
-            message["headers"] = [*own, *safe, *self._more]
+            message["headers"] = [*own, *safe, self._number, *self._more]
         try:
             async with asyncio.timeout(TAKEN_WITHIN_S):
                 await self._send(message)
@@ -239,5 +257,6 @@ async def _bug(_request: Request, _error: Exception) -> Response:
 
 
 def _internal() -> Response:
-    error = TarnError("the master failed on this request", next_step="Its log says more")
+    step = f"Its log says more: look there for {request_id()}"
+    error = TarnError("the master failed on this request", next_step=step)
     return error_answer(error, 500)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import queue
 import threading
 from collections.abc import Callable
@@ -62,7 +63,9 @@ class Desk:
         if self._closed.is_set():
             raise self._no("is asked no more: the master leaves")
         try:
-            self._questions.put_nowait((question, answer))
+            # what is logged about it carries the id of the request
+            asking = contextvars.copy_context()
+            self._questions.put_nowait((lambda: asking.run(question), answer))
         except queue.Full as error:
             raise self._no("has too many questions waiting") from error
         try:

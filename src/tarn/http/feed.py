@@ -55,7 +55,7 @@ def event_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
     if before and before.events is after.events:
         return []
     old = frozenset(before.events) if before else frozenset()
-    return [Change("event", event_json(e)) for e in after.events if e not in old]
+    return [Change("event", event_json(e, after.name)) for e in after.events if e not in old]
 
 
 def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:

@@ -18,6 +18,7 @@ _KEPT = frozenset(
     {
         *("id", "instance_id", "container_id", "node", "host", "http", "grpc", "metrics"),
         *("spec_hash", "state", "code", "severity", "epoch", "runtime", "by", "unit"),
+        *("cluster", "via", "address"),
     }
 )
 """Keys of our own answers whose texts are words of the master, or addresses."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
-    CODES,
     Decision,
     DiscoveryView,
     Event,
@@ -16,6 +15,7 @@ from tarn.domain import (
     Readiness,
     Sample,
 )
+from tarn.domain.events import asker_fields, event_fields
 from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
@@ -279,17 +279,9 @@ def _follower(follower: Follower) -> dict[str, object]:
     }
 
 
-def event_json(event: Event) -> dict[str, object]:
-    """Return one event, with its severity from the table of codes."""
-    return {
-        "code": event.code,
-        "severity": str(CODES[event.code].severity) if event.code in CODES else "info",
-        "subject": event.subject,
-        "message": event.message,
-        "first": event.first,
-        "last": event.last,
-        "count": event.count,
-    }
+def event_json(event: Event, cluster: str) -> dict[str, object]:
+    """Return one event of *cluster*, as it also stands in the log and in its file."""
+    return event_fields(event, cluster)
 
 
 def decision_json(decision: Decision) -> dict[str, object]:
@@ -301,6 +293,8 @@ def decision_json(decision: Decision) -> dict[str, object]:
         "by": decision.by,
         "reason": decision.reason,
         "held_back": decision.held_back,
+        "number": decision.number,
+        "request": asker_fields(decision.asker),
     }
 
 

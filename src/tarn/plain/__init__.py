@@ -5,6 +5,7 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 
 from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
+from tarn.plain.hiding import Hiding, forms
 from tarn.plain.mask import MASK, masked, redact, secret_path
 from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, join, shown
@@ -18,6 +19,7 @@ __all__ = [
     "REQUIRED",
     "UNITS",
     "Amount",
+    "Hiding",
     "Option",
     "Problem",
     "Unit",
@@ -26,6 +28,7 @@ __all__ = [
     "amount_text",
     "describe",
     "did_you_mean",
+    "forms",
     "join",
     "key_of",
     "masked",

@@ -37,7 +37,7 @@ def sized(some: Fleet, wish: Sample[Wish] = NONE, now_s: float = NOW_S, by: Rule
 def test_requests_that_wait_wake_a_fleet_of_size_zero() -> None:
     """One replica, with the reason in words, an event of its own, and no cooldown begun."""
     some = sized(asleep())
-    assert some.decisions == (Decision(AT, 1, 1, "demand", "2 requests wait at lb1"),)
+    assert some.decisions == (Decision(AT, 1, 1, "demand", "2 requests wait at lb1", number=1),)
     assert (some.desired, some.changed_s, codes(some)) == (1, None, ["TARN-1204"])
     assert sized(asleep(1)).decisions[0].reason == "1 request waits at lb1"
 

@@ -27,7 +27,7 @@ def test_the_policys_wish_becomes_the_size() -> None:
     """With a decision, an event, and the stamp that starts the cooldown."""
     some = sized(fleet(desired=2), wish(5))
     assert (some.desired, some.changed_s) == (5, NOW_S)
-    assert some.decisions == (Decision(AT, 5, 5, "policy fixed", "queue of 9"),)
+    assert some.decisions == (Decision(AT, 5, 5, "policy fixed", "queue of 9", number=1),)
     assert some.events[0].message == "2 → 5 by policy fixed: queue of 9"
     assert codes(some) == ["TARN-1200"]
 
@@ -82,7 +82,7 @@ def test_a_person_wins_over_the_policy() -> None:
     """Even in a pause; the cooldown is not started."""
     some = sized(fleet(desired=2, manual=4, pause=Pause(AT + 60.0)), wish(8))
     assert (some.desired, some.changed_s) == (4, None)
-    assert some.decisions[0] == Decision(AT, 4, 4, "scale", "a person set 4")
+    assert some.decisions[0] == Decision(AT, 4, 4, "scale", "a person set 4", number=1)
     assert sized(some, wish(8)) is some
 
 

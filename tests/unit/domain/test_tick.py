@@ -85,8 +85,8 @@ def test_one_instance_from_its_ask_to_its_receipt() -> None:
     assert one(some, 1).stop_posted
     some = step(some, RULES, NOW_S + 6, (ended(1, "exit 0", expected=True),))
     assert one(some, 1).reason == "drained: requests unknown in 3.0 s, lost unknown, 0 cut"
-    told = ["TARN-1200", "TARN-1100", "TARN-1101", "TARN-1102"]
-    assert codes(some) == [*told, "TARN-1200", "TARN-1103", "TARN-1114"]
+    told = ["TARN-3820", "TARN-1200", "TARN-1100", "TARN-1101", "TARN-1102"]
+    assert codes(some) == [*told, "TARN-3820", "TARN-1200", "TARN-1103", "TARN-1114"]
 
 
 def test_a_starting_instance_that_is_not_needed_stops_at_once() -> None:

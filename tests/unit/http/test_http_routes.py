@@ -508,6 +508,10 @@ def test_lists_come_with_the_id_to_go_on_from() -> None:
     assert events["last_id"] == "1764201600000-1.3.0"
     assert events["events"] == [
         {
+            "schema": 1,
+            "id": "",
+            "cluster": "llama",
+            "epoch": "",
             "code": "TARN-1102",
             "severity": "info",
             "subject": "llama-0001",
@@ -515,6 +519,8 @@ def test_lists_come_with_the_id_to_go_on_from() -> None:
             "first": 1.0,
             "last": 2.0,
             "count": 2,
+            "decision": None,
+            "request": None,
         }
     ]
     assert decisions["decisions"][0]["desired"] == 2

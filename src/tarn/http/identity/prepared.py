@@ -1,6 +1,7 @@
 """What a master can check, made of its spec and the files that were brought to it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from tarn.domain import brought
@@ -12,13 +13,23 @@ from tarn.http.identity.people import People
 from tarn.http.identity.proofs import Proofs, Tickets, trusted
 from tarn.interfaces import Names
 
-__all__ = ["brought_token", "prepared"]
+__all__ = ["brought_secrets", "brought_token", "prepared"]
 
 
 def brought_token(directory: Path) -> bytes | None:
     """Return the api token that a client left in *directory*; None: nobody is asked for one."""
     path = directory / brought.API_TOKEN
     return path.read_bytes().strip() if path.exists() else None
+
+
+def brought_secrets(directory: Path) -> Iterator[str | bytes]:
+    """Yield each secret that a client left in *directory*: no line of the log may show one."""
+    for name in (brought.API_TOKEN, brought.TRITON_SECRET):
+        if (directory / name).exists():
+            yield (directory / name).read_bytes().strip()
+    for name in (brought.SECRETS, brought.PROXY_TOKENS):
+        if (directory / name).exists():
+            yield from map(str, json.loads((directory / name).read_bytes()).values())
 
 
 def prepared(

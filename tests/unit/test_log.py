@@ -1,0 +1,150 @@
+"""Lines of the master's log."""
+
+import io
+import json
+import logging
+import re
+import sys
+import threading
+from typing import Any
+
+import pytest
+from canaries import canary
+from canaries import forms as canary_forms
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarn import log
+from tarn.plain import Hiding
+
+
+def record(message: str, *words: object, level: int = logging.INFO, **more: Any) -> Any:
+    made = logging.LogRecord("tarn.some", level, __file__, 1, message, words, more.pop("exc", None))
+    vars(made).update(more)
+    return made
+
+
+def line(form: str, *words: Any, **more: Any) -> str:
+    return log.formatter(form, "llama").format(record(*words, **more))
+
+
+def said(*words: Any, **more: Any) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(line("json", *words, **more))
+    return parsed
+
+
+@pytest.fixture(autouse=True)
+def _of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "_MASTER", {"epoch": ""})
+    monkeypatch.setattr(log, "_HIDING", Hiding())
+    log.of_epoch("1764201600000-2")
+
+
+def test_a_line_is_one_object_whatever_a_message_holds() -> None:
+    """Quotes, line ends, and a traceback."""
+    try:
+        raise KeyError("odd")  # noqa: TRY301 (its traceback is what is looked at)
+    except KeyError:
+        some = {"level": logging.ERROR, "exc": sys.exc_info()}
+        text = line("json", 'said "%s"\n', "no", **some)
+    assert "\n" not in text
+    fields = json.loads(text)
+    assert fields["message"] == 'said "no"\n'
+    assert (fields["level"], fields["logger"]) == ("error", "tarn.some")
+    assert (fields["cluster"], fields["epoch"]) == ("llama", "1764201600000-2")
+    assert fields["traceback"].endswith("KeyError: 'odd'")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["at"])
+    assert set(said("hello")) == {
+        *("at", "level", "logger", "thread", "message", "cluster", "epoch")
+    }
+
+
+def test_a_line_says_what_it_is_about() -> None:
+    """Of the request that is answered, and of what `extra` names; nothing else of it."""
+    about = {"instance": "llama-0001", "decision": 3, "weather": "fine"}
+    with log.within("abcdef0123456789"):
+        fields = said("hello", **about)
+    assert (fields["instance"], fields["decision"]) == ("llama-0001", 3)
+    assert fields["request"] == "abcdef0123456789"
+    assert "weather" not in fields
+    assert "request" not in said("hello")
+    assert said("hello", request="other")["request"] == "other"
+
+
+def test_text_holds_the_same() -> None:
+    """A time first, and what it is about last; the event's own fields are in the message."""
+    text = line("text", "hello %s", "you", instance="llama-0001", event={"code": "TARN-1102"})
+    moment, level, thread, logger, rest = text.split(" ", 4)
+    assert moment.endswith("Z")
+    assert (level, thread, logger) == ("INFO", threading.current_thread().name, "tarn.some:")
+    assert rest == "hello you [epoch=1764201600000-2 instance=llama-0001]"
+
+
+def test_nobody_can_write_a_line_of_his_own() -> None:
+    """What follows a line's end is set off; what a terminal would obey is spelled out."""
+    text = line("text", "hello %s", "\x1b[2J\r\n2026-11-28T00:00:00.000Z INFO x y: forged")
+    first, second = text.split("\n")
+    assert first.endswith(": hello \\x1b[2J\\r")
+    assert second.startswith("  2026-11-28T00")
+
+
+def test_a_line_that_cannot_be_made_is_said_without_its_words() -> None:
+    """A programmer's slip; its words may hold secrets that nobody has looked for."""
+    sink = io.StringIO()
+    handler = log.Lines(sink)
+    handler.setFormatter(log.formatter("json", "llama"))
+    handler.handle(record("%d bottles", "secret words"))
+    assert sink.getvalue() == "a line of tarn.some could not be written: TypeError\n"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_secret_stands_in_a_line(form: str) -> None:
+    """In a message, a word of it, a traceback, an event; in each form it may have."""
+    secret = canary("token")
+    log.hide([secret, secret.encode()])
+    try:
+        raise ValueError(f"from {secret}")  # noqa: TRY301 (its traceback is what is looked at)
+    except ValueError:
+        exc = sys.exc_info()
+    for seen in (form.decode("latin-1") for form in canary_forms(secret)):
+        event = {"message": f"in an event {seen}", "request": {"user": seen}}
+        text = line(form, "one %s two %s", seen, {"word": seen}, exc=exc, event=event)
+        assert not any(one in text.encode() for one in canary_forms(secret))
+        assert "***" in text
+    assert "s3cr3t" not in line(form, "at http://me:s3cr3t@host/ with password=s3cr3t")
+
+
+def test_nothing_is_changed_where_logging_is_set_up() -> None:
+    """A notebook or a test that runs a master keeps its own handlers."""
+    handlers = list(logging.getLogger().handlers)
+    assert handlers  # pytest's own
+    hook = threading.excepthook
+    log.begin("json", "info", "llama", io.StringIO())
+    assert logging.getLogger().handlers == handlers
+    assert threading.excepthook is hook
+
+
+def test_a_thread_that_ends_by_an_error_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a line like any other, not as bare text."""
+    root, sink = logging.getLogger(), io.StringIO()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    log.begin("json", "info", "llama", sink)
+    failing = threading.Thread(target=lambda: 1 / 0, name="odd-one")
+    failing.start()
+    failing.join()
+    fields = json.loads(sink.getvalue())
+    assert (fields["level"], fields["message"]) == ("critical", "odd-one ended by an error")
+    assert "ZeroDivisionError" in fields["traceback"]
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",)))
+
+
+@given(message=texts, instance=texts)
+def test_whatever_is_said_is_one_line_of_json(message: str, instance: str) -> None:
+    """Control characters and all."""
+    text = line("json", "%s", message, instance=instance or "x")
+    assert len(text.splitlines()) == 1
+    json.loads(text)
