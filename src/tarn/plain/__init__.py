@@ -6,6 +6,7 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
 from tarn.plain.mask import MASK, masked, redact, secret_path
+from tarn.plain.moment import since
 from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, join, shown
 from tarn.plain.span import seconds
@@ -34,6 +35,7 @@ __all__ = [
     "seconds",
     "secret_path",
     "shown",
+    "since",
     "structure",
     "unit_of",
     "unstructure",
