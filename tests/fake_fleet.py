@@ -249,6 +249,8 @@ class FakeFleet:
     faster: Callable[[], None] | None = None
     """What another `up` does between our look and our submit."""
     lines: list[str] = attrs.field(factory=list)
+    others: dict[str, list[str]] = attrs.field(factory=dict)
+    """Instance id to its own log; every other one, and the master's, has `lines`."""
     clock: FakeClock = attrs.field(factory=FakeClock)
     master_url: str | None = URL
     capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
@@ -319,7 +321,11 @@ class FakeFleet:
 
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         self.asked.append(("logs", instance_id, tail))
-        yield from self.lines if tail is None else self.lines[-tail:]
+        lines = self.others.get(instance_id, self.lines)
+        yield from lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        return tuple(sorted(self.others))
 
     def verbs(self) -> list[object]:
         """What was asked, by name."""

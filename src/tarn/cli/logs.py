@@ -1,18 +1,89 @@
 """`tarn logs`."""
 
+import json
+from collections.abc import Callable, Iterable, Iterator
+
 import click
 
-from tarn.cli.options import pass_cluster
-from tarn.cluster import Cluster
+from tarn.cli.options import cluster_option, pass_around
+from tarn.cli.stamped import Painter
+from tarn.cluster import Cluster, Surroundings, choose, remembered
+from tarn.cluster.log_lines import MASTER, LogLine
+from tarn.plain import since as moment_of
+
+_EPILOG = """\b
+tarn logs                         the master's log
+tarn logs llama-0003 --tail 50    the last lines of one instance
+tarn logs --all --since 10m -f    everything, by time, and what comes
+"""
 
 
-@click.command("logs")
-@pass_cluster
+@click.command("logs", epilog=_EPILOG)
+@cluster_option
 @click.argument("instance", default="")
+@click.option(
+    "-i", "--instance", "more", metavar="ID", multiple=True, help="Of this one, too; repeatable."
+)
+@click.option("--all", "every", is_flag=True, help="Of the master and of every instance.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines.")
+@click.option("--since", metavar="WHEN", help="Only lines from then on: 10m, or a time in UTC.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing lines as they are written.")
-def command(cluster: Cluster, *, instance: str, tail: int | None, follow: bool) -> None:
-    """Show Triton's log of INSTANCE; without one, the master's log."""
-    lines = cluster.follow_logs(instance, tail) if follow else cluster.logs(instance, tail)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Lines as they were written, or a JSON object for each.",
+)
+@pass_around
+def command(  # noqa: PLR0913 (an option each)
+    around: Surroundings,
+    *,
+    name: str | None,
+    instance: str,
+    more: tuple[str, ...],
+    every: bool,
+    tail: int | None,
+    since: str | None,
+    follow: bool,
+    form: str,
+) -> None:
+    """Show Triton's log of INSTANCE; without one, the master's log.
+
+    Several logs are shown as one, in the order of their times; what has no time of its own stands
+    with the line before it. The logs of what ended are shown, too, as long as somebody keeps them.
+    """
+    chosen = tuple(dict.fromkeys((*((instance,) if instance else ()), *more)))
+    if every and chosen:
+        raise click.UsageError("--all shows every log; name instances without it.")
+    cluster = remembered(name or choose(around), surroundings=around)
+    try:
+        if form == "text" and since is None and not every and len(chosen) < 2:  # noqa: PLR2004
+            _print(_plain(cluster, (chosen or ("",))[0], tail, follow=follow))
+            return
+        begin = None if since is None else moment_of(since, around.clock.at(), "--since")
+        read = cluster.follow_log_lines if follow else cluster.log_lines
+        lines = read(None if every else chosen or (MASTER,), since=begin, tail=tail)
+        named = every or len(chosen) > 1  # whose a line is, is said where it can be several
+        painter = Painter(len(f"{cluster.name}-0000") if named else None)
+        _print(map(_json if form == "json" else painter.stamped, lines))
+    finally:
+        cluster.detach()
+
+
+def _plain(cluster: Cluster, instance: str, tail: int | None, *, follow: bool) -> Iterator[str]:
+    read: Callable[[str, int | None], Iterator[str]]
+    read = cluster.follow_logs if follow else cluster.logs
+    return map(Painter().line, read(instance, tail))
+
+
+def _json(line: LogLine) -> str:
+    said = {"source": line.source, "at": line.at, "level": line.level, "line": line.text}
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line.rstrip("\n"))
+        click.echo(line)

@@ -9,11 +9,12 @@ from tarn.cluster.entries import reference
 from tarn.cluster.handle import Cluster
 from tarn.cluster.link import NOT_RUNNING_STEP
 from tarn.cluster.surroundings import Surroundings, here
+from tarn.domain import Epoch
 from tarn.errors import NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory
-from tarn.interfaces import Deployer
+from tarn.interfaces import ClusterRef, Deployer
 
-__all__ = ["connect"]
+__all__ = ["connect", "remembered"]
 
 _NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122", "TARN-6001")
 """This machine has no client of that runtime, so nothing of it can be meant."""
@@ -45,6 +46,26 @@ def connect(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
         f"cluster '{name}' does not run",
         next_step=NOT_RUNNING_STEP,
     )
+
+
+def remembered(name: str, *, surroundings: Surroundings | None = None) -> Cluster:
+    """Return a cluster as `connect` does, or one that is over and left nothing but logs here.
+
+    Raises:
+        NotFoundError, UnreachableError: As `connect`.
+    """
+    around = surroundings or here()
+    try:
+        return connect(name, surroundings=around)
+    except NotFoundError:
+        if not (around.paths.cluster(name) / "logs").is_dir():
+            raise
+        factories = cast("Mapping[str, RuntimeFactory]", around.plugins().offers("runtime"))
+        for use in (use for use, made in factories.items() if not made.capabilities.remote):
+            deployer = around.deployer(use, {})
+            if deployer.logged(ClusterRef(name, use, Epoch(0, 0))):
+                return Cluster.named(name, around, deployer)
+        raise
 
 
 def _knows(deployer: Deployer, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""Following what grows: the stream of events over masters that move, and logs."""
+"""Following the stream of events over masters that move."""
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tarn.cluster.link import Link
@@ -10,7 +10,7 @@ from tarn.cluster.surroundings import Surroundings
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.follow import Api, Message
 
-__all__ = ["follow_events", "follow_lines"]
+__all__ = ["follow_events"]
 
 LOOK_EVERY_S = 1.0
 GIVE_UP_AFTER_S = 60.0
@@ -67,16 +67,3 @@ def _news(link: Link, last: str | None, said: set[str], stop: threading.Event) -
 def _words(event: Mapping[str, Any]) -> str:
     """Return everything that an event says, its count too, as one text."""
     return json.dumps(event, sort_keys=True)
-
-
-def follow_lines(
-    read: Callable[[], Iterable[str]], tail: int | None, surroundings: Surroundings
-) -> Iterator[str]:
-    """Yield the last *tail* lines of a log (None: all), then what is added, until interrupted."""
-    lines = list(read())
-    yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
-    while True:
-        seen = len(lines)
-        surroundings.rest(LOOK_EVERY_S)
-        lines = list(read())
-        yield from lines[seen if len(lines) >= seen else 0 :]  # fewer: it was rotated

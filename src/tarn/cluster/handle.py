@@ -10,11 +10,12 @@ from tarn import client as clients
 from tarn import config
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
-from tarn.cluster.following import follow_events, follow_lines
+from tarn.cluster.following import follow_events
 from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
+from tarn.cluster.logged import Logged
 from tarn.cluster.looking import Looking
 from tarn.cluster.serving import without_master
 from tarn.cluster.surroundings import Surroundings, here
@@ -39,7 +40,7 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-class Cluster(Looking):
+class Cluster(Looking, Logged):
     """One fleet of Triton instances, and its master.
 
     A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
@@ -347,26 +348,6 @@ class Cluster(Looking):
     def follow(self, stop: threading.Event) -> Iterator[Message]:
         """Yield events as they happen, until *stop* is set; goes on when the master moved."""
         yield from follow_events(self._link, self._surroundings, stop)
-
-    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
-        """Yield the last *tail* lines (None: all) of an instance's log; '' is the master's.
-
-        Raises:
-            NotFoundError: There is no such cluster, or no log of that instance.
-        """
-        ref = self._ref or self._link.find()
-        if ref is None and (ending := self._link.ended()) is not None:
-            ref = ending.ref
-        if ref is None:
-            raise NotFoundError(
-                f"cluster '{self._name}' does not run",
-                next_step=f"The logs of an ended one stay in {self._directory / 'logs'}",
-            )
-        return self._link.deployer.logs(ref, instance, tail)
-
-    def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
-        """Yield the last *tail* lines as `logs` does, then what is written, until interrupted."""
-        yield from follow_lines(lambda: self.logs(instance), tail, self._surroundings)
 
     def why(self, instance: str | None = None) -> str:
         """Return a sentence for each thing that is not as desired, a line each, with what to do.

@@ -324,6 +324,8 @@ class LogSpec:
     format: str = attrs.field(default="text", validator=in_(("text", "json")))
     triton_max_size_mib: int = attrs.field(default=64, validator=gt(0))
     """A Triton log beyond this is rotated once; two are kept."""
+    master_max_size_mib: int = attrs.field(default=64, validator=gt(0))
+    """The same for the log of the masters."""
 
 
 @attrs.frozen

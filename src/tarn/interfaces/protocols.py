@@ -152,7 +152,19 @@ class Deployer(Protocol):
         ...
 
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
-        """Yield the last *tail* lines (None: all) of one instance's log; '' is the master's."""
+        """Yield the last *tail* lines (None: all) of one instance's log; '' is the master's.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        ...
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        """Return the ids of the instances that have a log, sorted; also of those that ended.
+
+        What is over for long, or was collected in a way that cannot be told any more, may be left
+        out.
+        """
         ...
 
 

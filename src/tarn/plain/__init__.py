@@ -7,6 +7,7 @@ from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
 from tarn.plain.hiding import Hiding, forms
 from tarn.plain.mask import MASK, masked, redact, secret_path
+from tarn.plain.moment import since
 from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, join, shown
 from tarn.plain.span import seconds
@@ -37,6 +38,7 @@ __all__ = [
     "seconds",
     "secret_path",
     "shown",
+    "since",
     "structure",
     "unit_of",
     "unstructure",

@@ -168,3 +168,18 @@ class PlansOnlyWhatCanStart(FakeDeployer):
         if spec.name in self.land.doomed:
             raise LaunchError("fake", self.land.doomed[spec.name])
         return super().plan(spec, staged)
+
+
+class NamesTheMasterAsAnInstance(FakeDeployer):
+    """Counts the log of the master among those of the instances."""
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        return ("", *super().logged(ref))
+
+
+class ShowsTheMastersLogForAnyId(FakeDeployer):
+    """Takes an id that nobody has for the master's."""
+
+    def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
+        known = (ref.name, instance_id) in self.land.log_lines
+        return super().logs(ref, instance_id if known else "", tail)

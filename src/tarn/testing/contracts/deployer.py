@@ -12,7 +12,7 @@ import yaml
 
 from tarn import config
 from tarn.domain import ClusterSpec, brought
-from tarn.errors import LaunchError, RefusedError
+from tarn.errors import LaunchError, NotFoundError, RefusedError
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import ClusterRef, Deployer, Finding, LaunchPlan, Staged
 from tarn.testing.context import client_context, cluster_spec
@@ -198,6 +198,21 @@ class DeployerContract:
             assert all(not line.endswith("\n") for line in whole)
             assert last[0] in self._log(tmp_path, ref, None)
             assert self._log(tmp_path, ref, 0) == []
+        finally:
+            self._end(tmp_path, ref)
+
+    def test_names_the_instances_that_have_a_log(self, tmp_path: Path) -> None:
+        """Sorted, each once, never the master's; every one of them can be read."""
+        ref = self._submit(tmp_path)
+        try:
+            deployer = self.make(tmp_path)
+            named = deployer.logged(ref)
+            assert isinstance(named, tuple)
+            assert sorted({name for name in named if name}) == list(named)
+            for name in named:
+                list(deployer.logs(ref, name, 1))
+            with pytest.raises(NotFoundError):
+                list(deployer.logs(ref, "never-started", 1))
         finally:
             self._end(tmp_path, ref)
 

@@ -100,3 +100,8 @@ class FakeDeployer:
         if lines is None:
             raise NotFoundError(f"there is no log of '{instance_id}'", where=ref.name)
         yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        """Return the ids of whose logs the land holds."""
+        held = self.land.log_lines
+        return tuple(sorted(id_ for name, id_ in held if name == ref.name and id_))

@@ -3,14 +3,12 @@
 import contextlib
 import fcntl
 import os
-import re
 import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +16,7 @@ import attrs
 
 from tarn.domain import ClusterSpec, Epoch
 from tarn.domain.brought import BROUGHT
-from tarn.errors import LaunchError, NotFoundError, RefusedError
+from tarn.errors import LaunchError, RefusedError
 from tarn.interfaces import (
     ClientContext,
     ClusterRef,
@@ -28,8 +26,10 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
+from tarn.triton.log_files import last_lines
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
+from tarn_plugins.runtime.local.instance_logs import logged, logs_of
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.plan import foresee
 from tarn_plugins.runtime.local.procfs import (
@@ -53,7 +53,6 @@ REACH_TIMEOUT_S = 35.0
 _POLL_S = 0.05
 _LAST_LINES = 15
 _PRIVATE = 0o700
-_INSTANCE = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class LocalDeployer:
@@ -122,15 +121,12 @@ class LocalDeployer:
 
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         """Yield the lines that Triton wrote to standard error, or those of the master's log."""
-        folder = self._context.paths.cluster(ref.name) / "logs"
-        if instance_id and not _INSTANCE.fullmatch(instance_id):
-            raise NotFoundError(f"'{instance_id}' is no instance of {ref.name}")
-        log = folder / instance_id / "triton.stderr" if instance_id else folder / "master.log"
-        paths = [p for p in (log.with_name(f"{log.name}.1"), log) if p.exists()]
-        if not paths:
-            raise NotFoundError(f"{ref.name} has no log of '{instance_id or 'the master'}'")
-        lines = _lines(paths)
-        return lines if tail is None else iter(deque(lines, maxlen=tail))
+        paths = logs_of(self._context.paths.cluster(ref.name), instance_id)
+        return _lines(paths) if tail is None else iter(last_lines(paths, tail)[0])
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        """Return the ids of the instances whose logs lie here, also of earlier clusters."""
+        return logged(self._context.paths.cluster(ref.name))
 
     def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
         (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)

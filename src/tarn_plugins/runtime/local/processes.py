@@ -18,7 +18,7 @@ import attrs
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.local.procfs import start_ticks
 
-__all__ = ["Handle", "Watcher", "rotate", "spawn", "tail"]
+__all__ = ["LOGS", "Handle", "Watcher", "rotate", "spawn", "tail"]
 
 LOGS = ("triton.stderr", "triton.stdout")
 _TAIL_BYTES = 64 * 1024
@@ -50,17 +50,15 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
     return process.pid
 
 
-def rotate(folder: Path, limit_bytes: int) -> None:
+def rotate(log: Path, limit_bytes: int) -> None:
     """Move what a log holds beyond *limit_bytes* into ``<log>.1``; two are kept.
 
-    Copied and cut, since Triton keeps its file open (it appends, so it goes on at the start).
+    Copied and cut, since who writes keeps its file open (it appends, so it goes on at the start).
     """
-    for name in LOGS:
-        log = folder / name
-        with contextlib.suppress(OSError):
-            if log.stat().st_size > limit_bytes:
-                shutil.copyfile(log, log.with_name(f"{name}.1"))
-                os.truncate(log, 0)
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > limit_bytes:
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)
 
 
 def tail(folder: Path, limit: int = _TAIL_BYTES) -> list[str]:

@@ -34,7 +34,7 @@ from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
 from tarn_plugins.runtime.local.instance_logs import log_tail
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
-from tarn_plugins.runtime.local.processes import Watcher, rotate, spawn, tail
+from tarn_plugins.runtime.local.processes import LOGS, Watcher, rotate, spawn, tail
 from tarn_plugins.runtime.local.procfs import (
     alive,
     kill,
@@ -355,11 +355,12 @@ class LocalRuntime:
 
     def _rotate_logs(self) -> None:
         assert self._watcher is not None
-        limit = self._context.spec.log.triton_max_size_mib * 2**20
+        most = self._context.spec.log
         with self._lock:
             ids = [i for i, slot in self._slots.items() if slot.ended is None]
-        for instance_id in ids:
-            rotate(self._logs(instance_id), limit)
+        rotate(self._context.directory / "logs" / "master.log", most.master_max_size_mib * 2**20)
+        for log in (self._logs(instance_id) / name for instance_id in ids for name in LOGS):
+            rotate(log, most.triton_max_size_mib * 2**20)
         self._watcher.at(self._context.clock.now_s() + ROTATE_EVERY_S, self._rotate_logs)
 
     def _logs(self, instance_id: str) -> Path:

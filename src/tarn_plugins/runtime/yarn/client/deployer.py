@@ -87,6 +87,8 @@ class YarnDeployer:
         self._pause = threading.Event()
         self._absent: set[tuple[str, str]] = set()
         """(application id, file) that a cluster has not, such as a token: asked for once."""
+        self._containers_of: dict[tuple[str, str], tuple[str, str]] = {}
+        """(application id, instance id) to container and host."""
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
@@ -178,12 +180,21 @@ class YarnDeployer:
                 container_id=container_id,
                 host=host,
                 into=str(into),
+                tail=tail,
             )
             if not found:
                 raise verdicts.no_log(ref, instance_id)
             with into.open(errors="replace", newline="\n") as log:
                 lines = deque((line.rstrip("\n") for line in log), maxlen=tail)
         return iter(lines)
+
+    def logged(self, ref: ClusterRef) -> tuple[str, ...]:
+        """Return the ids that the master knows, and those in what YARN has collected."""
+        if ref.application_id is None:
+            return ()
+        told = self._door.ask("logged", LOGS_S, application_id=ref.application_id)
+        known = {str(item["id"]) for item in self._known_instances(ref) if item.get("container_id")}
+        return tuple(sorted(known | set(told)))
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
         """Copy a file to a Hadoop file system: a `Carrier`'s promise."""
@@ -224,6 +235,7 @@ class YarnDeployer:
             "environ": plan.master_environ(self._settings, spec.master.memory_mib),
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
             "environment": packed,
+            "log_bytes": spec.log.master_max_size_mib * 2**20,
             "file_systems": [
                 uri for uri in (staged.location if staged.kind == "localize" else "", packed) if uri
             ],
@@ -317,20 +329,28 @@ class YarnDeployer:
 
     def _container(self, ref: ClusterRef, instance_id: str) -> tuple[str, str]:
         """Ask the master for an instance's container and host; ('', '') where it cannot tell."""
+        key = (str(ref.application_id), instance_id)
+        if key not in self._containers_of:
+            for item in self._known_instances(ref):
+                if item.get("id") == instance_id and item.get("container_id"):
+                    # an id is never used again: it is asked for once
+                    where = str(item["container_id"]), str(item.get("node") or "")
+                    self._containers_of[key] = where
+        return self._containers_of.get(key, ("", ""))
+
+    def _known_instances(self, ref: ClusterRef) -> tuple[Mapping[str, Any], ...]:
+        """Ask the master for its instances, also for those that ended; none where it is away."""
         present = self.find(ref.name)
         if present is None or present.url is None or present.application_id != ref.application_id:
-            return "", ""
+            return ()
         path = self._context.paths.cluster(ref.name) / "api_token"
         try:
             token = path.read_text("ascii").strip() if path.exists() else None
             with Api(present.url, token, trust=self._known(ref.name)) as api:
                 status = api.status()
         except (TarnError, OSError, ValueError):
-            return "", ""
-        for item in (*status.get("instances", ()), *status.get("ended", ())):
-            if item.get("id") == instance_id and item.get("container_id"):
-                return str(item["container_id"]), str(item.get("node") or "")
-        return "", ""
+            return ()
+        return (*status.get("instances", ()), *status.get("ended", ()))
 
     def _known(self, name: str) -> Trust:
         kept = self._context.paths.cluster(name) / TLS_CA

@@ -1,71 +1,173 @@
 """Logs of masters and instances: from the node while it has them, else as YARN collected them.
 
-Which container an instance had is told by the master while one is at work. Afterwards nobody
-remembers, so the logs themselves are asked: Triton's own begins with a table of its options, and
-the ``server_id`` in it is the instance's id.
+Which container an instance had is told by the master while one is at work. Afterwards the logs
+themselves are asked: beside each lies a file named after its instance, and Triton's own begins with
+a table of its options, where ``server_id`` is the instance's id.
 """
 
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tarn.errors import ProviderError
 from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.reports import Report, alive
 from tarn_plugins.runtime.yarn.hadoop import web
+from tarn_plugins.runtime.yarn.launch.run_script import MARK
 from tarn_plugins.runtime.yarn.log_text import contents
 
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 
-__all__ = ["Logs"]
+__all__ = ["Books", "Logs"]
 
 _MASTER = re.compile(r"master\.stderr(\.\d+)?")
 _INSTANCE = re.compile(r"triton\.stderr(\.\d+)?")
+_ROTATED = re.compile(r"triton\.stderr\.\d+")
+_SERVER_ID = re.compile(rb"server_id\s*\|\s*(\S+)\s*\|")
 _COLLECTED = "org.apache.hadoop.yarn.logaggregation"
+_FRESH_S = 5.0
+_BYTES_A_LINE, _LEAST = 256, 64 * 1024
+
+
+class Books:
+    """The logs of one application after another, for whoever asks again and again. One thread."""
+
+    def __init__(self, hadoop: Callable[[], "Hadoop"]) -> None:
+        self._hadoop = hadoop
+        self._opened: tuple[str, float, Logs] | None = None
+        self._ids: dict[str, str] = {}
+        """Container id to instance id, as the logs said: they never change."""
+
+    def write(  # noqa: PLR0913 (the parts of one question, all by keyword)
+        self,
+        *,
+        application_id: str,
+        instance_id: str,
+        container_id: str,
+        host: str,
+        into: str,
+        tail: int | None = None,
+    ) -> bool:
+        """Write a log, or at least its last *tail* lines, into the file *into*; False: no log."""
+        logs = self._open(application_id)
+        if logs is None:
+            return False
+        if instance_id:
+            texts = logs.instance(instance_id, container_id, host, tail)
+        else:
+            texts = logs.master(tail)
+        with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the asker)
+            sink.writelines(texts)
+        return bool(texts)
+
+    def ids(self, application_id: str) -> tuple[str, ...]:
+        """Return the ids of the instances whose logs YARN has collected."""
+        logs = self._open(application_id)
+        return () if logs is None else logs.ids()
+
+    def _open(self, application_id: str) -> "Logs | None":
+        """Return the logs of an application, looked up at most every few seconds."""
+        now_s = time.monotonic()
+        if self._opened is not None:
+            known, since_s, logs = self._opened
+            if known == application_id and now_s - since_s < _FRESH_S:
+                return logs
+        hadoop = self._hadoop()
+        report = hadoop.report(application_id)
+        if report is None:
+            return None
+        logs = Logs(hadoop, report, self._ids)
+        self._opened = application_id, now_s, logs
+        return logs
 
 
 class Logs:
-    """The logs of one application."""
+    """The logs of one application, as they can be found within a few seconds.
 
-    def __init__(self, hadoop: "Hadoop", report: Report) -> None:
+    Args:
+        hadoop: Asks YARN.
+        report: The application.
+        ids: Container id to instance id; filled as logs are read.
+    """
+
+    def __init__(self, hadoop: "Hadoop", report: Report, ids: dict[str, str] | None = None) -> None:
         self._hadoop, self._report = hadoop, report
+        self._ids = {} if ids is None else ids
         self._meta: dict[str, tuple[str, ...]] | None = None
+        self._nodes: dict[str, str] | None = None
 
-    def master(self, sink: IO[bytes]) -> bool:
-        """Write the logs of every attempt, oldest first; False: there is none."""
-        found = False
-        for container_id, node in self._attempts():
-            found |= self._write(sink, container_id, node, _MASTER)
+    def master(self, tail: int | None = None) -> list[bytes]:
+        """Return the logs of every attempt, oldest first, or enough for the last *tail* lines."""
+        found: list[bytes] = []
+        for container_id, node in reversed(list(self._attempts())):
+            missing = None if tail is None else tail - _lines(found)
+            if missing is not None and missing <= 0:
+                break
+            found[:0] = self._texts(container_id, node, _MASTER, missing)
         return found
 
-    def instance(self, sink: IO[bytes], instance_id: str, container_id: str, host: str) -> bool:
-        """Write the log of an instance; without a *container_id* the collected logs are searched.
+    def instance(
+        self, instance_id: str, container_id: str, host: str, tail: int | None = None
+    ) -> list[bytes]:
+        """Return the log of an instance; without a *container_id* the collected are searched.
 
         *host* is where the container is or was; empty: only collected logs are looked at.
         """
         if container_id:
-            node = self._hadoop.nodes().get(host, "") if host else ""
-            return self._write(sink, container_id, node, _INSTANCE)
-        found = False
-        mark = re.compile(rb"server_id\s*\|\s*" + re.escape(instance_id.encode()) + rb"\s*\|")
+            node = self._node(host)
+            rotated = [] if tail is not None or not node else self._rotated(container_id)
+            return [*rotated, *self._texts(container_id, node, _INSTANCE, tail)]
+        found: list[bytes] = []
         for candidate in self._collected():
-            texts = self._from_collected(candidate, _INSTANCE)
-            if any(mark.search(text) for text in texts):
-                sink.writelines(texts)
-                found = True
+            if self._whose(candidate) == instance_id:
+                found += self._from_collected(candidate, _INSTANCE)
         return found
 
-    def _write(self, sink: IO[bytes], container_id: str, node: str, names: re.Pattern[str]) -> bool:
-        texts = self._from_node(container_id, node, names) if node else []
-        texts = texts or self._from_collected(container_id, names)
-        sink.writelines(texts)
-        return bool(texts)
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of the instances in what was collected."""
+        found = {self._whose(candidate) for candidate in self._collected()}
+        return tuple(sorted(found - {""}))
+
+    def _whose(self, container_id: str) -> str:
+        """Return the instance that a collected container was; empty: none, or nobody can tell.
+
+        Its name is that of a file beside its log; else the log is asked, which is read for that.
+        """
+        if container_id not in self._ids:
+            names = self._collected()[container_id]
+            marks = [n.removeprefix(MARK) for n in names if n.startswith(MARK)]
+            if not marks and any(_INSTANCE.fullmatch(n) for n in names):
+                texts = self._from_collected(container_id, _INSTANCE)
+                found = (_SERVER_ID.search(text) for text in texts)
+                marks = [each[1].decode(errors="replace") for each in found if each]
+            self._ids[container_id] = marks[0] if marks else ""
+        return self._ids[container_id]
+
+    def _node(self, host: str) -> str:
+        if not host:
+            return ""
+        if self._nodes is None:
+            self._nodes = self._hadoop.nodes()
+        return self._nodes.get(host, "")
+
+    def _rotated(self, container_id: str) -> list[bytes]:
+        """Return what YARN collected of a log while its container runs: the node has it no more."""
+        if container_id not in self._collected():
+            return []
+        return self._from_collected(container_id, _ROTATED)
+
+    def _texts(
+        self, container_id: str, node: str, names: re.Pattern[str], tail: int | None
+    ) -> list[bytes]:
+        texts = self._from_node(container_id, node, names, tail) if node else []
+        return texts or self._from_collected(container_id, names)
 
     def _attempts(self) -> Iterator[tuple[str, str]]:
         """Yield (container id, ``host:port`` of its node's web server) of each master, by age."""
@@ -76,21 +178,42 @@ class Logs:
             if each.get("containerId"):
                 yield str(each["containerId"]), str(each.get("nodeHttpAddress", ""))
 
-    def _from_node(self, container_id: str, node: str, names: re.Pattern[str]) -> list[bytes]:
+    def _from_node(
+        self, container_id: str, node: str, names: re.Pattern[str], tail: int | None
+    ) -> list[bytes]:
         """Ask the NodeManager: it has the logs until they are collected, or grow too old."""
         base = f"{web.scheme(self._hadoop.conf)}://{node}/ws/v1/node/containers/{container_id}/logs"
         try:
             listed = json.loads(self._hadoop.web.get(base))
-            files = [
+            files = {
                 str(info["fileName"])
                 for part in _listed(listed)
                 for info in _listed(part.get("containerLogInfo"))
-            ]
+            }
             wanted = sorted((f for f in files if names.fullmatch(f)), key=_age)
-            answers = [self._hadoop.web.get(f"{base}/{quote(f)}") for f in dict.fromkeys(wanted)]
+            found: list[bytes] = []
+            for name in reversed(wanted):
+                missing = None if tail is None else tail - _lines(found)
+                if missing is None or missing > 0:
+                    found[:0] = self._of_file(f"{base}/{quote(name)}", missing)
         except (ProviderError, ValueError, KeyError):
             return []  # the node is gone, or has forgotten it
-        return [text for answer in answers for _name, text in contents(answer)]
+        return found
+
+    def _of_file(self, url: str, tail: int | None) -> list[bytes]:
+        """Return a file of a node, or its end with at least *tail* lines, in whole lines."""
+        if tail is None:
+            return [text for _name, text in contents(self._hadoop.web.get(url))]
+        most = max(_LEAST, tail * _BYTES_A_LINE)
+        while True:
+            printed = self._hadoop.web.get(f"{url}?size=-{most}")
+            texts = [text for _name, text in contents(printed, most)]
+            if not any(len(text) >= most for text in texts):
+                return texts
+            whole = [text.partition(b"\n")[2] for text in texts]
+            if _lines(whole) >= tail:
+                return whole
+            most *= 8
 
     def _from_collected(self, container_id: str, names: re.Pattern[str]) -> list[bytes]:
         """Let Hadoop's own reader print what was collected of one container."""
@@ -170,6 +293,10 @@ def _listed(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = value.get("containerLogsInfo", value)
     return value if isinstance(value, list) else [value] if value else []
+
+
+def _lines(texts: list[bytes]) -> int:
+    return sum(text.count(b"\n") for text in texts)
 
 
 def _age(name: str) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_optio
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.logs import Logs
+from tarn_plugins.runtime.yarn.client.logs import Books
 from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
@@ -61,6 +61,7 @@ _QUESTIONS = frozenset(
         "land",
         "last",
         "put",
+        "logged",
         "logs",
         "probe",
         "read",
@@ -79,6 +80,7 @@ class Questions:
     def __init__(self) -> None:
         self._hadoop: Hadoop | None = None
         self._probes: Applications | None = None
+        self._logs = Books(self._at)
 
     def close(self) -> None:
         """End what no client waits for any more."""
@@ -168,19 +170,13 @@ class Questions:
             return None
         return base64.b64encode(data).decode()
 
-    def logs(
-        self, *, application_id: str, instance_id: str, container_id: str, host: str, into: str
-    ) -> bool:
-        """Write a log into the file *into*; False: there is none."""
-        hadoop = self._at()
-        report = hadoop.report(application_id)
-        if report is None:
-            return False
-        logs = Logs(hadoop, report)
-        with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the asker)
-            if not instance_id:
-                return logs.master(sink)
-            return logs.instance(sink, instance_id, container_id, host)
+    def logs(self, **parts: Any) -> bool:
+        """Write a log into a file; False: there is none. See `Books.write`."""
+        return self._logs.write(**parts)
+
+    def logged(self, application_id: str) -> Any:
+        """Return the ids of the instances whose logs were collected."""
+        return list(self._logs.ids(application_id))
 
     def probe(self, do: str, **parts: Any) -> Any:
         """Begin, go on with, or end a container that looks at a node; see `Applications`."""
@@ -219,6 +215,7 @@ class Questions:
         files: Mapping[str, str],
         file_systems: list[str],
         environment: str = "",
+        log_bytes: int = 64 * 2**20,
     ) -> Any:
         """Submit a master; returns the application's id, and notes for a person.
 
@@ -230,6 +227,7 @@ class Questions:
             files: Name to content (base64): what the master alone may read.
             file_systems: URIs whose delegation tokens the cluster needs.
             environment: URI of the packed environment that *python* is in; empty: none.
+            log_bytes: A log of the master is moved aside beyond.
         """
         hadoop, name = self._at(), str(order["name"])
         whole = submission.Order(
@@ -252,9 +250,10 @@ class Questions:
                 file_systems=used,
             )
             secrets = self._secrets(files, submitted)
+            kept = launch_file.LogFiles(log_bytes)
             content = {
                 run_script.RUN_NAME: run_script.RUN,
-                "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}),
+                "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}, logs=kept),
             }
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)

@@ -3,6 +3,8 @@
 YARN's own launch script is a shell: whatever stands in its command or its environment is expanded.
 So the command is a constant, and everything that a user wrote travels in this file, a line each::
 
+    %<escaped>        keep standard output and standard error below so many bytes each
+    :<escaped>        leave a file of this name beside the logs
     -NAME             unset the variable NAME, which YARN had set
     NAME=<escaped>    set it
     +<escaped>        make this directory
@@ -18,9 +20,11 @@ import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import attrs
+
 from tarn.errors import LaunchError
 
-__all__ = ["encode", "problem"]
+__all__ = ["LogFiles", "encode", "problem"]
 
 _PLAIN = frozenset((string.ascii_letters + string.digits).encode())
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -36,11 +40,22 @@ _LONGEST = 128 * 1024 - 1
 Value = str | bytes
 
 
+@attrs.frozen
+class LogFiles:
+    """What becomes of a container's logs while its program runs."""
+
+    most_bytes: int
+    """One that is larger is moved aside, in place of what was moved before."""
+    mark: str = ""
+    """Name of a file beside them, by which they are found later; empty: none."""
+
+
 def encode(
     argv: Sequence[Value],
     environ: Mapping[str, Value | None],
     directories: Iterable[Value] = (),
     shown_at: Value = "",
+    logs: LogFiles | None = None,
 ) -> bytes:
     """Return the launch file of one container.
 
@@ -50,6 +65,7 @@ def encode(
         environ: Variables beside those that YARN sets; None takes one of those away.
         directories: Made before the program starts; relative to the container's directory.
         shown_at: Directory in which links to what is in ``models`` are made; empty: nowhere.
+        logs: How its logs are kept; None: as they grow.
 
     Raises:
         LaunchError: A value cannot be passed to any program, or not by a shell. Final, and
@@ -58,6 +74,7 @@ def encode(
     if not argv or _bytes(argv[0])[:1] in (b"", b"-"):
         raise _impossible("the first argument is no program")
     lines = [
+        *_kept(logs),
         *_environment(environ),
         *(b"+" + _escaped(_checked(path, "a directory")) for path in directories),
         *(b"@" + _escaped(_checked(path, "a directory")) for path in (shown_at,) if path),
@@ -74,6 +91,15 @@ def problem(name: str) -> str:
     if _SHELLS_OWN.fullmatch(name):
         return "is a variable that the shell in front of every container sets itself"
     return ""
+
+
+def _kept(logs: LogFiles | None) -> Iterator[bytes]:
+    """Yield what is said of the logs: before every value, see `run_script`."""
+    if logs is None:
+        return
+    yield b"%" + _escaped(b"%d" % logs.most_bytes)
+    if logs.mark:
+        yield b":" + _escaped(_checked(logs.mark, "a file's name"))
 
 
 def _environment(environ: Mapping[str, Value | None]) -> Iterator[bytes]:

@@ -11,9 +11,15 @@ from tarn.domain import Launch
 from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker, environment
 from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
-from tarn_plugins.runtime.yarn.launch.launch_file import encode
+from tarn_plugins.runtime.yarn.launch.launch_file import LogFiles, encode
 from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
-from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN_NAME, SCRIPT
+from tarn_plugins.runtime.yarn.launch.run_script import (
+    COMMAND,
+    LAUNCH,
+    MARK,
+    RUN_NAME,
+    SCRIPT,
+)
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Files, LocalFile, Record
@@ -61,6 +67,7 @@ class StagedLauncher:
         docker: How images are started; None: no Docker.
         name_of: Makes the name of a launch file.
         address_of: Resolves a node's name.
+        log_bytes: A log of an instance is moved aside beyond; None: it grows.
         packed: URI of the packed environment that *python* is in; empty: the nodes have it.
         tokens: Fetches what a container needs to read its files; None: what the master was given
             is passed on.
@@ -75,6 +82,7 @@ class StagedLauncher:
         docker: Docker | None,
         name_of: Callable[[Record], str],
         address_of: Callable[[str], str] = address_of,
+        log_bytes: int | None = None,
         packed: str = "",
         tokens: Callable[[], bytes] | None = None,
     ) -> None:
@@ -89,6 +97,7 @@ class StagedLauncher:
         """Held while one repository is listed, which may take minutes; the others go on."""
         self._seen: dict[tuple[str, tuple[str, ...]], Localized] = {}
         self._script: LocalFile | None = None
+        self._log_bytes = log_bytes
         self._packed = packed if docker is None else ""  # an image has its own programs
         self._archive: LocalFile | None = None
         self._tokens = tokens
@@ -109,7 +118,9 @@ class StagedLauncher:
         )
         try:
             models = self._models(launch)
-            content = encode(runs.argv, runs.environ, models.directories, runs.shown_at)
+            content = encode(
+                runs.argv, runs.environ, models.directories, runs.shown_at, self._logs(record)
+            )
             own = (*self._environment(), self._run())
             files = (*own, self._write(record, content), *models.files)
             tokens = None if self._tokens is None else self._tokens()
@@ -125,6 +136,10 @@ class StagedLauncher:
         if any(mark in diagnostics for mark in _STALE):
             self._seen = {}
             self._script = self._archive = None
+
+    def _logs(self, record: Record) -> LogFiles | None:
+        most = self._log_bytes
+        return None if most is None else LogFiles(most, MARK + record.instance_id)
 
     def _models(self, launch: Launch) -> Localized:
         if not localized(launch):

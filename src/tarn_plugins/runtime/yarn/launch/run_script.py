@@ -13,6 +13,8 @@ __all__ = [
     "COMMAND",
     "LAUNCH",
     "LONGEST_TMP",
+    "LOOK_EVERY_S",
+    "MARK",
     "MASTER_COMMAND",
     "MODELS",
     "RUN",
@@ -31,14 +33,18 @@ TMP: Final = ".tarn/tmp"
 """``TMPDIR`` of a container that is given none."""
 LONGEST_TMP: Final = 60
 """Bytes of a ``TMPDIR`` that leave room for a socket's name."""
+LOOK_EVERY_S: Final = 10
+"""Seconds between two looks at how large a log has grown."""
+MARK: Final = "instance-"
+"""How the name of the file begins that lies beside an instance's log, and ends with its id."""
 RUN_NAME: Final = "run"
 """The script's name in ``Layout.public``."""
 
 
 def _command(log: str) -> str:
     # `exec`: the shell around it must not stay between YARN's signals and the program. The end of
-    # a file named *stderr* goes into YARN's diagnostics.
-    redirected = f"</dev/null 1><LOG_DIR>/{log}.stdout 2><LOG_DIR>/{log}.stderr"
+    # a file named *stderr* goes into YARN's diagnostics. `>>`: a log that is cut begins anew.
+    redirected = f"</dev/null 1>><LOG_DIR>/{log}.stdout 2>><LOG_DIR>/{log}.stderr"
     return f"exec sh {SCRIPT} {redirected}"
 
 
@@ -56,6 +62,10 @@ MASTER_COMMAND: Final = _command("master")
 # Python's getpass, and caches of numba, torch and Hugging Face, go by.
 # A program in the packed environment is named by where that really lies: so does Python know it,
 # and what is made for it is made once on a node, not once for each container.
+# A log that has grown too large is copied and cut by a process beside the program, which begins
+# before any value is read (it would keep them in its memory, and a shell reads ahead: so another
+# program reads the first line), writes nothing, and ends when its parent is not the program any
+# more: no pid of somebody else's can mislead it.
 # A container's directory has a long name, a Unix socket's may have 107 bytes, and what makes
 # sockets in TMPDIR (multiprocessing, torch) would fail. So a long one is named by way of the
 # program's directory: its pid is the shell's.
@@ -72,11 +82,33 @@ _tarn_show() {{
     ln -s "$_tarn_entry" "$1/" || _tarn_fail "$1 cannot hold a link to a model"
   done
 }}
+_tarn_keep() {{
+  while sleep {LOOK_EVERY_S}; do
+    read -r _tarn_a _tarn_b _tarn_c _tarn_parent _tarn_rest </proc/self/stat || exit 0
+    [ "$_tarn_parent" = "$$" ] || exit 0
+    for _tarn_log in "$2" "$3"; do
+      [ -f "$_tarn_log" ] && [ "$(wc -c <"$_tarn_log")" -gt "$1" ] || continue
+      cp "$_tarn_log" "$_tarn_log.1" && : >"$_tarn_log"
+    done
+  done
+}}
+_tarn_mark() {{
+  [ -f "$1" ] || return 0
+  printf '%s\n' "$2" >"${{1%/*}}/$2" || return 0
+}}
 _tarn_locale=${{LC_ALL-}} _tarn_had_locale=${{LC_ALL+yes}}
 LC_ALL=C
 set --
 _tarn_variables=0 _tarn_whole= _tarn_home= _tarn_tmp= _tarn_python=
 [ -r {LAUNCH} ] || _tarn_fail '{LAUNCH} cannot be read'
+_tarn_line=$(head -n 1 {LAUNCH})
+case $_tarn_line in
+  %*)
+    _tarn_value=$(printf '%b' "${{_tarn_line#%}}")
+    _tarn_keep "$_tarn_value" "$(readlink "/proc/$$/fd/1")" "$(readlink "/proc/$$/fd/2")" \
+      </dev/null >/dev/null 2>&1 &
+    ;;
+esac
 while IFS= read -r _tarn_line; do
   case $_tarn_line in
     '=') _tarn_whole=yes; break ;;
@@ -87,8 +119,10 @@ while IFS= read -r _tarn_line; do
     -*) unset "${{_tarn_line#-}}"; continue ;;
     *=*) _tarn_variables=$((_tarn_variables + 1)) ;;
   esac
-  _tarn_value=$(printf '%bx' "${{_tarn_line#[+@]}}")
+  _tarn_value=$(printf '%bx' "${{_tarn_line#[%:+@]}}")
   case $_tarn_line in
+    %*) ;;
+    :*) _tarn_mark "$(readlink "/proc/$$/fd/2")" "${{_tarn_value%x}}" ;;
     @*) _tarn_show "${{_tarn_value%x}}" ;;
     +*) mkdir -p -- "${{_tarn_value%x}}" || _tarn_fail 'a directory cannot be made' ;;
     *) set -- "$@" "${{_tarn_value%x}}" ;;
@@ -128,7 +162,7 @@ case $1 in
 esac
 unset _tarn_line _tarn_value _tarn_locale _tarn_had_locale _tarn_variables _tarn_whole \
   _tarn_home _tarn_tmp _tarn_user _tarn_entry _tarn_python
-unset -f _tarn_fail _tarn_show
+unset -f _tarn_fail _tarn_show _tarn_keep _tarn_mark
 exec "$@"
 """.encode()
 """The script: no secret in it, the same for all, so nodes keep it for everybody."""

@@ -113,6 +113,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
         python=submitted.python,
         docker=settings.docker,
         name_of=file_name,
+        log_bytes=context.spec.log.triton_max_size_mib * 2**20,
         packed=submitted.environment,
         tokens=functools.partial(_new_tokens, submitted) if renewal.works else None,
     )

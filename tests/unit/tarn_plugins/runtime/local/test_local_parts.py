@@ -163,11 +163,11 @@ def test_a_log_over_its_limit_is_moved_aside_once(tmp_path):
     """Two are kept, and the tail reads on."""
     log = tmp_path / "triton.stderr"
     log.write_text("old\n" * 10)
-    rotate(tmp_path, 10)
+    rotate(log, 10)
     assert log.stat().st_size == 0
     assert (tmp_path / "triton.stderr.1").read_text() == "old\n" * 10
     log.write_text("new\n")
-    rotate(tmp_path, 10)
+    rotate(log, 10)
     assert tail(tmp_path) == ["new"]
 
 

@@ -1,0 +1,193 @@
+"""The logs of a cluster: of its master and its instances, alone or as one, and as they grow."""
+
+import abc
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tarn.cluster.growing import Growing
+from tarn.cluster.link import Link
+from tarn.cluster.log_lines import MASTER, LogLine, Reader, merged
+from tarn.cluster.surroundings import Surroundings
+from tarn.domain import Epoch
+from tarn.errors import NotFoundError, TarnError
+from tarn.interfaces import ClusterRef
+
+__all__ = ["Logged"]
+
+LOOK_EVERY_S = 1.0
+NEW_EVERY = 5
+"""Looks after which new instances are looked for."""
+
+
+class Logged(abc.ABC):
+    """The part of `Cluster` that reads logs."""
+
+    _link: Link
+    _surroundings: Surroundings
+    _ref: ClusterRef | None
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The cluster's name."""
+
+    @property
+    @abc.abstractmethod
+    def _directory(self) -> Path: ...
+
+    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last *tail* lines (None: all) of an instance's log; '' is the master's.
+
+        Raises:
+            NotFoundError: There is no such cluster, or no log of that instance.
+        """
+        return self._link.deployer.logs(self._logged_ref(), instance, tail)
+
+    def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
+        """Yield the last *tail* lines as `logs` does, then what is written, until interrupted."""
+        growing = Growing(lambda most: self.logs(instance, most))
+        yield from growing.begin(tail)
+        while True:
+            self._surroundings.rest(LOOK_EVERY_S)
+            yield from growing.news()
+
+    def logged(self) -> tuple[str, ...]:
+        """Return whose logs there are: ``master``, and instances, also some that ended.
+
+        Raises:
+            NotFoundError: There is no such cluster.
+        """
+        return (MASTER, *self._link.deployer.logged(self._logged_ref()))
+
+    def log_lines(
+        self,
+        sources: Sequence[str] | None = None,
+        *,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield lines of several logs as one, in the order of their times.
+
+        Args:
+            sources: ``master`` and ids of instances; None: all that there are.
+            since: Unix seconds; lines before are left out.
+            tail: So many last lines, of all together; None: all.
+
+        Raises:
+            NotFoundError: There is no such cluster, or none of the logs.
+        """
+        near = self._surroundings.clock.at()
+        texts = {
+            source: Reader(source, near).lines(lines)
+            for source, lines in self._each(sources or self.logged(), tail, given=bool(sources))
+        }
+        lines = merged(texts, since)
+        return lines if tail is None else iter(deque(lines, maxlen=tail))
+
+    def follow_log_lines(
+        self,
+        sources: Sequence[str] | None = None,
+        *,
+        since: float | None = None,
+        tail: int | None = None,
+    ) -> Iterator[LogLine]:
+        """Yield lines as `log_lines` does, then what is written, until interrupted.
+
+        With *sources* None also those of instances that start meanwhile.
+        """
+        near = self._surroundings.clock.at()
+        logs: dict[str, tuple[Growing, Reader]] = {}
+        texts = dict[str, list[LogLine]]()
+        for source in sources or self.logged():
+            if (begun := self._begun(source, tail, given=bool(sources))) is not None:
+                reader = Reader(source, near)
+                texts[source] = list(reader.lines(begun[1]))
+                logs[source] = begun[0], reader
+        first = merged(texts, since)
+        yield from first if tail is None else deque(first, maxlen=tail)
+        looks = 0
+        while True:
+            self._surroundings.rest(LOOK_EVERY_S)
+            looks += 1
+            if sources is None and looks % NEW_EVERY == 0:
+                logs |= self._new(logs)
+            texts = {
+                source: list(reader.lines(self._news(growing)))
+                for source, (growing, reader) in logs.items()
+            }
+            yield from merged(texts)
+
+    def _logged_ref(self) -> ClusterRef:
+        """Return the reference of what runs, or of what ended; of what left only its logs, too."""
+        ref = self._ref or self._link.find()
+        if ref is None and (ending := self._link.ended()) is not None:
+            ref = ending.ref
+        if ref is not None:
+            return ref
+        left = ClusterRef(self.name, "", Epoch(0, 0))
+        try:
+            self._link.deployer.logs(left, "", 0)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"cluster '{self.name}' does not run",
+                next_step=f"The logs of an ended one stay in {self._directory / 'logs'}",
+            ) from error
+        return left
+
+    def _each(
+        self, sources: Sequence[str], tail: int | None, *, given: bool
+    ) -> Iterator[tuple[str, Iterator[str]]]:
+        """Yield each source with its lines; one that nobody asked for by name may have none."""
+        found = False
+        for source in sources:
+            try:
+                lines = self.logs(_instance(source), tail)
+            except NotFoundError:
+                if given:
+                    raise
+                continue
+            found = True
+            yield source, lines
+        if not found:
+            raise NotFoundError("there are no logs", where=self.name)
+
+    def _begun(
+        self, source: str, tail: int | None, *, given: bool
+    ) -> tuple[Growing, list[str]] | None:
+        growing = self._growing(source)
+        try:
+            return growing, growing.begin(tail)
+        except NotFoundError:
+            if given:
+                raise
+            return None
+
+    def _new(self, logs: dict[str, tuple[Growing, Reader]]) -> dict[str, tuple[Growing, Reader]]:
+        """Return the logs that came to be since; none where nobody can tell now."""
+        near = self._surroundings.clock.at()
+        try:
+            there = self.logged()
+        except TarnError:
+            return {}
+        return {
+            source: (self._growing(source), Reader(source, near))
+            for source in there
+            if source not in logs
+        }
+
+    def _growing(self, source: str) -> Growing:
+        instance = _instance(source)
+        return Growing(lambda most: self.logs(instance, most))
+
+    @staticmethod
+    def _news(growing: Growing) -> list[str]:
+        """Return what is new; nothing where nobody can tell now, so that it comes later."""
+        try:
+            return growing.news()
+        except TarnError:
+            return []
+
+
+def _instance(source: str) -> str:
+    return "" if source == MASTER else source
