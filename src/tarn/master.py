@@ -31,9 +31,9 @@ from tarn.control.inbox import Inbox
 from tarn.control.journal import Journal, beside
 from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
-from tarn.control.past import Recorder
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
+from tarn.control.recorder import Recorder
 from tarn.control.scaling import scaling
 from tarn.control.scrape import Scraper
 from tarn.control.snapshot import Board
@@ -172,11 +172,10 @@ class _Master:
         sources = self._sources(factory, settings, board, plain)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
-        app = create_app(self._remembering(sources, runtime, server.url))
+        store = factory.state_store(settings, context)
+        app = create_app(self._remembering(sources, runtime, store, server.url))
         # a state that cannot be read ends this master before it is announced
-        memory = load_state(
-            store := factory.state_store(settings, context), context.clock, self._stop
-        )
+        memory = load_state(store, context.clock, self._stop)
         self._context = attrs.evolve(context, api_url=server.start(app))
         discoveries = self._discoveries(first=memory == (None, ()))
         recovered = runtime.start(self._context.api_url)
@@ -211,15 +210,15 @@ class _Master:
             proofs=proofs,
         )
 
-    def _remembering(self, sources: Sources, runtime: Runtime, url: str) -> Sources:
+    def _remembering(
+        self, sources: Sources, runtime: Runtime, store: StateStore, url: str
+    ) -> Sources:
         """Return *sources* with what was: the hours, and the logs."""
-        recorder = Recorder(sources.board, sources.clock)
+        recorder = Recorder(sources.board, store, self._context)
         self._owned.callback(recorder.close)
         logs = LogDesk(runtime.log)
         self._owned.callback(logs.close)
-        return attrs.evolve(
-            sources, dashboard=f"{url}/dashboard", past=lambda: recorder.past, logs=logs
-        )
+        return attrs.evolve(sources, dashboard=f"{url}/dashboard", past=recorder.past, logs=logs)
 
     def _server(self, factory: RuntimeFactory) -> Server:
         context, api = self._context, self._context.spec.api

@@ -17,6 +17,7 @@ from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES
 
 __all__ = [
+    "alerts",
     "cluster",
     "decisions",
     "events",
@@ -124,6 +125,27 @@ def events(items: Iterable[Row]) -> str:
                 first_words(item["message"]),
             )
             for item in items
+        ],
+    )
+
+
+def alerts(items: Iterable[Row]) -> str:
+    """Return a table of alerts; those that are over are dim."""
+    found = list(items)
+    if not found:
+        return line("nothing is wrong", "ready")
+    return rows(
+        ("since", "code", "", "subject", "message", "what to do"),
+        [
+            (
+                moment(item.get("since")),
+                _state(item["severity"] if item["active"] else "over", item["code"]),
+                item["title"] if item["active"] else f"{item['title']} (over)",
+                _code(item["subject"]),
+                first_words(item["message"]),
+                _Html(_marked(item["next_step"])) if item["active"] else "",
+            )
+            for item in found
         ],
     )
 

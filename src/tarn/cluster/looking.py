@@ -16,6 +16,7 @@ from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Explanation
+from tarn.cluster.measuring import Measuring
 from tarn.cluster.report import Report
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.table import cluster_table
@@ -36,16 +37,10 @@ if TYPE_CHECKING:
 __all__ = ["Looking"]
 
 
-class Looking(abc.ABC):
+class Looking(Measuring):
     """The half of `Cluster` that only looks."""
 
-    _link: Link
     _surroundings: Surroundings
-
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The cluster's name."""
 
     @property
     @abc.abstractmethod

@@ -75,12 +75,14 @@ def onsets(before: Mapping[Key, float], snapshot: Snapshot) -> Mapping[Key, floa
     return {one.key: before.get(one.key, snapshot.at) for one in active(snapshot)}
 
 
-def alarms(snapshot: Snapshot, since: Mapping[Key, float]) -> tuple[Alarm, ...]:
+def alarms(snapshot: Snapshot, since: Mapping[Key, float], unkept: str = "") -> tuple[Alarm, ...]:
     """Return what is wrong now, the newest first, then the events that were warnings or alerts.
 
-    *since* is what `onsets` made of the snapshots so far.
+    *since* is what `onsets` made of the snapshots so far, *unkept* why the history is not kept.
     """
     now = [attrs.evolve(one, since=since.get(one.key)) for one in active(snapshot)]
+    if unkept:
+        now.append(Alarm("TARN-3831", snapshot.name, unkept))
     now.sort(key=lambda one: -(one.since or snapshot.at))
     keys = {one.key for one in now}
     past = (_past(e) for e in reversed(snapshot.events) if _severe(e))

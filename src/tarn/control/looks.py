@@ -1,5 +1,6 @@
 """What the history keeps of a snapshot. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from tarn.control.render import QUEUE_CAPACITY
@@ -7,8 +8,9 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Reading, State
 from tarn.domain.counters import Counters
 from tarn.domain.history import Look
+from tarn.domain.usage import Held
 
-__all__ = ["look"]
+__all__ = ["held", "look"]
 
 _PROCESS = frozenset({State.STARTING, State.READY, State.DRAINING})
 
@@ -30,6 +32,18 @@ def look(snapshot: Snapshot) -> Look:
             id_: _counters(one) if one else None for id_, one in zip(running, readings, strict=True)
         },
     )
+
+
+def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
+    """Return what the usage counts of *snapshot*, of which *seen* is the `look`."""
+    ready = Counter(
+        name
+        for instance in snapshot.instances
+        if instance.state in _PROCESS
+        for name, state, _reason in instance.models
+        if state == "READY"
+    )
+    return Held(snapshot.at, gpus, seen.counted, ready)
 
 
 def _known(reading: Reading, signal: str) -> float | None:

@@ -1,19 +1,16 @@
-"""What a master remembers of the hours: history, and since when things are wrong."""
+"""What a master remembers of the hours: history, usage, and since when things are wrong. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
 
 from tarn.control.alarms import Key, onsets
-from tarn.control.looks import look
-from tarn.control.mailbox import Worker
-from tarn.control.snapshot import Board, Snapshot
+from tarn.control.looks import held, look
+from tarn.control.snapshot import Snapshot
 from tarn.domain.history import History
-from tarn.interfaces import Clock
+from tarn.domain.usage import Usage
 
-__all__ = ["Past", "Recorder"]
-
-LOOK_EACH_S = 1.0
+__all__ = ["Past"]
 
 
 @attrs.frozen
@@ -21,47 +18,20 @@ class Past:
     """Everything remembered, as one value."""
 
     history: History = attrs.field(factory=History)
+    usage: Usage = attrs.field(factory=Usage)
     since: Mapping[Key, float] = attrs.field(factory=dict, hash=False)
     """Wall seconds since which each thing is wrong that is."""
+    trouble: str = ""
+    """Why it is not kept for the next master, or what of the last one's was lost; mostly empty."""
 
-    def looked(self, snapshot: Snapshot) -> "Past":
-        """Return it with one more snapshot; of a stale one only what is wrong is taken."""
+    def looked(self, snapshot: Snapshot, gpus: int = 0) -> "Past":
+        """Return it with one more snapshot; of a stale one only what is wrong is taken.
+
+        *gpus* is how many each instance has.
+        """
         since = onsets(self.since, snapshot)
         if snapshot.stale:
             return attrs.evolve(self, since=since)
-        return Past(self.history.looked(look(snapshot)), since)
-
-
-class Recorder:
-    """Follows the board on a thread of its own: the control thread only hands over.
-
-    Args:
-        board: Whose snapshots are looked at, once a second.
-        clock: Of the worker.
-    """
-
-    def __init__(self, board: Board, clock: Clock) -> None:
-        self._past = Past()
-        self._looked_at: float | None = None
-        self._worker: Worker[Snapshot] = Worker("history", self._look, clock, lambda: None)
-        self._unsubscribe: Callable[[], None] = board.subscribe(self._hear)
-
-    @property
-    def past(self) -> Past:
-        """Return what is remembered now; any thread, never blocks."""
-        return self._past
-
-    def close(self) -> None:
-        """Look at nothing any more. Idempotent."""
-        self._unsubscribe()
-        self._worker.close(0.05)
-
-    def _hear(self, snapshot: Snapshot) -> None:
-        """Hand over at most one snapshot a second. Control thread."""
-        last = self._looked_at
-        if last is None or not 0 <= snapshot.at - last < LOOK_EACH_S:
-            self._looked_at = snapshot.at
-            self._worker.post(snapshot)
-
-    def _look(self, snapshot: Snapshot) -> None:
-        self._past = self._past.looked(snapshot)
+        seen = look(snapshot)
+        history, usage = self.history.looked(seen), self.usage.looked(held(snapshot, seen, gpus))
+        return attrs.evolve(self, history=history, usage=usage, since=since)

@@ -347,6 +347,7 @@ _TABLE = (
     Code("TARN-3782", _A, "a group of restricted parts is wrong", "A value of http-restricted-api or grpc-restricted-protocol is not PARTS:NAME=VALUE, or names a part that does not exist or stands twice: Triton would end at once.", "Write it as, for example, logging,trace:my-key=VALUE."),
     # 383x: what was seen over hours
     Code("TARN-3830", _W, "warning of the master", "Something around the master is not as it should be, and has no code of its own.", "Read the message; `tarn why` says more where there is more."),
+    Code("TARN-3831", _W, "history not kept", "The master could not read or write what was seen over the last hours: numbers of earlier masters are missing, nothing else is.", "Free disk space, or mend the permissions of the cluster's directory."),
     # 372x: HTTPS of the master
     Code("TARN-3720", _A, "certificate of no use", "A file for HTTPS cannot be read, or does not hold what it should.", "Name files in PEM that you may read: one private key, its certificate and the chain."),
     Code("TARN-3721", _A, "key of another certificate", "The private key does not belong to the first certificate in the file.", "Put the machine's own certificate first, or name the right key."),

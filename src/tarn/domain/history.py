@@ -12,7 +12,7 @@ import attrs
 
 from tarn.domain.counters import Counters, Growth, after, grew
 
-__all__ = ["COLUMNS", "GRAINS", "Grain", "History", "Look", "Row"]
+__all__ = ["COLUMNS", "GRAINS", "Grain", "History", "Look", "Mean", "Row", "Step"]
 
 COLUMNS = (
     *("at", "desired", "ready", "running", "load", "queue"),
@@ -45,32 +45,34 @@ class Look:
 
 
 @attrs.frozen
-class _Mean:
+class Mean:
     """A mean over the looks at which a number was known."""
 
     total: float = 0.0
     looks: int = 0
 
-    def plus(self, value: float | None) -> "_Mean":
+    def plus(self, value: float | None) -> "Mean":
+        """Return it with one more value; one that is not known changes nothing."""
         if value is None or not math.isfinite(value):
             return self
-        return _Mean(self.total + value, self.looks + 1)
+        return Mean(self.total + value, self.looks + 1)
 
     @property
     def value(self) -> float | None:
+        """The mean; None without a value."""
         return self.total / self.looks if self.looks else None
 
 
 @attrs.frozen
-class _Step:
+class Step:
     """A step that is being filled."""
 
     at: float
     desired: int
     ready: int
     running: int
-    load: _Mean = attrs.field(factory=_Mean)
-    queue: _Mean = attrs.field(factory=_Mean)
+    load: Mean = attrs.field(factory=Mean)
+    queue: Mean = attrs.field(factory=Mean)
     growth: Growth | None = None
 
     def row(self) -> Row:
@@ -94,7 +96,7 @@ class Grain:
     keep: int
     rows: tuple[Row, ...] = ()
     """Whole steps, oldest first; one in which nobody looked is not there."""
-    open: _Step | None = None
+    open: Step | None = None
 
     @property
     def span_s(self) -> int:
@@ -109,7 +111,7 @@ class Grain:
             rows, step = (*rows, step.row())[-self.keep :], None
         if step is None or step.at > at:
             rows = tuple(row for row in rows if (row[0] or 0) < at) if _ahead(rows, at) else rows
-            step = _Step(at, look.desired, look.ready, look.running)
+            step = Step(at, look.desired, look.ready, look.running)
         step = attrs.evolve(
             step,
             desired=look.desired,

@@ -13,13 +13,14 @@ from tarn.control.alarms import Alarm, alarms
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
 from tarn.domain.history import COLUMNS
+from tarn.domain.usage import INSTANCE, MODEL, Total
 from tarn.errors import ConfigError
 from tarn.http.answers import json_answer, text_answer
 from tarn.http.hidden import NOTHING, Hidden
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
-__all__ = ["PastPages", "alarm_json", "render_alerts"]
+__all__ = ["PastPages", "alarm_json", "render_alerts", "usage_json"]
 
 SHOWN_S = 10800.0
 """Of the history, where nobody says how much."""
@@ -41,6 +42,7 @@ class PastPages:
             Route("/alerts", self.page),
             Route("/api/v1/alerts", self.alerts),
             Route("/api/v1/history", self.history),
+            Route("/api/v1/usage", self.usage),
         ]
 
     async def history(self, request: Request) -> Response:
@@ -58,14 +60,27 @@ class PastPages:
         """Answer what is wrong now, the newest first, then what was; each with what to do."""
         now = self.sources.board.current
         hidden = await self.rights.hidden(principal_of(request), now)
-        found = alarms(now, self.sources.past().since)
+        found = self._alarms(now)
         return json_answer({"alerts": [hidden.row(alarm_json(alarm)) for alarm in found]})
 
     async def page(self, request: Request) -> Response:
         """Answer the contract's text: three counters, then the newest alerts, the newest last."""
         now = self.sources.board.current
         hidden = await self.rights.hidden(principal_of(request), now)
-        return text_answer(render_alerts(now, alarms(now, self.sources.past().since), hidden))
+        return text_answer(render_alerts(now, self._alarms(now), hidden))
+
+    async def usage(self, request: Request) -> Response:
+        """Answer what instances and models did and held in the last ``since_s`` seconds."""
+        since_s = span_s(request.query_params.get("since_s"))
+        now = self.sources.board.current
+        hidden = await self.rights.hidden(principal_of(request), now)
+        total = self.sources.past().usage.total(now.at - since_s, now.at)
+        known = self.rights.models(now) if self.sources.guards_models else None
+        return json_answer(hidden.row(usage_json(total, now.at, known)))
+
+    def _alarms(self, now: Snapshot) -> tuple[Alarm, ...]:
+        past = self.sources.past()
+        return alarms(now, past.since, past.trouble)
 
 
 def span_s(given: str | None) -> float:
@@ -84,6 +99,29 @@ def span_s(given: str | None) -> float:
         right = f"Right would be seconds, more than 0 and at most {LONGEST_S:.0f}"
         raise ConfigError(f"= '{given[:40]}'", code="TARN-2002", where="since_s", right=right)
     return value
+
+
+def usage_json(
+    total: Total, at: float, known: frozenset[str] | None = None
+) -> Mapping[str, object]:
+    """Return what was spent until *at*, wall seconds: a row for each instance and each model.
+
+    Only models in *known* have rows; None: all. A model that only an earlier master met was never
+    asked about, so nobody may be told of it.
+    """
+    rows: dict[str, list[Mapping[str, object]]] = {INSTANCE: [], MODEL: []}
+    for (kind, name), spent in sorted(total.spent.items()):
+        if kind == MODEL and known is not None and name not in known:
+            continue
+        named = {"id" if kind == INSTANCE else "name": name}
+        rows[kind].append({**named, **{k: round(v, 3) for k, v in attrs.asdict(spent).items()}})
+    return {
+        "from": total.begun,
+        "to": at,
+        "step_s": total.slot_s,
+        "instances": rows[INSTANCE],
+        "models": rows[MODEL],
+    }
 
 
 def alarm_json(alarm: Alarm) -> Mapping[str, object]:

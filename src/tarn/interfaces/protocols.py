@@ -201,6 +201,31 @@ class StateStore(Protocol):
         """Write, fsync, rename; two are kept. ``Superseded`` when a higher epoch saved."""
         ...
 
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        """Keep *data* for masters to come, in place of what was kept as *name*; all of it or none.
+
+        Nothing depends on it, unlike on the state. It goes with the cluster. For one thread of its
+        own, beside the state thread.
+
+        Args:
+            name: Lower-case letters.
+            data: As it is given back.
+            epoch: Of this master.
+
+        Raises:
+            Superseded: A higher epoch has kept something as *name*, or a newer master is at work.
+            ProviderError: It was not taken; what was kept before stays.
+        """
+        ...
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what was kept last as *name*; None: nothing was.
+
+        Raises:
+            ProviderError: It cannot be read; ``retry_after_s`` says whether it may be later.
+        """
+        ...
+
 
 class Storage(Protocol):
     """Makes a model repository usable for instances."""

@@ -121,3 +121,29 @@ class AlarmsAboutNothing(FakeStateStore):
     def load(self) -> Loaded:
         state, alerts = super().load()
         return state, alerts or (() if state else ("there is no state",))
+
+
+class KeepsForEverybody(FakeStateStore):
+    """Lets an old master write over what its successor kept."""
+
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        self.shelf.things.pop(name, None)
+        super().keep(name, data, epoch)
+
+
+class KeepsOneThing(FakeStateStore):
+    """Puts everything under one name."""
+
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        super().keep("it", data, epoch)
+
+    def kept(self, name: str) -> bytes | None:
+        return super().kept("it")
+
+
+class KeepsTheFirst(FakeStateStore):
+    """Never replaces what was kept."""
+
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        if super().kept(name) is None:
+            super().keep(name, data, epoch)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from fake_master import FakeMaster, instance, snapshot
+from fake_master import FakeMaster, PolicyAuthorizer, instance, snapshot
 
 from tarn.control.past import Past
 from tarn.domain import CODES, Event
 from tarn.domain.history import COLUMNS
+from tarn.http.gate import DirectGate
 
 AT = 1_764_201_600.0
 TOTALS = {"TARN-1105": 3, "TARN-1200": 2, "TARN-1102": 9, "TARN-1106": 1}
@@ -88,3 +89,31 @@ def test_the_page_has_three_counters_and_a_line_for_each_alert(web: httpx.Client
         "# [1970-01-01T00:00:08Z] WARNING - TARN-1105 instance failed: llama-0000: exit 1 # [x] no",
         "# [2025-11-27T00:01:00Z] WARNING - TARN-1106 instance silent: llama-0001: no answer",
     ]
+
+
+def test_the_usage_has_a_row_for_each_instance_and_model(web: httpx.Client) -> None:
+    """A minute of one instance, in slots of ten."""
+    said = web.get("/api/v1/usage", params={"since_s": 60}).json()
+    assert (said["from"], said["to"], said["step_s"]) == (AT, AT + 60, 600)
+    spent = {"requests": 0.0, "failures": 0.0, "request_s": 0.0, "instance_s": 60.0, "gpu_s": 0.0}
+    assert said["instances"] == [{"id": "llama-0001", **spent}]
+    assert said["models"] == [{"name": "echo", **spent}]
+
+
+def test_the_usage_of_a_model_that_somebody_may_not_list_is_not_told() -> None:
+    """Nor is that of one which only an earlier master met: nobody was asked about it."""
+    past = Past()
+    for second in range(3):
+        models = tuple((name, "READY", "") for name in ("former", "payroll", "ocr"))
+        past = past.looked(snapshot(instance(1, models=models), at=AT + second))
+    now = snapshot(instance(1, models=models[1:]), at=AT + 3)
+    rights = {("anonymous", "view", "")} | {
+        ("anonymous", action, "ocr") for action in ("list", "metadata")
+    }
+    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    with FakeMaster(now, api_token=None, gate=gate, past=lambda: past) as master:
+        said = httpx.get(f"{master.url}/api/v1/usage", trust_env=False)
+        history = httpx.get(f"{master.url}/api/v1/history", trust_env=False)
+    assert [row["name"] for row in said.json()["models"]] == ["ocr"]
+    assert "payroll" not in said.text + history.text
+    assert "former" not in said.text + history.text

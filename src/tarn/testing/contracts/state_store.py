@@ -132,6 +132,36 @@ class StateStoreContract:
             self._store(tmp_path).load()
         assert caught.value.code == "TARN-1007"
 
+    def test_what_is_kept_is_given_back_to_this_master_and_to_the_next(
+        self, tmp_path: Path
+    ) -> None:
+        """Byte for byte, the newest, each name for itself; and no state is touched by it."""
+        epoch = self.claim(tmp_path)
+        store = self.make(tmp_path, epoch)
+        assert store.kept("history") is None
+        store.save(_ONE, epoch)
+        for data in (b"first", bytes(range(256)) * 300):
+            store.keep("history", data, epoch)
+            assert store.kept("history") == data
+        store.keep("other", b"", epoch)
+        after = self._store(tmp_path)
+        assert (after.kept("history"), after.kept("other")) == (bytes(range(256)) * 300, b"")
+        assert (after.kept("othe"), after.load()) == (None, (_ONE, ()))
+
+    def test_an_old_master_keeps_nothing_over_its_successors(self, tmp_path: Path) -> None:
+        """It learns that it is superseded."""
+        first = self.claim(tmp_path)
+        old = self.make(tmp_path, first)
+        old.keep("history", b"old", first)
+        second = self.claim(tmp_path)
+        new = self.make(tmp_path, second)
+        assert new.kept("history") == b"old"
+        new.keep("history", b"new", second)
+        with pytest.raises(Superseded):
+            old.keep("history", b"older", first)
+        assert new.kept("history") == b"new"
+        assert self._store(tmp_path).kept("history") == b"new"
+
     def _store(self, tmp_path: Path) -> StateStore:
         return self.make(tmp_path, self.claim(tmp_path))
 

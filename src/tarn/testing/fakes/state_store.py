@@ -28,6 +28,8 @@ class FakeShelf:
         self.lock = threading.Lock()
         self.kept: list[_Kept] = []
         self.highest: Epoch | None = None
+        self.things: dict[str, tuple[Epoch, bytes]] = {}
+        """What is kept beside the states, and by whom."""
         self.saves = 0
         """How many saves there were."""
         self.broken = ""
@@ -78,3 +80,19 @@ class FakeStateStore:
             self.shelf.highest = epoch
             self.shelf.kept = [*self.shelf.kept, _Kept(epoch, state)][-_KEEP:]
             self.shelf.saves += 1
+
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        """Keep *data* in place of what was kept as *name*."""
+        with self.shelf.lock:
+            if self.shelf.broken:
+                raise OSError(self.shelf.broken)
+            kept = self.shelf.things.get(name)
+            if kept is not None and epoch < kept[0]:
+                raise Superseded(str(epoch), str(kept[0]))
+            self.shelf.things[name] = (epoch, data)
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what was kept last as *name*."""
+        with self.shelf.lock:
+            kept = self.shelf.things.get(name)
+        return None if kept is None else kept[1]

@@ -58,6 +58,7 @@ def remove_files(directory: Path) -> None:
     """Remove what a cluster keeps in *directory*, but for its logs. Idempotent."""
     shutil.rmtree(directory / "instances", ignore_errors=True)
     named = (directory / name for name in _FILES)
-    for path in (*named, *directory.glob("state-*.json"), *directory.glob(".*.new")):
+    globs = ("state-*.json", "kept-*", ".*.new")
+    for path in (*named, *(path for glob in globs for path in directory.glob(glob))):
         path.unlink(missing_ok=True)
     epoch.forget(directory)

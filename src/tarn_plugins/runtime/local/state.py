@@ -48,6 +48,49 @@ class FileStateStore:
         except OSError as error:
             raise _not_saved(self.directory, len(data), error) from error
 
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        """Keep *data* as ``kept-<name>``.
+
+        Raises:
+            Superseded: A master of a higher epoch is at work, or the cluster ended.
+            ProviderError: The disk did not take it (code TARN-3831); the old copy stays.
+        """
+        guard = Fence(self.directory, epoch).held()
+        try:
+            replace_file(self._kept(name), data, guard=guard)
+        except OSError as error:
+            raise ProviderError(
+                "local",
+                f"{name} was not kept: {error.strerror}; the older copy stays",
+                retry_after_s=60.0,
+                code="TARN-3831",
+                where=str(self.directory),
+                next_step="Free disk space, or mend the permissions of this directory",
+            ) from error
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what was kept last as *name*; None: nothing was.
+
+        Raises:
+            ProviderError: It cannot be read (code TARN-3831).
+        """
+        path = self._kept(name)
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ProviderError(
+                "local",
+                f"{name} cannot be read: {error.strerror}",
+                code="TARN-3831",
+                where=str(path),
+                next_step="Mend its permissions",
+            ) from error
+
+    def _kept(self, name: str) -> Path:
+        return self.directory / f"kept-{name}"
+
     def _files(self) -> list[Path]:
         found = (p for p in self.directory.glob("state-*.json") if _NAME.fullmatch(p.name))
         return sorted(found, key=_number)

@@ -8,6 +8,7 @@
               spec.yaml staged.json api_token yarn.json   copies for the owner's other machines
               launches/<record>               0600  argv, environment and secrets of an instance
               state-<attempt>-<n>.json        0600
+              kept-<name>-<attempt>           0600
 """
 
 import attrs

@@ -67,6 +67,47 @@ class HadoopStateStore:
                 else "Mend the file system, or this directory's permissions and quota",
             ) from error
 
+    def keep(self, name: str, data: bytes, epoch: Epoch) -> None:
+        """Keep *data* as ``kept-<name>-<attempt>``, and drop those of older attempts.
+
+        Raises:
+            Superseded: A master of a higher epoch has kept something as *name*.
+            ProviderError: The file system did not take it; the old copy stays.
+        """
+        attempts = self._attempts(name)
+        mine = epoch.attempt
+        _refuse_older([(attempt, 0) for attempt in attempts], epoch)
+        beside = self._where(f"{_kept(name, mine)}.new")
+        self.files.write(beside, data, replace=True)
+        self.files.rename(beside, self._where(_kept(name, mine)))
+        for old in attempts:
+            if old < mine:
+                self.files.remove(self._where(_kept(name, old)))
+
+    def kept(self, name: str) -> bytes | None:
+        """Return what the highest attempt kept as *name*; None: nothing was.
+
+        Raises:
+            ProviderError: The file system does not answer.
+        """
+        attempts = self._attempts(name)
+        if not attempts:
+            return None
+        try:
+            return self.files.read(self._where(_kept(name, attempts[-1])))
+        except NotFoundError:  # a newer master has just dropped it
+            return None
+
+    def _attempts(self, name: str) -> list[int]:
+        """Return the attempts that kept something as *name*, the highest last."""
+        try:
+            entries = self.files.listing(self.directory)
+        except NotFoundError:
+            return []
+        start = f"kept-{name}-"
+        found = (e.path.removeprefix(start) for e in entries if e.path.startswith(start))
+        return sorted(int(attempt) for attempt in found if attempt.isdecimal())
+
     def _save(self, data: bytes, epoch: Epoch) -> None:
         keys = self._keys()
         _refuse_older(keys, epoch)
@@ -108,6 +149,10 @@ class _Reader:
             if isinstance(error, ProviderError) and error.retry_after_s is not None:
                 raise  # it is not damaged: an older one must not be taken instead
             raise OSError(str(error)) from error
+
+
+def _kept(name: str, attempt: int) -> str:
+    return f"kept-{name}-{attempt}"
 
 
 def _name(key: tuple[int, int]) -> str:

@@ -1,0 +1,110 @@
+"""Follows the board, remembers, and keeps that for the next master: on a thread of its own."""
+
+import logging
+from collections.abc import Callable
+
+import attrs
+
+from tarn.control.mailbox import Worker
+from tarn.control.past import Past
+from tarn.control.past_file import NAME, read, written
+from tarn.control.snapshot import Board, Snapshot
+from tarn.domain import ClusterState
+from tarn.errors import ProviderError, Superseded
+from tarn.interfaces import MasterContext, StateStore
+
+__all__ = ["Recorder"]
+
+log = logging.getLogger(__name__)
+
+LOOK_EACH_S = 1.0
+KEEP_EACH_S = 60.0
+"""A master that is killed loses so much of its history at most."""
+LEAVE_S = 0.5
+_OVER = frozenset({ClusterState.STOPPING, ClusterState.STOPPED, ClusterState.FAILED})
+"""Nothing is written any more: its directory is being cleared."""
+
+
+class Recorder:
+    """Looks at a snapshot a second; the control thread only hands over.
+
+    What earlier masters of the cluster kept is read first. While their files cannot be reached it
+    is tried again, and nothing is written over them; what is damaged is given up.
+
+    Args:
+        board: Whose snapshots are looked at.
+        store: Keeps the past; used on this thread only.
+        context: Of the master.
+    """
+
+    def __init__(self, board: Board, store: StateStore, context: MasterContext) -> None:
+        self._store, self._clock, self._epoch = store, context.clock, context.epoch
+        self._gpus = context.spec.instance.resources.gpus
+        self._past = Past()
+        self._begun = False
+        self._handed_at: float | None = None
+        self._kept_s = context.clock.now_s()
+        self._worker: Worker[Snapshot] = Worker("history", self._look, self._clock, lambda: None)
+        self._unsubscribe: Callable[[], None] = board.subscribe(self._hear)
+        self._board = board
+
+    def past(self) -> Past:
+        """Return what is remembered now; any thread, never blocks."""
+        return self._past
+
+    def close(self) -> None:
+        """Look at nothing any more, and keep what there is, if that is quick. Idempotent."""
+        self._unsubscribe()
+        self._kept_s = float("-inf")
+        self._worker.post(self._board.current)
+        self._worker.close(LEAVE_S, finish=True)
+
+    def _hear(self, snapshot: Snapshot) -> None:
+        """Hand over at most one snapshot a second. Control thread."""
+        last = self._handed_at
+        if last is None or not 0 <= snapshot.at - last < LOOK_EACH_S:
+            self._handed_at = snapshot.at
+            self._worker.post(snapshot)
+
+    def _look(self, snapshot: Snapshot) -> None:
+        if not self._begun:
+            self._begin()
+        self._past = self._past.looked(snapshot, self._gpus)
+        now_s = self._clock.now_s()
+        if now_s - self._kept_s >= KEEP_EACH_S and snapshot.state not in _OVER:
+            self._kept_s = now_s
+            self._keep()
+
+    def _begin(self) -> None:
+        """Take up what an earlier master kept.
+
+        Raises:
+            ProviderError: It cannot be reached now.
+        """
+        data, trouble = None, ""
+        try:
+            data = self._store.kept(NAME)
+            past = Past() if data is None else read(data)
+        except ProviderError as error:
+            if error.retry_after_s is not None:
+                raise
+            past, trouble = Past(), str(error)
+        except (OSError, ValueError) as error:
+            past, trouble = Past(), f"what an earlier master saw is lost: {error}"
+        if trouble:
+            log.warning("history: %s", trouble)
+        self._past, self._begun = attrs.evolve(past, trouble=trouble), True
+
+    def _keep(self) -> None:
+        """Write the past; where that fails it is said, and tried again in its time."""
+        try:
+            self._store.keep(NAME, written(self._past), self._epoch)
+        except Superseded:
+            raise
+        except Exception as error:  # noqa: BLE001 (shown among the alerts)
+            trouble = str(error) or type(error).__name__
+            if trouble != self._past.trouble:
+                log.warning("history: %s", trouble)
+            self._past = attrs.evolve(self._past, trouble=trouble)
+        else:
+            self._past = attrs.evolve(self._past, trouble="")
