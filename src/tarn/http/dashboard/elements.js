@@ -52,3 +52,9 @@ function keep(parent, rows, key, make, update) {
   }
   for (const child of old.values()) child.remove();
 }
+
+// A line of text for each child, by place: a line whose text changes stays the same child.
+function keepLines(parent, lines) {
+  const rows = lines.map((text, place) => ({ text, place }));
+  keep(parent, rows, (row) => row.place, () => el("li"), (child, row) => say(child, row.text));
+}

@@ -9,10 +9,13 @@ const SOURCES = [
   { name: "alerts", path: () => "api/v1/alerts", everyMs: 2000, news: true },
   { name: "events", path: () => "api/v1/events", everyMs: 2000, news: true },
   { name: "models", path: () => "api/v1/models", everyMs: 3000, news: false },
-  { name: "history", path: () => `api/v1/history?since_s=${3600}`, everyMs: 10000, news: false },
+  { name: "history", path: () => `api/v1/history?since_s=${spanShown()}`, everyMs: 10000, news: false },
 ];
 const NEVER_MS = 60000;
-const SHOWN = [showHead];
+const SHOWN = [
+  showHead, showActions, showAlerts, showInstances, showHours,
+  showSize, showModels, showEvents, showFollowers,
+];
 
 let live = null;
 let answeredAt = performance.now();
@@ -20,13 +23,13 @@ let answeredAt = performance.now();
 async function look(news) {
   try {
     await Promise.all(SOURCES.filter((one) => due(one, news)).map(take));
-    answeredAt = performance.now();
-    showAll();
   } catch (error) {
     if (error.status === 401) return begin("Your session has ended.");
     if (error.status === 403) return closed(error);
-    showLost(error);
+    return showLost(error);
   }
+  answeredAt = performance.now();
+  showAll();
 }
 
 function due(source, news) {
@@ -51,7 +54,13 @@ async function take(source) {
 function showAll() {
   show(byId("lost"), false);
   show(byId("shown"), true);
-  for (const one of SHOWN) one(seen);
+  for (const one of SHOWN) {
+    try {
+      one(seen);
+    } catch (error) {
+      reportError(error); // the other parts are shown all the same
+    }
+  }
   showPulse(live.streaming ? "live" : "every second", "good");
 }
 
@@ -117,6 +126,13 @@ async function start() {
   for (const link of ["metrics", "config", "status", "health"]) {
     byId(`link-${link}`).href = BASE + byId(`link-${link}`).getAttribute("href");
   }
+  beginInstances();
+  beginLogs();
+  beginHours(() => {
+    SOURCES.find((one) => one.name === "history").askedAt = -Infinity;
+    live?.hurry();
+  });
+  beginEvents();
   listenToSigning(() => begin());
   byId("sign-out").addEventListener("click", async () => {
     await signOut();
