@@ -217,6 +217,9 @@ class FakeApi:
     def drain(self, instance_id: str) -> dict[str, Any]:
         return self._command("drain", instance_id)
 
+    def link(self) -> dict[str, Any]:
+        return {**self._command("link"), "code": "c0de", "expires_in_s": 60}
+
     def down(self) -> dict[str, Any]:
         done = self._command("down")
         self.fleet.gone_after = self.fleet.gone_after or 2

@@ -20,6 +20,7 @@ VERBS = {
         "tarn.cli.metrics",
         "Show a cluster's metrics; write what Prometheus and Grafana need.",
     ),
+    "dashboard": ("tarn.cli.dashboard", "Print a link that opens a cluster's dashboard."),
     "watch": ("tarn.cli.watch", "Show a cluster as it changes."),
     "why": ("tarn.cli.why", "Say why something is not as desired."),
     "verify": ("tarn.cli.verify", "Send canary inferences; tell what was lost, and where."),

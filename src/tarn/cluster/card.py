@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from tarn.cluster.anchor import anchor
 from tarn.cluster.cause import Cause, age, first_words
 from tarn.cluster.explain import causes
 from tarn.cluster.sizes import read_off, settings_words
@@ -227,7 +228,8 @@ def _facts(status: Row, api: str | None) -> str:
         facts.append(f"epoch {status['epoch']}")
     said = " · ".join(escape(fact) for fact in facts if fact)
     where = f" · API <span style='{_CODE}'>{escape(api)}</span>" if api else ""
-    return _div(_DIM, said + where)
+    page = f" · {anchor(api.rstrip('/') + '/dashboard', 'dashboard')}" if api else ""
+    return _div(_DIM, said + where + page)
 
 
 def _list(found: Sequence[Cause]) -> str:

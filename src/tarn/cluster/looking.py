@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
 from tarn.cluster.cause import Cause
+from tarn.cluster.entrance import Address, entrance
 from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
@@ -94,6 +95,17 @@ class Looking(abc.ABC):
             UnreachableError: Its master does not answer.
         """
         return Explanation(self._link.ask(lambda api: api.scaling()))
+
+    def dashboard(self) -> Address:
+        """Return the address of the cluster's dashboard; a notebook shows a link.
+
+        With an api token it signs in: once, within a minute, and for all that the token opens.
+
+        Raises:
+            NotFoundError: There is no such cluster.
+            UnreachableError: Its master does not answer.
+        """
+        return entrance(self._link)
 
     def watch(
         self,

@@ -200,6 +200,15 @@ class Api:
         """
         return self._put("demand", {"from": source, "waiting": waiting}, None)
 
+    def link(self) -> Json:
+        """Return a ``code`` with which a browser signs in once, within ``expires_in_s``.
+
+        Raises:
+            NotAuthorizedError: We hold no api token.
+            RefusedError: The master asks for none.
+        """
+        return self._put("session/link", {}, None)
+
     def stream(
         self,
         path: str = "events",

@@ -98,12 +98,15 @@ def test_whatever_comes_from_outside_is_escaped():
 
 
 def test_a_card_needs_nothing_from_outside():
-    """No widget, no asset, no link, no style that reaches beyond it."""
+    """No widget, no asset, no style that reaches beyond it; one link, to the own dashboard."""
     html = card.cluster(status(), URL) + card.events([EVENT])
-    assert set(Reader(html).tags) <= {
-        *("div", "b", "span", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"),
+    read = Reader(html)
+    assert set(read.tags) <= {
+        *("a", "div", "b", "span", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"),
     }
-    assert not re.search(r"src=|href=|url\(|@import|position:", html)
+    assert [value for name, value in read.attributes if name == "href"] == [f"{URL}/dashboard"]
+    assert not re.search(r"src=|url\(|@import|position:", html)
+    assert "href=" not in card.cluster(status(), "javascript:alert(1)//") + card.cluster(status())
 
 
 def test_a_thousand_instances_do_not_fill_the_notebook():

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarn.domain import ProxyRule
 from tarn.http.asked import Asked
-from tarn.http.origin import foreign
+from tarn.http.origin import foreign, through, vouched
 
 HOST = b"nm-12.example:41234"
 LINES = st.lists(
@@ -59,3 +60,26 @@ def test_programs_say_nothing() -> None:
     """As curl, TARN's own clients and load balancers do."""
     assert foreign(asked((b"host", HOST))) == ""
     assert foreign(asked((b"host", HOST), (b"origin", b"https://NM-12.example:41234"))) == ""
+
+
+RULE = ProxyRule(frozenset({"10.0.0.1"}), "alice")
+COOKIE = (b"cookie", b"a=b; proxy-user=alice")
+
+
+def test_the_proxy_is_known_by_its_address_and_its_cookie() -> None:
+    """A browser that says what its page is did not come through it: that is not handed on."""
+    assert through(asked(COOKIE), RULE)
+    assert not through(asked(COOKIE), None)
+    assert not through(asked((b"cookie", b"proxy-users=alice; x=proxy-user=a")), RULE)
+    assert not through(asked(COOKIE, (b"sec-fetch-site", b"same-origin")), RULE)
+    assert not through(Asked("/", b"", (COOKIE,), "10.0.0.2"), RULE)
+
+
+def test_a_pages_proof_counts_from_the_proxy_alone() -> None:
+    """From anywhere else a page has the master's own Origin, or is somebody else's."""
+    sent = Asked("/api/v1/down", b"csrf=x", (), "10.0.0.1")
+    assert vouched(sent, RULE) == "x"
+    assert vouched(sent, None) == ""
+    assert vouched(Asked("/api/v1/down", b"csrf=x", (), "10.0.0.2"), RULE) == ""
+    site = ((b"sec-fetch-site", b"cross-site"),)
+    assert vouched(Asked("/api/v1/down", b"csrf=x", site, "10.0.0.1"), RULE) == ""

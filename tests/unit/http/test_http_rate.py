@@ -1,6 +1,7 @@
 """Requests of one address: a bucket each, and bounded memory."""
 
 import httpx
+import pytest
 from fake_master import FakeMaster
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +63,12 @@ def test_beyond_the_limit_it_is_429_on_every_route_and_before_anybody_is_asked_w
     assert late.headers["Retry-After"] == "1"
     assert late.json()["error"]["code"] == "TARN-3710"
     assert "content-security-policy" in late.headers
+
+
+def test_a_burst_may_be_more_than_a_seconds_worth() -> None:
+    """Ten at once, and then one in six seconds."""
+    rates = Rates(1 / 6, burst=10)
+    assert [rates.wait_s("a", 5.0) for _ in range(11)] == [0.0] * 10 + [pytest.approx(6.0)]
+    assert rates.wait_s("a", 11.0) == 0.0
+    assert rates.wait_s("a", 11.0) > 0
+    assert rates.wait_s("a", 1000.0) == 0.0

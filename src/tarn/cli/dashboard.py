@@ -1,0 +1,31 @@
+"""`tarn dashboard`."""
+
+import click
+
+from tarn.cli.options import cluster_option, pass_around
+from tarn.cluster import Surroundings, choose, connect
+from tarn.cluster.entrance import opened
+
+
+@click.command("dashboard")
+@cluster_option
+@pass_around
+@click.option("--open", "opening", is_flag=True, help="Open it in the browser of this machine.")
+def command(around: Surroundings, *, name: str | None, opening: bool) -> None:
+    """Print the address of a cluster's dashboard; with an api token, a link that signs in.
+
+    The link is good once, for a minute, and opens all that the api token opens, so give it to
+    nobody else. The session that it begins ends after eight hours.
+    """
+    meant = name or choose(around)
+    cluster = connect(meant, surroundings=around)
+    try:
+        address = cluster.dashboard()
+    finally:
+        cluster.detach()
+    click.echo(address)
+    if address.signs_in:
+        click.echo("The link signs in once, within a minute.", err=True)
+    page = around.paths.home / f"dashboard-{meant}.html"
+    if opening and not opened(address, page):
+        click.echo("No browser was found on this machine: open the link in yours.", err=True)
