@@ -2,23 +2,26 @@
 
 const mayAct = () => Boolean(seen.me?.may?.includes("admin"));
 
-const command = (verb, body, ifMatch = null) =>
-  put(`api/v1/${verb}`, body, { ifMatch, csrf: seen.me?.csrf });
+// Asks anew who looks: what proves that this page wrote it is good for an hour, at one master.
+async function command(verb, body, ifMatch = null) {
+  seen.me = await ask("api/v1/me");
+  return put(`api/v1/${verb}`, body, { ifMatch, csrf: PREFIXED ? seen.me.csrf : null });
+}
 
 const told = (answer, otherwise) => `Done: ${answer?.message || otherwise}.`;
 
 function askScale() {
   const { status } = seen;
-  const { max } = status.limits;
+  const { min, max } = status.limits;
   const size = el("input", {
-    type: "number", min: 0, max, step: 1, value: String(status.desired), required: true, inputmode: "numeric",
+    type: "number", min, max, step: 1, value: String(status.desired), required: true, inputmode: "numeric",
   });
   const wanted = () => (size.value === "" ? NaN : Number(size.value));
-  const right = () => Number.isInteger(wanted()) && wanted() >= 0 && wanted() <= max;
+  const right = () => Number.isInteger(wanted()) && wanted() >= min && wanted() <= max;
   askFirst({
     title: `Scale ${status.name} by hand`,
     fields: field("Instances", size),
-    fault: () => (right() ? "" : `A whole number from 0 to ${max} is right.`),
+    fault: () => (right() ? "" : `Right is a whole number from ${min} to ${max}: the limits.`),
     what: () => `${scaleWords(status, wanted())} The size stays so until somebody gives it back to the policy.`,
     yes: () => (right() ? `Scale to ${wanted()}` : "Scale"),
     act: async () => told(await command("scale", { replicas: wanted() }, status.spec_revision), `the size is ${wanted()}`),
@@ -53,7 +56,7 @@ function askAdapt() {
   askFirst({
     title: "Change the limits",
     fields: [...field("At least", min), ...field("At most", max)],
-    fault: () => (right() ? "" : "Two whole numbers are right, the first not over the second."),
+    fault: () => (right() ? "" : "Right are two whole numbers, the first not over the second."),
     what: () => `The policy sizes the fleet between ${both()[0]} and ${both()[1]}; a size set by hand ends.`,
     yes: "Change them",
     act: async () => {
@@ -121,7 +124,8 @@ const ACTIONS = [
   { text: "End…", act: askDown, when: () => true, danger: true },
 ];
 
-const held = ({ pause, holds }) => Boolean(pause || holds?.halted || known(holds?.thaws_in_s));
+const held = ({ pause, holds }) =>
+  Boolean(pause || holds.halted || holds.failures_in_a_row || known(holds.frozen_for_s));
 
 function showActions(seen) {
   const over = ["stopping", "stopped", "failed"].includes(seen.status.state) || seen.status.stale;

@@ -1,13 +1,13 @@
 // What is wrong now, what it means, and what to do about it.
 
-const ALERT_TONES = { error: "bad", critical: "bad", warning: "warn", info: "calm" };
+const TONE_OF = { alert: "bad", warning: "warn", info: null };
 
-function showAlerts({ alerts, status }) {
-  const rows = alerts ? alerts.alerts.filter((one) => one.active) : status.troubles;
+function showAlerts({ alerts }) {
+  const rows = alerts.alerts.filter((one) => one.active);
   show(byId("alerts"), rows.length > 0);
   const title = rows.length ? `Alerts (${rows.length})` : "Alerts";
   say(byId("alerts-title"), title);
-  const key = (row) => `${row.code} ${row.subject} ${row.message}`;
+  const key = (row) => `${row.code} ${row.subject} ${row.since}`;
   keep(byId("alerts-list"), rows, key, makeAlert, fillAlert);
 }
 
@@ -20,7 +20,7 @@ function makeAlert() {
 
 function fillAlert(item, alert) {
   const { head, where, what, fix } = item.slots;
-  mark(item, "data-tone", ALERT_TONES[alert.severity] ?? "warn");
+  mark(item, "data-tone", TONE_OF[alert.severity] ?? "calm");
   say(head, alert.title || alert.message);
   say(where, [alert.subject, alert.code, known(alert.since) && `since ${moment(alert.since)}`].filter(Boolean).join(" · "));
   say(what, sentences(alert.title && alert.message, alert.meaning));

@@ -1,7 +1,7 @@
 // Curves over time, drawn as SVG. A curve with a gap is one of which nothing is known there.
 
 const HEIGHT = 132;
-const MARGIN = { left: 40, right: 8, top: 8, bottom: 20 };
+const MARGIN = { left: 46, right: 8, top: 8, bottom: 20 };
 
 // A chart: {title, unit, curves: [{name, column, step, under}], shown: value => text}.
 class Chart {
@@ -136,7 +136,7 @@ function ticks(highest, whole) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const fit = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
   const step = whole ? Math.max(1, Math.round(fit)) : fit;
-  return { step, most: step * Math.ceil(Math.max(highest, step) / step - 1e-9) };
+  return { step, most: step * Math.ceil((1.04 * Math.max(highest, step)) / step) };
 }
 
 function hoursBetween(from, to, width) {

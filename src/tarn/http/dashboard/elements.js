@@ -37,9 +37,12 @@ function show(node, visible) {
 // fills it in. What has the focus keeps it, since a child that stays is not taken out.
 function keep(parent, rows, key, make, update) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const taken = new Set();
   let place = parent.firstElementChild;
   for (const row of rows) {
-    const name = String(key(row));
+    let name = String(key(row));
+    while (taken.has(name)) name += "+";
+    taken.add(name);
     let child = old.get(name);
     old.delete(name);
     if (!child) {

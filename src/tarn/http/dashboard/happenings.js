@@ -1,7 +1,6 @@
 // Lists of what happened, the newest first.
 
 const FEW_EVENTS = 40;
-const EVENT_TONES = { error: "bad", critical: "bad", warning: "warn" };
 let eventsShown = FEW_EVENTS;
 
 function makeHappening() {
@@ -29,8 +28,6 @@ function beginEvents() {
 }
 
 function showEvents({ events }) {
-  show(byId("events"), Boolean(events));
-  if (!events) return;
   const wanted = byId("events-filter").value.trim().toLowerCase();
   const fits = (one) => `${one.code} ${one.severity} ${one.subject} ${one.message}`.toLowerCase().includes(wanted);
   const rows = events.events.filter(fits).reverse();
@@ -47,6 +44,6 @@ function fillEvent(item, event) {
     at: event.last,
     tag: `${severity}${event.code}`,
     text: `${event.subject}: ${event.message}${times}`,
-    tone: EVENT_TONES[event.severity],
+    tone: TONE_OF[event.severity],
   });
 }

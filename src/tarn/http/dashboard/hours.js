@@ -35,6 +35,7 @@ const COLUMNS = [
   ["latency_ms", "Latency", milliseconds],
 ];
 const MOST_ROWS = 30;
+const LEAST_SHOWN_S = 120;
 
 let charts = null;
 
@@ -49,8 +50,6 @@ function beginHours(changed) {
 }
 
 function showHours({ history, status }) {
-  show(byId("hours"), Boolean(history));
-  if (!history) return;
   if (!charts) {
     charts = CHARTS.map((chart) => new Chart(chart));
     byId("charts").append(...charts.map((chart) => chart.figure));
@@ -59,7 +58,9 @@ function showHours({ history, status }) {
   const rows = history.rows
     .map((row) => Object.fromEntries(history.columns.map((name, index) => [name, row[index]])))
     .filter((row) => row.at >= status.at - span);
-  for (const chart of charts) chart.fill(rows, status.at - span, status.at);
+  const first = rows.length ? rows[0].at : status.at;
+  const from = Math.max(status.at - span, Math.min(first, status.at - LEAST_SHOWN_S));
+  for (const chart of charts) chart.fill(rows, from, status.at);
   if (byId("numbers").open) showNumbers(rows);
 }
 

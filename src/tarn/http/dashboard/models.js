@@ -1,8 +1,6 @@
 // The models that whoever looks may see, over all instances.
 
 function showModels({ models }) {
-  show(byId("models"), Boolean(models));
-  if (!models) return;
   const make = () =>
     rowOf([
       { name: "name", tag: "th", class: "reason" },

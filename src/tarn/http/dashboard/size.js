@@ -1,8 +1,6 @@
 // Why the size is what it is: in words, by signals, and by the last decisions.
 
 function showSize({ scaling }) {
-  show(byId("size"), Boolean(scaling));
-  if (!scaling) return;
   keepLines(byId("size-held"), sizeFacts(scaling));
   keep(byId("signals-rows"), scaling.signals, (one) => one.name, makeSignal, fillSignal);
   const rows = [...scaling.decisions].reverse();

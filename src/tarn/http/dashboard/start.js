@@ -1,6 +1,6 @@
 // What is known, where it comes from, and what shows it.
 
-const seen = { me: null, absent: new Set() };
+const seen = { me: null };
 
 // Name in `seen`, path, and how old it may be; news makes those with a true asked for at once.
 const SOURCES = [
@@ -11,7 +11,6 @@ const SOURCES = [
   { name: "models", path: () => "api/v1/models", everyMs: 3000, news: false },
   { name: "history", path: () => `api/v1/history?since_s=${spanShown()}`, everyMs: 10000, news: false },
 ];
-const NEVER_MS = 60000;
 const SHOWN = [
   showHead, showActions, showAlerts, showInstances, showHours,
   showSize, showModels, showEvents, showFollowers,
@@ -33,22 +32,12 @@ async function look(news) {
 }
 
 function due(source, news) {
-  if (news && source.news && !seen.absent.has(source.name)) return true;
-  const oldMs = performance.now() - (source.askedAt ?? -Infinity);
-  return oldMs >= (seen.absent.has(source.name) ? NEVER_MS : source.everyMs);
+  return (news && source.news) || performance.now() - (source.askedAt ?? -Infinity) >= source.everyMs;
 }
 
 async function take(source) {
   source.askedAt = performance.now();
-  try {
-    seen[source.name] = await ask(source.path());
-    seen.absent.delete(source.name);
-  } catch (error) {
-    // an older master has not all of it
-    if (error.status !== 404 || source.name === "status") throw error;
-    seen.absent.add(source.name);
-    seen[source.name] = null;
-  }
+  seen[source.name] = await ask(source.path());
 }
 
 function showAll() {
@@ -91,7 +80,7 @@ async function begin(why = "") {
   live?.stop();
   live = null;
   try {
-    seen.me = await whoLooks();
+    seen.me = await ask("api/v1/me");
   } catch (error) {
     if (error.status !== 401) return retry(error);
     session.end();
@@ -101,18 +90,18 @@ async function begin(why = "") {
   say(byId("user"), seen.me.user ?? "");
   show(byId("user"), Boolean(seen.me.user));
   show(byId("sign-out"), session.get() !== null);
+  show(byId("links"), session.get() === null); // a link carries no session
+  showDirect(seen.me);
+  for (const one of SOURCES) one.askedAt = -Infinity;
   live = new Live(look);
   live.start();
 }
 
-async function whoLooks() {
-  try {
-    return await ask("api/v1/me");
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    await ask("api/v1/scaling");
-    return { user: "", may: ["view"], csrf: null, session: null, direct: null };
-  }
+// Who may less here than by signing in at the master itself is told where that is.
+function showDirect({ direct, may }) {
+  const useful = safeAddress(direct) && !may.includes("admin");
+  if (useful) byId("direct").href = direct;
+  show(byId("direct"), Boolean(useful));
 }
 
 async function retry(error) {
