@@ -23,8 +23,8 @@ function fillAlert(item, alert) {
   mark(item, "data-tone", TONE_OF[alert.severity] ?? "calm");
   say(head, alert.title || alert.message);
   say(where, [alert.subject, alert.code, known(alert.since) && `since ${moment(alert.since)}`].filter(Boolean).join(" · "));
-  say(what, sentences(alert.title && alert.message, alert.meaning));
+  sayProse(what, sentences(alert.title && alert.message, alert.meaning));
   show(what, Boolean(what.textContent));
-  say(fix, alert.next_step ? sentences(`What to do: ${alert.next_step}`) : "");
+  sayProse(fix, alert.next_step ? sentences(`What to do: ${alert.next_step}`) : "");
   show(fix, Boolean(alert.next_step));
 }

@@ -29,7 +29,8 @@ class Chart {
     mark(this.picture, "viewBox", `0 0 ${width} ${HEIGHT}`);
     const curves = this.chart.curves.flatMap((curve, place) => this.#curve(curve, place, scale));
     const hair = this.pointed ? [this.#hair(scale)] : [];
-    this.picture.replaceChildren(...this.#axes(scale), ...curves, ...hair);
+    const none = curves.every((curve) => !curve.getAttribute("d")) ? [this.#none(width)] : [];
+    this.picture.replaceChildren(...this.#axes(scale), ...curves, ...hair, ...none);
     this.#tell();
   }
 
@@ -69,6 +70,11 @@ class Chart {
       parts.unshift(svg("path", { class: "under", d: filled }));
     }
     return parts;
+  }
+
+  #none(width) {
+    const place = { x: (MARGIN.left + width) / 2, y: HEIGHT / 2, "text-anchor": "middle" };
+    return svg("text", { class: "axis", ...place }, "nothing known here");
   }
 
   #hair({ x }) {

@@ -24,6 +24,16 @@ function say(node, text) {
   if (node.textContent !== said) node.textContent = said;
 }
 
+// The same for sentences of the master, which quote what to type in `backquotes`.
+function sayProse(node, text) {
+  const said = String(text ?? "");
+  if (node.dataset.said === said) return;
+  node.dataset.said = said;
+  const parts = said.split("`");
+  const quoted = parts.length % 2 === 1;
+  node.replaceChildren(...(quoted ? parts.map((part, place) => (place % 2 ? el("code", {}, part) : part)) : [said]));
+}
+
 function mark(node, name, value) {
   if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
@@ -59,5 +69,5 @@ function keep(parent, rows, key, make, update) {
 // A line of text for each child, by place: a line whose text changes stays the same child.
 function keepLines(parent, lines) {
   const rows = lines.map((text, place) => ({ text, place }));
-  keep(parent, rows, (row) => row.place, () => el("li"), (child, row) => say(child, row.text));
+  keep(parent, rows, (row) => row.place, () => el("li"), (child, row) => sayProse(child, row.text));
 }

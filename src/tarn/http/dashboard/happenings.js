@@ -15,7 +15,7 @@ function fillHappening(item, { at, tag, text, tone }) {
   mark(item.slots.time, "datetime", iso(at));
   mark(item.slots.time, "title", iso(at));
   say(item.slots.tag, tag);
-  say(item.slots.text, text);
+  sayProse(item.slots.text, text);
   mark(item, "data-tone", tone);
 }
 

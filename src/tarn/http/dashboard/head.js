@@ -17,7 +17,7 @@ function showHead(seen) {
   show(byId("state"), true);
   document.title = `${status.ready}/${status.desired} ${status.name} · TARN`;
   say(byId("cluster-title"), `${status.ready} of ${counted(status.desired, "instance")} ready`);
-  say(byId("why"), seen.scaling?.sentence ?? status.holds?.size?.sentence);
+  sayProse(byId("why"), seen.scaling?.sentence ?? status.holds?.size?.sentence);
   keepLines(byId("notes"), notes(seen));
   showTiles(seen);
   say(byId("facts"), facts(status));
@@ -29,7 +29,6 @@ function notes({ status }) {
   const { pause, holds } = status;
   const lines = status.reason ? [`${capital(status.reason)}.`] : [];
   if (status.stale) lines.push("This master was replaced by another one: what it shows is old.");
-  if (status.manual !== null) lines.push(`A person set the size to ${status.manual}.`);
   if (pause) {
     const why = pause.reason ? ` (${pause.reason})` : "";
     lines.push(`Scaling is paused until ${moment(pause.until)}${why}.`);

@@ -1,6 +1,7 @@
 // The instances: state, life so far, what they wait for, and what may be done to each.
 
 const MOST_INSTANCES = 60;
+const STAYS_S = 60;
 let allShown = false;
 
 const WAITS = {
@@ -30,7 +31,9 @@ function beginInstances() {
 
 function showInstances({ status }) {
   learn(status);
-  const { instances, ended } = status;
+  const { ended } = status;
+  // what just ended stays in sight for a while, so that nobody misses it
+  const instances = [...status.instances, ...ended.filter((one) => one.state_for_s < STAYS_S)];
   const span = laneSpan(status);
   say(byId("lane-title"), `Last ${lasting(span)}`);
   const shown = allShown ? instances : instances.slice(0, MOST_INSTANCES);
@@ -72,9 +75,11 @@ function fillInstance({ cell, log, drain }, instance, status, span) {
   fillModels(cell.models, instance.models);
   say(cell.busy, amount(instance.busy));
   show(log, mayAct());
-  show(drain, mayAct());
+  show(drain, mayAct() && !OVER.has(instance.state));
   drain.disabled = instance.state === "draining";
 }
+
+const OVER = new Set(["stopped", "failed"]);
 
 function instanceWords({ suspect, reason, waits }) {
   const words = [suspect || reason];

@@ -10,11 +10,11 @@ function showSize({ scaling }) {
 }
 
 function sizeFacts(scaling) {
-  const wants = known(scaling.wanted) ? `wants ${scaling.wanted}` : "wants nothing";
+  const wants = known(scaling.wanted) ? `wants ${scaling.wanted}` : "has no opinion";
   const lines = [`The policy ${scaling.policy} ${wants}${scaling.reason ? `: ${scaling.reason}` : ""}.`];
   for (const one of scaling.held) {
     const left = known(one.left_s) ? `, for another ${lasting(one.left_s)}` : "";
-    lines.push(`Held by ${one.by.replaceAll("_", " ")}: ${one.reason}${left}.`);
+    lines.push(`Held back by ${one.reason}${left}.`);
   }
   return lines;
 }
