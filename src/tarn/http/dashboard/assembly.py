@@ -10,7 +10,9 @@ __all__ = ["SCRIPTS", "Page", "assemble", "read_page"]
 
 SCRIPTS = (
     *("elements", "words", "storage", "session", "requests", "live"),
-    *("head", "signing", "theme", "start"),
+    *("lanes", "charts", "tables", "dialogs", "actions"),
+    *("head", "alerts", "instances", "logs", "hours", "models"),
+    *("happenings", "size", "followers", "signing", "theme", "start"),
 )
 """Names of the scripts, in the order in which they are joined: each uses those before it."""
 

@@ -24,6 +24,16 @@ function say(node, text) {
   if (node.textContent !== said) node.textContent = said;
 }
 
+// The same for sentences of the master, which quote what to type in `backquotes`.
+function sayProse(node, text) {
+  const said = String(text ?? "");
+  if (node.dataset.said === said) return;
+  node.dataset.said = said;
+  const parts = said.split("`");
+  const quoted = parts.length % 2 === 1;
+  node.replaceChildren(...(quoted ? parts.map((part, place) => (place % 2 ? el("code", {}, part) : part)) : [said]));
+}
+
 function mark(node, name, value) {
   if (value === null || value === undefined || value === false) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
@@ -37,9 +47,12 @@ function show(node, visible) {
 // fills it in. What has the focus keeps it, since a child that stays is not taken out.
 function keep(parent, rows, key, make, update) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const taken = new Set();
   let place = parent.firstElementChild;
   for (const row of rows) {
-    const name = String(key(row));
+    let name = String(key(row));
+    while (taken.has(name)) name += "+";
+    taken.add(name);
     let child = old.get(name);
     old.delete(name);
     if (!child) {
@@ -51,4 +64,10 @@ function keep(parent, rows, key, make, update) {
     update(child, row);
   }
   for (const child of old.values()) child.remove();
+}
+
+// A line of text for each child, by place: a line whose text changes stays the same child.
+function keepLines(parent, lines) {
+  const rows = lines.map((text, place) => ({ text, place }));
+  keep(parent, rows, (row) => row.place, () => el("li"), (child, row) => sayProse(child, row.text));
 }

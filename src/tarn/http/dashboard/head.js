@@ -17,8 +17,8 @@ function showHead(seen) {
   show(byId("state"), true);
   document.title = `${status.ready}/${status.desired} ${status.name} · TARN`;
   say(byId("cluster-title"), `${status.ready} of ${counted(status.desired, "instance")} ready`);
-  say(byId("why"), status.reason || seen.scaling?.sentence || status.holds?.size?.sentence || "");
-  keep(byId("notes"), notes(seen), (note) => note, () => el("li"), say);
+  sayProse(byId("why"), seen.scaling?.sentence ?? status.holds?.size?.sentence);
+  keepLines(byId("notes"), notes(seen));
   showTiles(seen);
   say(byId("facts"), facts(status));
   announce(status);
@@ -27,9 +27,8 @@ function showHead(seen) {
 // What a person should know before all else, a line each.
 function notes({ status }) {
   const { pause, holds } = status;
-  const lines = [];
+  const lines = status.reason ? [`${capital(status.reason)}.`] : [];
   if (status.stale) lines.push("This master was replaced by another one: what it shows is old.");
-  if (status.manual !== null) lines.push(`A person set the size to ${status.manual}.`);
   if (pause) {
     const why = pause.reason ? ` (${pause.reason})` : "";
     lines.push(`Scaling is paused until ${moment(pause.until)}${why}.`);

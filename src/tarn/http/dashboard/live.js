@@ -88,6 +88,11 @@ class Live {
 
   #heard() {
     this.streaming = true;
+    this.hurry();
+  }
+
+  // Something changed, or somebody wants to see whether it did.
+  hurry() {
     this.news = true;
     this.wake();
   }

@@ -1,6 +1,6 @@
 // What is known, where it comes from, and what shows it.
 
-const seen = { me: null, absent: new Set() };
+const seen = { me: null };
 
 // Name in `seen`, path, and how old it may be; news makes those with a true asked for at once.
 const SOURCES = [
@@ -9,10 +9,12 @@ const SOURCES = [
   { name: "alerts", path: () => "api/v1/alerts", everyMs: 2000, news: true },
   { name: "events", path: () => "api/v1/events", everyMs: 2000, news: true },
   { name: "models", path: () => "api/v1/models", everyMs: 3000, news: false },
-  { name: "history", path: () => `api/v1/history?since_s=${3600}`, everyMs: 10000, news: false },
+  { name: "history", path: () => `api/v1/history?since_s=${spanShown()}`, everyMs: 10000, news: false },
 ];
-const NEVER_MS = 60000;
-const SHOWN = [showHead];
+const SHOWN = [
+  showHead, showActions, showAlerts, showInstances, showHours,
+  showSize, showModels, showEvents, showFollowers,
+];
 
 let live = null;
 let answeredAt = performance.now();
@@ -20,38 +22,34 @@ let answeredAt = performance.now();
 async function look(news) {
   try {
     await Promise.all(SOURCES.filter((one) => due(one, news)).map(take));
-    answeredAt = performance.now();
-    showAll();
   } catch (error) {
     if (error.status === 401) return begin("Your session has ended.");
     if (error.status === 403) return closed(error);
-    showLost(error);
+    return showLost(error);
   }
+  answeredAt = performance.now();
+  showAll();
 }
 
 function due(source, news) {
-  if (news && source.news && !seen.absent.has(source.name)) return true;
-  const oldMs = performance.now() - (source.askedAt ?? -Infinity);
-  return oldMs >= (seen.absent.has(source.name) ? NEVER_MS : source.everyMs);
+  return (news && source.news) || performance.now() - (source.askedAt ?? -Infinity) >= source.everyMs;
 }
 
 async function take(source) {
   source.askedAt = performance.now();
-  try {
-    seen[source.name] = await ask(source.path());
-    seen.absent.delete(source.name);
-  } catch (error) {
-    // an older master has not all of it
-    if (error.status !== 404 || source.name === "status") throw error;
-    seen.absent.add(source.name);
-    seen[source.name] = null;
-  }
+  seen[source.name] = await ask(source.path());
 }
 
 function showAll() {
   show(byId("lost"), false);
   show(byId("shown"), true);
-  for (const one of SHOWN) one(seen);
+  for (const one of SHOWN) {
+    try {
+      one(seen);
+    } catch (error) {
+      reportError(error); // the other parts are shown all the same
+    }
+  }
   showPulse(live.streaming ? "live" : "every second", "good");
 }
 
@@ -82,7 +80,7 @@ async function begin(why = "") {
   live?.stop();
   live = null;
   try {
-    seen.me = await whoLooks();
+    seen.me = await ask("api/v1/me");
   } catch (error) {
     if (error.status !== 401) return retry(error);
     session.end();
@@ -92,18 +90,18 @@ async function begin(why = "") {
   say(byId("user"), seen.me.user ?? "");
   show(byId("user"), Boolean(seen.me.user));
   show(byId("sign-out"), session.get() !== null);
+  show(byId("links"), session.get() === null); // a link carries no session
+  showDirect(seen.me);
+  for (const one of SOURCES) one.askedAt = -Infinity;
   live = new Live(look);
   live.start();
 }
 
-async function whoLooks() {
-  try {
-    return await ask("api/v1/me");
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    await ask("api/v1/scaling");
-    return { user: "", may: ["view"], csrf: null, session: null, direct: null };
-  }
+// Who may less here than by signing in at the master itself is told where that is.
+function showDirect({ direct, may }) {
+  const useful = safeAddress(direct) && !may.includes("admin");
+  if (useful) byId("direct").href = direct;
+  show(byId("direct"), Boolean(useful));
 }
 
 async function retry(error) {
@@ -117,6 +115,13 @@ async function start() {
   for (const link of ["metrics", "config", "status", "health"]) {
     byId(`link-${link}`).href = BASE + byId(`link-${link}`).getAttribute("href");
   }
+  beginInstances();
+  beginLogs();
+  beginHours(() => {
+    SOURCES.find((one) => one.name === "history").askedAt = -Infinity;
+    live?.hurry();
+  });
+  beginEvents();
   listenToSigning(() => begin());
   byId("sign-out").addEventListener("click", async () => {
     await signOut();

@@ -61,3 +61,12 @@ function iso(unixSeconds) {
 function counted(number, one, many = `${one}s`) {
   return `${number} ${number === 1 ? one : many}`;
 }
+
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+// Each with a full stop at its end, one after the other.
+function sentences(...texts) {
+  return texts.filter(Boolean).map((text) => (/[.!?…]$/.test(text) ? text : `${text}.`)).join(" ");
+}
