@@ -127,7 +127,7 @@ def test_variables_of_links_are_there() -> None:
     assert fleet["links"][0]["url"] == f"/d/{farm['uid']}"
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", tuple(rules()), ids=lambda rule: rule["alert"])
 def test_a_rule_says_what_is_wrong_and_what_to_do(rule: Json) -> None:
     """Its cluster's name stands in it, and the commands that it names exist."""
     assert rule["alert"].startswith("Tarn")
@@ -142,7 +142,7 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(rule: Json) -> None:
             assert label in _labels(rule["expr"]), (label, rule["expr"])
 
 
-@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+@pytest.mark.parametrize("rule", tuple(rules()), ids=lambda rule: rule["alert"])
 def test_a_rule_is_about_metrics_that_a_master_gives(rule: Json) -> None:
     """Else it would never fire."""
     _known(rule["expr"])
