@@ -16,7 +16,7 @@ INTERVAL_S = 15
 """Of each scrape. A master renders its text once for each change, so oftener costs little."""
 
 KEPT = ("cluster", "container_id", "host", "instance")
-"""What a Triton's series are labelled with. The rest that is known of it (its state, the epoch) changes
+"""What a Triton's series are labelled with. What else is known of it, such as its state, changes
 while it runs, and would end its series each time."""
 
 
