@@ -13,7 +13,7 @@ from tarn.cluster.trusting import trust
 __all__ = ["Scrape", "scrape_config", "scrape_of"]
 
 INTERVAL_S = 15
-"""Of each scrape. A master renders its text once for each change, so oftener costs little."""
+"""Between two scrapes, and two looks for Tritons."""
 
 KEPT = ("cluster", "container_id", "host", "instance")
 """What a Triton's series are labelled with. What else is known of it, such as its state, changes
