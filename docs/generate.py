@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 import click
+import yaml
 
 from tarn import hookspecs
 from tarn.domain import CODES, spec
@@ -78,11 +79,37 @@ def doctor_yarn() -> str:
     return "\n".join(rows)
 
 
+def prometheus_alerts() -> str:
+    """Return every alert of the rules for Prometheus: its condition, and what it says."""
+    monitoring = importlib.import_module("tarn.cluster.monitoring")
+    parts = []
+    for name in monitoring.RULES:
+        for group in yaml.safe_load(monitoring.shipped(name))["groups"]:
+            parts += map(_alert, group["rules"])
+    return "\n\n".join(parts)
+
+
+def _alert(rule: Mapping[str, Any]) -> str:
+    words = {key: _filled(text) for key, text in rule["annotations"].items()}
+    after = f", when it has been so for {rule['for']}" if "for" in rule else ""
+    return (
+        f"## {rule['alert']}\n\n`{rule['labels']['severity']}`{after}: {words['summary']}. "
+        f"{words['description']}\n\n```text\n{rule['expr']}\n```\n\n{words['next_step']}"
+    )
+
+
+def _filled(text: str) -> str:
+    """Put words in place of what Prometheus fills in."""
+    text = re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: found[1].upper(), text)
+    return re.sub(r"\{\{ \$value[^}]*\}\}", "N", text)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "codes": codes,
     "config": config,
     "doctor-yarn": doctor_yarn,
     "hooks": hooks,
+    "prometheus-alerts": prometheus_alerts,
 }
 if importlib.util.find_spec("tarn.cli") is not None:
     PAGES["cli"] = cli

@@ -13,7 +13,11 @@ from tarn.cluster.trusting import trust
 __all__ = ["Scrape", "scrape_config", "scrape_of"]
 
 INTERVAL_S = 15
-"""Of each scrape. A master renders its text once for each change, so oftener costs little."""
+"""Between two scrapes, and two looks for Tritons."""
+
+KEPT = ("cluster", "container_id", "host", "instance")
+"""What a Triton's series are labelled with. What else is known of it, such as its state, changes
+while it runs, and would end its series each time."""
 
 
 @attrs.frozen
@@ -90,10 +94,7 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
                     }
                 ],
                 "relabel_configs": [
-                    {
-                        "action": "labelmap",
-                        "regex": "__meta_tarn_(cluster|container_id|host|instance)",
-                    },
+                    {"action": "labelmap", "regex": f"__meta_tarn_({'|'.join(KEPT)})"},
                     {"target_label": "job", "replacement": "tarn-triton"},
                 ],
             },
