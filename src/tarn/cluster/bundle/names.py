@@ -11,7 +11,37 @@ __all__ = ["Names"]
 HOST, ADDRESS, USER, REALM = "host", "address", "user", "realm"
 
 _NOBODY = frozenset(
-    ["root", "hdfs", "yarn", "hadoop", "mapred", "hive", "spark", "nobody", "tarn", "admin", "http", "anonymous", "dr.who", "localhost", "triton-server", "none", "null", "true", "false", "unknown", "user", "users", "home", "you", "somebody", "everybody", "default", "appcache", "filecache"]
+    [
+        "root",
+        "hdfs",
+        "yarn",
+        "hadoop",
+        "mapred",
+        "hive",
+        "spark",
+        "nobody",
+        "tarn",
+        "admin",
+        "http",
+        "anonymous",
+        "dr.who",
+        "localhost",
+        "triton-server",
+        "none",
+        "null",
+        "true",
+        "false",
+        "unknown",
+        "user",
+        "users",
+        "home",
+        "you",
+        "somebody",
+        "everybody",
+        "default",
+        "appcache",
+        "filecache",
+    ]
 )
 """Accounts that every installation has, and words that stand where a name could."""
 _PUBLIC = ("apache.org", "github.com", "nvcr.io", "nvidia.com", "python.org", "prometheus.io")
