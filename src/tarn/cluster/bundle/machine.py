@@ -19,7 +19,9 @@ from tarn.plain import redact
 from tarn.plugins import KINDS
 from tarn.triton import gpus
 
-__all__ = ["offers"]
+__all__ = ["VERSIONS", "offers"]
+
+VERSIONS = "machine/versions.json"
 
 _WITHIN_S = 20.0
 """For a program that tells its version: ``hadoop`` starts a Java."""
@@ -42,9 +44,9 @@ def offers(around: Surroundings) -> Iterator[Offer]:
         lambda: of_json("machine/platform.json", "this machine", _platform(around)),
     )
     yield Offer(
-        "machine/versions.json",
+        VERSIONS,
         "versions of TARN, Python, installed packages and plugins",
-        lambda: of_json("machine/versions.json", "what is installed", _versions(around)),
+        lambda: of_json(VERSIONS, "what is installed", _versions(around)),
     )
     for name, arguments in _programs(around.environ):
         path, what = f"machine/{name}.txt", f"what `{' '.join((name, *arguments))}` says"

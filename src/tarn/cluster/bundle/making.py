@@ -198,7 +198,8 @@ def _scrubber(
     names = None if wanted.with_names else people_and_machines(subject.spec, around)
     scrubber = Scrubber(secrets, names)
     for part in parts:
-        scrubber.learn(part.text)
+        if part.path != machine.VERSIONS:  # 4.12.0.88 is no address there
+            scrubber.learn(part.text)
         scrubber.learn(part.left_out)
     return scrubber, unread
 
