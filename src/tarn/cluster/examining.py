@@ -11,8 +11,8 @@ from tarn import doctor
 from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
-from tarn.cluster.scraping import scrapable
 from tarn.cluster.reaching import reach
+from tarn.cluster.scraping import scrapable
 from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec

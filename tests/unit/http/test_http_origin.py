@@ -83,7 +83,6 @@ def test_a_pages_proof_counts_from_the_proxy_alone() -> None:
     assert vouched(Asked("/api/v1/down", b"csrf=x", (), "10.0.0.2"), RULE) == ""
     site = ((b"sec-fetch-site", b"cross-site"),)
     assert vouched(Asked("/api/v1/down", b"csrf=x", site, "10.0.0.1"), RULE) == ""
-<<<<<<< HEAD
 
 
 def test_a_machine_that_speaks_to_itself_does_so_from_any_loopback_address() -> None:
@@ -93,5 +92,3 @@ def test_a_machine_that_speaks_to_itself_does_so_from_any_loopback_address() -> 
         assert (vouched(Asked("/", b"csrf=x", (), peer), near) == "x") is good
         assert through(Asked("/", b"", (COOKIE,), peer), near) is good
     assert not through(Asked("/", b"", (COOKIE,), "127.0.0.1"), RULE)
-=======
->>>>>>> DA
