@@ -183,6 +183,13 @@ class FakeApi:
         self._ask()
         return copy.deepcopy(self.fleet.scaling)
 
+    def instances(self) -> Any:
+        return {"instances": self.status()["instances"]}
+
+    def get(self, path: str) -> Any:
+        self._ask()
+        return {"path": path}
+
     def text(self, path: str) -> str:
         self._ask()
         return f'# TYPE tarn_asked gauge\ntarn_asked{{path="{path}"}} 1\ntarn_odd NaN\n'

@@ -4,6 +4,7 @@ import base64
 import secrets
 import ssl
 import struct
+import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -173,8 +174,21 @@ def _life(run: Run) -> None:
     run.tarn("scale", "-c", NAME, "2")
     until(lambda: len(ids(run.house.status(NAME))) == 2, 60, "a second one")
     run.tarn("logs", "-c", NAME, SECOND)
+    _bundled(run)
     run.files("service.xml", *BROUGHT)
     run.tarn("down", "-c", NAME)
+
+
+def _bundled(run: Run) -> None:
+    """What is packed is not seen from outside."""
+    path = run.house.root / "bundle.tar.gz"
+    run.tarn("support-bundle", "-c", NAME, "-o", str(path), "--with-names", "--without", "doctor")
+    with tarfile.open(path) as tar:
+        for member in tar:
+            held = tar.extractfile(member)
+            assert held is not None
+            run.canaries.look(f"support bundle: {member.name}", held.read())
+    path.unlink()
 
 
 def _misused(run: Run, spec: str) -> None:

@@ -15,7 +15,7 @@ from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, choose, connect
 from tarn.cluster.bundle import FOLDERS, Bundle, Subject, Wanted, make
 from tarn.domain import ClusterSpec
-from tarn.errors import NotFoundError, RefusedError, TarnError, UnreachableError
+from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, UnreachableError
 
 
 @click.command("support-bundle")
@@ -50,6 +50,18 @@ from tarn.errors import NotFoundError, RefusedError, TarnError, UnreachableError
     type=click.Choice(FOLDERS),
     help="Leave a folder out; may be repeated.",
 )
+@click.option(
+    "-f",
+    "--file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The tarn.yaml of a cluster whose spec is not kept here any more. [default: ./tarn.yaml]",
+)
+@click.option(
+    "--unsearched-logs",
+    is_flag=True,
+    help="Take logs also where no spec is known, and so not which secrets they may tell.",
+)
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
     around: Surroundings,
@@ -61,6 +73,8 @@ def command(  # noqa: PLR0913 (one for each option)
     names_to: Path | None,
     log_mib: float,
     without: tuple[str, ...],
+    file: Path | None,
+    unsearched_logs: bool,
 ) -> None:
     """Put all that helps others to help you into one file, and no secret.
 
@@ -69,9 +83,10 @@ def command(  # noqa: PLR0913 (one for each option)
     says what is in it, and what is not and why.
     """
     talk = Talk()
-    subject = _subject(name, around)
+    subject = _subject(name, file, around)
+    wanted = Wanted(log_mib, without, with_names, unsearched_logs)
     try:
-        made = make(subject, Wanted(log_mib, without, with_names), talk)
+        made = make(subject, wanted, talk)
     finally:
         if subject.link is not None:
             subject.link.close()
@@ -87,30 +102,40 @@ def command(  # noqa: PLR0913 (one for each option)
     click.echo(_summary(made), err=True)
 
 
-def _subject(name: str | None, around: Surroundings) -> Subject:
+def _subject(name: str | None, file: Path | None, around: Surroundings) -> Subject:
     """Return what is meant; a cluster of which nobody knows is told of as far as is possible."""
     if name is None:
         try:
             name = choose(around)
         except NotFoundError:
-            return Subject("", around)
+            if file is None:
+                return Subject("", around)
+            name = config.load(file, environ=around.environ).spec.name
+    planned = _planned(name, file, around)
     try:
         cluster = connect(name, surroundings=around)
     except (NotFoundError, UnreachableError) as error:
-        spec = _spec_here(name, around)
-        if spec is None and not around.paths.cluster(name).is_dir():
+        if planned is None and not around.paths.cluster(name).is_dir():
             raise  # nothing at all is known under this name
-        return Subject(name, around, spec, unknown=error)
-    return cluster.bundle_subject(_spec_here(name, around))
+        return Subject(name, around, planned, unknown=error)
+    return cluster.bundle_subject(planned)
 
 
-def _spec_here(name: str, around: Surroundings) -> ClusterSpec | None:
-    """Return the spec in ./tarn.yaml, where it is that of the cluster; else None."""
-    with contextlib.suppress(TarnError):
-        spec = config.load(Path("tarn.yaml"), environ=around.environ).spec
-        if spec.name == name:
-            return spec
-    return None
+def _planned(name: str, file: Path | None, around: Surroundings) -> ClusterSpec | None:
+    """Return the spec in *file*; None: that in ./tarn.yaml, where it is one of the cluster.
+
+    Raises:
+        ConfigError: *file* was named, and cannot be meant.
+    """
+    if file is None:
+        with contextlib.suppress(TarnError):
+            spec = config.load(Path("tarn.yaml"), environ=around.environ).spec
+            return spec if spec.name == name else None
+        return None
+    spec = config.load(file, environ=around.environ).spec
+    if spec.name != name:
+        raise ConfigError(f"is the spec of '{spec.name}', not of '{name}'", where=str(file))
+    return spec
 
 
 def _table(made: Bundle) -> str:

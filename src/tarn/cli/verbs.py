@@ -42,6 +42,7 @@ VERBS = {
         "tarn.cli.support_bundle",
         "Put all that helps others to help you into one file, and no secret.",
     ),
+    "completion": ("tarn.cli.completion", "Print what makes a shell complete verbs and names."),
     "help": ("tarn.cli.help", "Explain a verb, or a code such as TARN-2102."),
 }
 """Verb to (module, one line); the module's ``command`` is the click command."""

@@ -12,6 +12,7 @@ from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
+from tarn.cluster.scraping import scrapable
 from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
@@ -131,6 +132,11 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
         "the master's API",
         "Every command, every client and every agent of a load balancer asks it.",
         lambda: reach(link, around),
+    )
+    yield Check(
+        "metrics",
+        "A Prometheus, alerts and dashboards are blind without them.",
+        lambda: scrapable(link),
     )
 
 

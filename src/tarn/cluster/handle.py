@@ -15,7 +15,6 @@ from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
-from tarn.cluster.logged import Logged
 from tarn.cluster.looking import Looking
 from tarn.cluster.serving import without_master
 from tarn.cluster.surroundings import Surroundings, here
@@ -40,7 +39,11 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
+<<<<<<< HEAD
 class Cluster(Logged, Looking):
+=======
+class Cluster(Looking):
+>>>>>>> SB
     """One fleet of Triton instances, and its master.
 
     A cluster outlives this object: `detach`, the end of the process or of the notebook leave it

@@ -5,7 +5,7 @@ Beneath `Cluster`, which knows how the cluster is asked.
 
 import abc
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Explanation
+from tarn.cluster.logged import Logged
 from tarn.cluster.measuring import Measuring
 from tarn.cluster.report import Report
 from tarn.cluster.surroundings import Surroundings
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Looking"]
 
 
-class Looking(Measuring):
+class Looking(Measuring, Logged):
     """The half of `Cluster` that only looks."""
 
     _surroundings: Surroundings
@@ -55,10 +56,6 @@ class Looking(Measuring):
     @abc.abstractmethod
     def status(self) -> Mapping[str, Any]:
         """Return name, state, reason, epoch, desired, ready, instances and more."""
-
-    @abc.abstractmethod
-    def logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
-        """Yield the last lines of an instance's log; '' is the master's."""
 
     @abc.abstractmethod
     def _deployer(self) -> Deployer:

@@ -19,13 +19,33 @@ from tarn.plain import redact
 from tarn.plugins import KINDS
 from tarn.triton import gpus
 
-__all__ = ["offers"]
+__all__ = ["VERSIONS", "offers"]
+
+VERSIONS = "machine/versions.json"
 
 _WITHIN_S = 20.0
 """For a program that tells its version: ``hadoop`` starts a Java."""
 _MOST = 64 * 2**10
 """Characters of what such a program says."""
 _OURS = re.compile(r"^(?:TARN|HADOOP|YARN|JAVA|JDK|TRITON|KRB5|CUDA|NVIDIA|LD_|MALLOC|OMP)")
+_TOLD = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES",
+        "HADOOP_CONF_DIR",
+        "HADOOP_HOME",
+        "HADOOP_VERSION",
+        "JAVA_HOME",
+        "KRB5CCNAME",
+        "KRB5_CONFIG",
+        "LD_LIBRARY_PATH",
+        "NVIDIA_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        "TARN_DISABLED_PLUGINS",
+        "TARN_HOME",
+        "YARN_CONF_DIR",
+    }
+)
+"""Variables whose values are places, numbers or names; any other may hold a secret."""
 _LIMITS = {
     "open_files": resource.RLIMIT_NOFILE,
     "processes": resource.RLIMIT_NPROC,
@@ -42,9 +62,9 @@ def offers(around: Surroundings) -> Iterator[Offer]:
         lambda: of_json("machine/platform.json", "this machine", _platform(around)),
     )
     yield Offer(
-        "machine/versions.json",
+        VERSIONS,
         "versions of TARN, Python, installed packages and plugins",
-        lambda: of_json("machine/versions.json", "what is installed", _versions(around)),
+        lambda: of_json(VERSIONS, "what is installed", _versions(around)),
     )
     for name, arguments in _programs(around.environ):
         path, what = f"machine/{name}.txt", f"what `{' '.join((name, *arguments))}` says"
@@ -130,8 +150,12 @@ def _memory() -> Mapping[str, int]:
 
 
 def _variables(environ: Mapping[str, str]) -> object:
-    """Return the variables that tell TARN, Hadoop, Java and Triton what to do; secrets masked."""
-    chosen = {name: value for name, value in sorted(environ.items()) if _OURS.match(name)}
+    """Return what tells TARN, Hadoop, Java and Triton what to do; of most only that it is set."""
+    chosen = {
+        name: value if name in _TOLD else "set"
+        for name, value in sorted(environ.items())
+        if _OURS.match(name)
+    }
     return redact(chosen, free=True)
 
 

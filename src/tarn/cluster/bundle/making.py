@@ -29,6 +29,10 @@ FOLDERS = ("cluster", "config", "doctor", "kept", "logs", "machine")
 
 Hear = Callable[[Progress], None]
 _MIB = 2**20
+_NO_SPEC = (
+    "no spec of it is known here, and so not which secrets its logs may tell: name its tarn.yaml "
+    "with -f, or take them with --unsearched-logs, and look through them yourself"
+)
 _STATUS = "cluster/status.json"
 
 
@@ -66,6 +70,8 @@ class Wanted:
     """Folders of the bundle that are left out, such as ``logs`` or ``doctor``."""
     with_names: bool = False
     """Whether people and machines keep their names."""
+    unsearched_logs: bool = False
+    """Whether logs are taken where no spec is known, and so not which secrets they may tell."""
 
 
 @attrs.frozen(eq=False)
@@ -147,7 +153,7 @@ def _gather(
     offers = (
         *_pages(subject, status).offers(),
         *kept.offers(subject.directory, subject.spec, most_bytes),
-        *_log_offers(subject, status, most_bytes),
+        *_log_offers(subject, wanted, status),
         *machine.offers(subject.around),
         *examined.offers(subject.spec, subject.around, hear),
     )
@@ -168,9 +174,12 @@ def _pages(subject: Subject, status: Mapping[str, Any] | TarnError | None) -> Pa
 
 
 def _log_offers(
-    subject: Subject, status: Mapping[str, Any] | TarnError | None, most_bytes: int
+    subject: Subject, wanted: Wanted, status: Mapping[str, Any] | TarnError | None
 ) -> Iterator[Offer]:
-    what = "the last of each log"
+    what, most_bytes = "the last of each log", int(wanted.log_mib * _MIB)
+    if subject.spec is None and not wanted.unsearched_logs:
+        yield Offer("logs/…", what, lambda: left_out("logs/…", what, _NO_SPEC))
+        return
     folder = subject.directory / "logs" if subject.directory is not None else None
     read = subject.logs
     if folder is not None and folder.is_dir():
@@ -198,7 +207,8 @@ def _scrubber(
     names = None if wanted.with_names else people_and_machines(subject.spec, around)
     scrubber = Scrubber(secrets, names)
     for part in parts:
-        scrubber.learn(part.text)
+        if part.path != machine.VERSIONS:  # 4.12.0.88 is no address there
+            scrubber.learn(part.text)
         scrubber.learn(part.left_out)
     return scrubber, unread
 

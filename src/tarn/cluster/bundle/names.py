@@ -11,7 +11,37 @@ __all__ = ["Names"]
 HOST, ADDRESS, USER, REALM = "host", "address", "user", "realm"
 
 _NOBODY = frozenset(
-    ["root", "hdfs", "yarn", "hadoop", "mapred", "hive", "spark", "nobody", "tarn", "admin", "http", "anonymous", "dr.who", "localhost", "triton-server", "none", "null", "true", "false", "unknown", "user", "users", "home", "you", "somebody", "everybody", "default", "appcache", "filecache"]
+    {
+        "root",
+        "hdfs",
+        "yarn",
+        "hadoop",
+        "mapred",
+        "hive",
+        "spark",
+        "nobody",
+        "tarn",
+        "admin",
+        "http",
+        "anonymous",
+        "dr.who",
+        "localhost",
+        "triton-server",
+        "none",
+        "null",
+        "true",
+        "false",
+        "unknown",
+        "user",
+        "users",
+        "home",
+        "you",
+        "somebody",
+        "everybody",
+        "default",
+        "appcache",
+        "filecache",
+    }
 )
 """Accounts that every installation has, and words that stand where a name could."""
 _PUBLIC = ("apache.org", "github.com", "nvcr.io", "nvidia.com", "python.org", "prometheus.io")
@@ -28,7 +58,7 @@ _FIELD_HOST = re.compile(
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)")
 _IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{3,39}(?![\w:])")
 _PRINCIPAL = re.compile(
-    rf"(?<![\w.\-])({_NAME})(?:/({_LABEL}(?:\.{_LABEL})*))?@({_LABEL}(?:\.{_LABEL})*)"
+    rf"(?<![\w.\-])({_NAME})(?:/({_LABEL}(?:\.{_LABEL})*))?@(?!sha256:)({_LABEL}(?:\.{_LABEL})*)"
 )
 _FOLDER = re.compile(rf"/(?:home|Users|user|usercache)/({_NAME})")
 _FIELD_USER = re.compile(

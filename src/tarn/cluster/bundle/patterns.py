@@ -31,7 +31,7 @@ _SCHEME = re.compile(
     r"\b(?P<scheme>Bearer|Basic|Negotiate|Digest)\s+(?![a-z]+\b)[A-Za-z0-9+/=._~\-]{8,}"
 )
 _QUOTED = re.compile(
-    rf"(?P<head>[\"']{_KEYISH}[\"']\s*[:,]\s*b?)(?P<quote>[\"']){_HARMLESS}"
+    rf"(?P<head>[\"']{_KEYISH}[\"']\s*[:,][ \t]*b?)(?P<quote>[\"']){_HARMLESS}"
     r"(?P<value>(?:\\.|(?!(?P=quote))[^\\\n])+)(?P=quote)",
     re.IGNORECASE,
 )
@@ -55,6 +55,8 @@ _ISSUED = re.compile(
 )
 _RUN = re.compile(r"(?<![\w+/\-])[A-Za-z0-9+/_\-]{32,}={0,2}(?![\w+/\-])")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?<!sha256:)(?:[0-9a-f]{32,}|[0-9A-F]{32,})(?![0-9A-Za-z])")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+"""Of a GPU, of a pod: it opens nothing."""
 _CLASSES = (re.compile(r"[0-9]"), re.compile(r"[A-Z]"), re.compile(r"[a-z]"))
 _LEAST, _LEAST_TURNS = 2, 10
 """Of a random run of 32 digits in base64, nearly every one has more of each kind, and turns more
@@ -91,6 +93,6 @@ def _rules() -> Iterator[tuple[re.Pattern[str], str]]:
 
 def _random(run: str) -> bool:
     """Say whether *run* looks like base64 of a random number rather than like a name or a path."""
-    if any(len(kind.findall(run)) < _LEAST for kind in _CLASSES):
+    if _UUID.search(run) or any(len(kind.findall(run)) < _LEAST for kind in _CLASSES):
         return False
     return len(_TURN.findall(run)) >= _LEAST_TURNS
