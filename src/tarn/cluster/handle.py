@@ -39,7 +39,7 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-class Cluster(Logged, Looking):
+class Cluster(Looking):
     """One fleet of Triton instances, and its master.
 
     A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
