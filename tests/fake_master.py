@@ -9,7 +9,7 @@ from typing import Any, Self
 import attrs
 
 from tarn.control.inbox import Inbox, Request
-from tarn.control.render import render_instances, render_metrics
+from tarn.control.render import render_instances
 from tarn.control.snapshot import Board, Follower, Snapshot
 from tarn.domain import (
     Acknowledge,
@@ -176,11 +176,7 @@ def snapshot(*instances: Instance, **changes: Any) -> Snapshot:
 
 def rendered(picture: Snapshot) -> Snapshot:
     """The same picture with the bytes that belong to it."""
-    return attrs.evolve(
-        picture,
-        instances_text=render_instances(picture),
-        metrics_text=render_metrics(picture),
-    )
+    return attrs.evolve(picture, instances_text=render_instances(picture))
 
 
 def event(message: str, count: int = 1) -> Event:

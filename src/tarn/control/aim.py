@@ -30,6 +30,7 @@ def aim(
                 unload=i.unloading,
                 leaving=i.stop_posted,
                 keys=keys(launch, i.id) if old is None else old.keys,
+                fresh=not i.adopted,
             )
         aimed[i.id] = old
     return aimed

@@ -13,6 +13,7 @@ from tarn.control.announcer import Announcer
 from tarn.control.inbox import Inbox, Request
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
+from tarn.control.measures import Measures
 from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
@@ -125,6 +126,7 @@ class Control:
         self._due_s = float("-inf")
         self._acted_s = clock.now_s()
         self._signals = Signals(kept=neighbours.kept)
+        self._measures = Measures(fleet, neighbours.scraper, clock)
         self._errors = 0
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
@@ -200,6 +202,7 @@ class Control:
         finally:
             for request, answer in answers:
                 _reply(request, answer)
+            self._measures.ticked(now_s)
         return Outcome.ENDED if self._fleet.ending and not self._fleet.instances else None
 
     def _obey(
@@ -247,6 +250,7 @@ class Control:
         try:
             seen = self._look(readings, now_s, at, late=late)
             self._fleet = tick(self._fleet, seen, self._rules)
+            self._measures.count(self._fleet, seen.facts, now_s, late=late)
             if asking:
                 self._ask(readings, now_s, at)
             self._post(now_s)
@@ -305,6 +309,7 @@ class Control:
     def _publish(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> None:
+        self._measures.look(now_s)
         troubles = tuple(self._find_troubles(now_s, fenced=fenced))
         self._note(troubles, at)
         around = Surroundings(
@@ -318,6 +323,8 @@ class Control:
                 *(t.warning for t in troubles if t.warning),
             ),
             troubles=tuple((t.code, t.subject, t.said) for t in troubles),
+            tally=self._measures.tally,
+            models=self._measures.models,
             failing=self._publishers.failing(),
             wish=self._near.policy.answer(),
             signals=sights(

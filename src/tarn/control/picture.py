@@ -4,19 +4,18 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn.control.render import render_instances, render_metrics
+from tarn.control.render import render_instances
 from tarn.control.sights import Sight
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.model_totals import ModelLooks
 from tarn.domain.outlook import Prospect, holds, prospect
 from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
+from tarn.domain.tally import Tally
 
 __all__ = ["Surroundings", "blank", "picture"]
-
-METRICS_EACH_S = 1.0
-"""``/metrics`` is rendered at most this often: it changes with every scrape."""
 
 
 @attrs.frozen
@@ -34,6 +33,8 @@ class Surroundings:
     """Discovery to why it could not publish the newest view."""
     wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
     signals: tuple[Sight, ...] = ()
+    tally: Tally = attrs.field(factory=lambda: Tally(0.0))
+    models: ModelLooks = attrs.field(factory=ModelLooks)
 
 
 def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | None) -> Snapshot:
@@ -65,6 +66,9 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         troubles=around.troubles,
         holds=holds(fleet, rules, around.wish, around.now_s, around.at),
         signals=around.signals,
+        tally=around.tally,
+        models=around.models,
+        now_s=around.now_s,
         prospects=_prospects(fleet, rules),
         demand=fresh_demand(fleet, around.now_s),
     )
@@ -72,11 +76,7 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         text = render_instances(snapshot)
     else:
         text = old.instances_text
-    if old is not None and old.metrics_text and around.at - old.metrics_at < METRICS_EACH_S:
-        metrics, metrics_at = old.metrics_text, old.metrics_at
-    else:
-        metrics, metrics_at = render_metrics(snapshot), around.at
-    return attrs.evolve(snapshot, instances_text=text, metrics_text=metrics, metrics_at=metrics_at)
+    return attrs.evolve(snapshot, instances_text=text)
 
 
 def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
@@ -96,7 +96,16 @@ def _follower(name: str, fleet: Fleet, rules: Rules, around: Surroundings) -> Fo
     if known is None:
         return Follower(name, required, -1, None, error=error)
     age_s = None if known.heard_s is None else around.now_s - known.heard_s
-    return Follower(name, required, known.revision, age_s, known.lost, known.error or error)
+    return Follower(
+        name,
+        required,
+        known.revision,
+        age_s,
+        known.lost,
+        known.error or error,
+        behind_s=max(0.0, around.now_s - around.tally.behind.get(name, around.now_s)),
+        sessions=sum(known.sessions.values()) if known.sessions else None,
+    )
 
 
 def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:

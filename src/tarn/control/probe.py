@@ -11,13 +11,15 @@ import attrs
 
 from tarn.control.http1 import Reply, request
 from tarn.control.line import Failure, Line, Pace
+from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
+from tarn.triton.by_model import rows
 from tarn.triton.index import parse_index
-from tarn.triton.metrics import PIECE, Metrics, MetricsParser
+from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.unload import first
 
@@ -46,6 +48,8 @@ class Target:
     watched, and tells when the process has ended."""
     keys: Keys = NO_KEYS
     """What opens the restricted parts of its API."""
+    fresh: bool = True
+    """It was started under this master: all that its counters say is new."""
 
 
 @attrs.frozen
@@ -76,6 +80,8 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
+    totals: Totals = attrs.field(factory=Totals)
+    """What each model did, over all of them."""
 
 
 class Probe:
@@ -160,6 +166,7 @@ class Probe:
             timer.cancel()
         self._http.close()
         self._scrape.close()
+        self._around.totals.forget(self._id)
 
     def reading(self) -> Reading:
         """Return what is known now; the older part is aged to the newer one's moment."""
@@ -264,11 +271,16 @@ class Probe:
         signals |= {family: seen.total(family) for family in families.sums}
         for family in families.lines:
             signals |= seen.each(family)
+        signals |= gpu_signals(seen)
+        by_model = rows(seen)
+        if by_model is not None:
+            self._around.totals.add(self._id, by_model, fresh=self._target.fresh)
         self._set_metrics(signals, now_s)
 
     def _metrics_failed(self, failure: Failure) -> None:
         unknown = Unknown(failure.reason)
         names = (*_SIGNALS, "executing", *self._around.families.every)
+        self._around.totals.silent(self._id)
         self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())
         if failure.gone and self._target.leaving and not self._gone:
             self._gone = failure.reason

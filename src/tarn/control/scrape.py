@@ -14,8 +14,10 @@ import attrs
 
 from tarn.control.line import Pace
 from tarn.control.probe import Around, Families, Probe, Target
+from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
+from tarn.domain.model_totals import ModelTotals
 from tarn.interfaces import Clock
 
 __all__ = ["Families", "Scraper", "Target", "WarmupRequest"]
@@ -72,6 +74,7 @@ class Scraper:
         self._end: asyncio.Event | None = None
         self._probes: dict[str, Probe] = {}
         self._count = 0
+        self._totals = Totals()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
@@ -98,6 +101,10 @@ class Scraper:
         The mapping is a picture of one moment and never changes.
         """
         return self._readings
+
+    def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
+        """Return what each model did, and how many stand in ``_other``; any thread, at once."""
+        return self._totals.picture()
 
     def close(self) -> None:
         """End the connections and the thread; idempotent, returns within a second."""
@@ -167,6 +174,7 @@ class Scraper:
             changed=self._changed,
             wake=self._wake_soon,
             crashed=self._crashed,
+            totals=self._totals,
         )
 
     def _changed(self, instance_id: str) -> None:

@@ -20,6 +20,7 @@ from tarn.domain import (
 from tarn.domain.fleet import Demanded
 from tarn.domain.model_totals import ModelLooks
 from tarn.domain.outlook import Holds, Prospect
+from tarn.domain.tally import Tally
 
 __all__ = ["Board", "Follower", "Snapshot"]
 
@@ -36,6 +37,10 @@ class Follower:
     """Since its last word; None before the first."""
     lost: bool = False
     error: str = ""
+    behind_s: float = 0.0
+    """For how long it has not acknowledged the newest view; 0: it has."""
+    sessions: int | None = None
+    """Open through it, to the instances of which it counts them; None: it counts none."""
 
 
 @attrs.frozen
@@ -89,10 +94,10 @@ class Snapshot:
     """What each model did lately, summed over the fleet."""
     instances_text: bytes = b""
     """``/instances`` as text: ``host:port`` of each ready instance, a line each."""
-    metrics_text: bytes = b""
-    """``/metrics`` in the Prometheus text format 0.0.4."""
-    metrics_at: float = 0.0
-    """Wall time at which ``metrics_text`` was rendered."""
+    tally: Tally = attrs.field(factory=lambda: Tally(0.0), hash=False)
+    """What this master counted."""
+    now_s: float = 0.0
+    """The monotonic second of ``at``."""
 
     @property
     def ready(self) -> int:

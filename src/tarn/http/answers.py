@@ -18,7 +18,14 @@ from tarn.errors import (
 )
 from tarn.http.render import encode
 
-__all__ = ["RejectedError", "error_answer", "json_answer", "text_answer", "wants_json"]
+__all__ = [
+    "RejectedError",
+    "error_answer",
+    "json_answer",
+    "text_answer",
+    "wants_json",
+    "wants_openmetrics",
+]
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -97,6 +104,16 @@ def wants_json(accept: str) -> bool:
         if kind in (JSON, "text/plain", "text/*", "*/*") and quality > best:
             best, answer = quality, kind == JSON
     return answer
+
+
+def wants_openmetrics(accept: str) -> bool:
+    """Say whether an ``Accept`` header asks for OpenMetrics rather than for Prometheus' text."""
+    best: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        kind = part.split(";")[0].strip()
+        best[kind] = max(best.get(kind, 0.0), _weight(part))
+    wanted = best.get("application/openmetrics-text", 0.0)
+    return wanted > 0 and wanted >= best.get("text/plain", 0.0)
 
 
 def _weight(part: str) -> float:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
+from tarn.domain.model_totals import OTHER
+
 __all__ = ["NOTHING", "Hidden", "models_in"]
 
 MASK = "***"
@@ -25,6 +27,9 @@ _KEPT = frozenset(
 _OF_MODELS = frozenset({"models", "serve"})
 """Keys of lists of models: by name, or a row each."""
 _WORD = re.compile(r"[\w.\-]+")
+_MODEL = re.compile(rb'[{,]model="((?:[^"\\]|\\.)*+)"')
+"""A quote within a label's value has a backslash before it, so no value looks like this."""
+_OTHERS = b"tarn_models_other "
 _MOST_SPANS = 1024
 """Places in one word at which a name could stand; a word with more is masked as a whole."""
 
@@ -103,12 +108,15 @@ class Hidden:
         return known
 
     def metrics(self, text: bytes) -> bytes:
-        """Return the Prometheus *text* without samples that have a hidden model as a label."""
+        """Return the Prometheus *text* without samples that have a hidden model as a label.
+
+        What stands for many models at once may count hidden ones, and is left out, too.
+        """
         if not self or b'model="' not in text:
             return text
-        labels = [f'model="{_escaped(name)}"'.encode() for name in self._masks]
-        lines = text.splitlines(keepends=True)
-        return b"".join(one for one in lines if not any(label in one for label in labels))
+        masked = {_escaped(name).encode("utf-8", "replace") for name in (*self._masks, OTHER)}
+        kept = (one for one in text.split(b"\n") if masked.isdisjoint(_MODEL.findall(one)))
+        return b"\n".join(one for one in kept if not one.startswith(_OTHERS))
 
     def _masked(self, text: str) -> str:
         for name in self._odd:
@@ -188,7 +196,7 @@ class Hidden:
 
     def _instance(self, name: str) -> bool:
         cluster, dash, number = name.rpartition("-")
-        return bool(dash) and cluster == self.cluster and number.isdigit()
+        return bool(cluster and dash) and cluster == self.cluster and number.isdigit()
 
 
 def _named(row: Json, clean: Json) -> Json:

@@ -7,16 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tarn.control.metrics import OPENMETRICS, PROMETHEUS
 from tarn.control.snapshot import Snapshot
-from tarn.http.answers import json_answer, text_answer, wants_json
+from tarn.http.answers import json_answer, text_answer, wants_json, wants_openmetrics
+from tarn.http.exposition import Exposition
 from tarn.http.front import front
 from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, STALE, health, render_instances_json
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
 __all__ = ["Pages"]
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @attrs.frozen(eq=False)
@@ -25,6 +25,7 @@ class Pages:
 
     sources: Sources
     rights: Rights
+    exposition: Exposition = attrs.field(factory=Exposition)
 
     def routes(self) -> list[Route]:
         """Return the routes; all of them GET and HEAD."""
@@ -83,11 +84,13 @@ class Pages:
         return text_answer("".join(f"{line}\n" for line in _flat(spec)))
 
     async def metrics(self, request: Request) -> Response:
-        """Answer the Prometheus text of the present revision."""
+        """Answer what is measured now, in the format that is asked for."""
         now = self._now
         hidden = await self.rights.hidden(principal_of(request), now)
-        text = hidden.metrics(now.metrics_text)
-        return Response(text, headers={"Content-Type": PROMETHEUS})
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        text = await self.exposition.text(now, hidden, openmetrics=openmetrics)
+        kind = OPENMETRICS if openmetrics else PROMETHEUS
+        return Response(text, headers={"Content-Type": kind, "Vary": "Accept"})
 
 
 def _json(request: Request) -> bool:

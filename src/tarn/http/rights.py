@@ -7,6 +7,7 @@ from starlette.requests import Request
 from tarn.control.snapshot import Snapshot
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import LIST, METADATA, VIEW, AccessRules, by_standing
+from tarn.domain.model_totals import OTHER
 from tarn.http.gate import Gate
 from tarn.http.hidden import NOTHING, Hidden, models_in
 from tarn.http.sources import Sources
@@ -88,6 +89,8 @@ class Rights:
             self._seen = snapshot.instances
             rows = (*snapshot.instances, *snapshot.ended)
             self._known |= {name for instance in rows for name, _, _ in instance.models}
+        if not self._known.issuperset(snapshot.models.newest):  # Triton counts it, or did
+            self._known |= snapshot.models.newest.keys() - {OTHER}
         return self._known
 
     def _ready(self) -> bool:

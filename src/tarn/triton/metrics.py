@@ -11,12 +11,22 @@ checked against the text of Triton 2.51.
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 
 import attrs
 
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["FAMILIES", "PIECE", "SUMMARIES", "Metrics", "MetricsParser", "labels", "parse"]
+__all__ = [
+    "FAMILIES",
+    "PIECE",
+    "SUMMARIES",
+    "Metrics",
+    "MetricsParser",
+    "gpu_signals",
+    "labels",
+    "parse",
+]
 
 PENDING = "nv_inference_pending_request_count"
 SUCCESS = "nv_inference_request_success"
@@ -51,6 +61,14 @@ PIECE = 1 << 16
 
 LONGEST_LINE = 1 << 16
 """A longer line of a wanted family cannot be meant, and matching it would hold the interpreter."""
+
+MOST_GPUS = 64
+"""Of one instance; no machine has more."""
+_GPU_SIGNALS = {
+    "gpu_utilization": GPU_UTILIZATION,
+    "gpu_memory_used_bytes": GPU_MEMORY_USED,
+    "gpu_memory_total_bytes": GPU_MEMORY_TOTAL,
+}
 
 _SAMPLE = re.compile(
     rb"\s*[a-zA-Z_:][\w:]*\s*"
@@ -222,6 +240,20 @@ def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
     for start in range(0, len(text), PIECE):
         parser.feed(text[start : start + PIECE])
     return parser.close()
+
+
+def gpu_signals(seen: Metrics) -> dict[str, Sample[float]]:
+    """Return what *seen* says of each GPU, as ``<signal>{gpu="<uuid>"}``; of the first `MOST_GPUS`.
+
+    ``gpu_utilization`` is a fraction in [0, 1]; ``gpu_memory_used_bytes`` and
+    ``gpu_memory_total_bytes`` are bytes.
+    """
+    return {
+        f'{signal}{{gpu="{uuid}"}}': Known(value) if math.isfinite(value) else _NO_NUMBER
+        for signal, family in _GPU_SIGNALS.items()
+        for uuid, value in islice(seen.by_label(family, "gpu_uuid").items(), MOST_GPUS)
+        if uuid
+    }
 
 
 def labels(line: str) -> dict[str, str]:

@@ -34,16 +34,13 @@ def test_the_first_picture_can_be_mistaken_for_nothing_that_serves() -> None:
 
 
 def test_bytes_that_cannot_have_changed_are_not_rendered_again() -> None:
-    """``/instances`` by view, ``/metrics`` once a second."""
+    """``/instances`` by view."""
     one = picture(FLEET, RULES, Surroundings(10.0, 100.0), None)
     assert one.instances_text == b"h:1\n"
     two = picture(FLEET, RULES, Surroundings(10.9, 100.9), one)
     assert two.instances_text is one.instances_text
-    assert (two.metrics_text is one.metrics_text, two.metrics_at) == (True, 100.0)
-    three = picture(FLEET, RULES, Surroundings(11.0, 101.0), two)
-    assert (three.metrics_text is one.metrics_text, three.metrics_at) == (False, 101.0)
     empty = attrs.evolve(FLEET, view=attrs.evolve(VIEW, members=()))
-    assert picture(empty, RULES, Surroundings(11.0, 101.0), three).instances_text == b""
+    assert picture(empty, RULES, Surroundings(11.0, 101.0), two).instances_text == b""
 
 
 def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -> None:

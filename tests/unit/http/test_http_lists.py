@@ -9,13 +9,14 @@ from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance,
 from tarn.control.sights import Sight
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Readiness
+from tarn.domain.model_totals import ModelLooks, ModelTotals
 from tarn.http.gate import DirectGate, PooledGate
 from tarn.http.hidden import MASK
 
 SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
 PAGES = (
     *("/", "/instances", "/config", "/metrics", "/api/v1/status", "/api/v1/instances"),
-    *("/api/v1/events", "/api/v1/decisions", "/api/v1/scaling"),
+    *("/api/v1/events", "/api/v1/decisions", "/api/v1/scaling", "/api/v1/models"),
     *("/alerts", "/api/v1/alerts"),
 )
 STREAMS = ("/api/v1/events", "/api/v1/decisions", "/api/v1/stream")
@@ -29,7 +30,8 @@ def picture() -> Snapshot:
     said = f"model {SECRET} is unavailable on llama-0001"
     one = instance(1, models=models, reason=said)
     sight = Sight(f'queue{{model="{SECRET}"}}', Known(1.0), 1.0, "", f"metric of {SECRET}", True)
-    made = snapshot(
+    totals = {SECRET: ModelTotals(1.0), SHOWN: ModelTotals(2.0)}
+    return snapshot(
         one,
         ended=(attrs.evolve(one, id="llama-0000", models=((UNKNOWN, "READY", ""),)),),
         reason=said,
@@ -38,9 +40,8 @@ def picture() -> Snapshot:
         events=(event(said), event(f"{UNKNOWN} was unloaded")),
         decisions=(attrs.evolve(decision(2), reason=f"queue of {SECRET}"),),
         signals=(sight,),
+        models=ModelLooks(((1.0, totals),)),
     )
-    text = made.metrics_text + f'tarn_x{{model="{SECRET}"}} 1\n'.encode()
-    return attrs.evolve(made, metrics_text=text)
 
 
 def master_of(authorizer: PolicyAuthorizer) -> FakeMaster:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tarn.control.render import render_instances, render_metrics
+from tarn.control.metrics import render_metrics
+from tarn.control.render import render_instances
 from tarn.control.sights import Sight
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (

@@ -1,0 +1,195 @@
+"""Instance by instance: what was scraped of each one that has a container."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import attrs
+
+from tarn.control.metrics.family import Family, Kind, Sample, label, labels, one
+from tarn.control.snapshot import Snapshot
+from tarn.domain import Instance, Known
+
+__all__ = ["FAMILIES"]
+
+QUEUE_CAPACITY = 16
+"""Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
+
+_ALL_GPUS = "all"
+"""The label where only one number for all GPUs of an instance is known."""
+_PLACE = ("container_id", "host")
+
+
+@attrs.frozen
+class _Held:
+    """One instance that has a container, what was read of it, and its labels."""
+
+    instance: Instance
+    metrics: Mapping[str, object]
+
+    @property
+    def labels(self) -> str:
+        host = self.instance.endpoint.host if self.instance.endpoint else self.instance.node
+        return labels(container_id=self.instance.container_id or "", host=host or "")
+
+    def known(self, signal: str) -> float | None:
+        """Return the value of *signal*; None when it is unknown."""
+        sample = self.metrics.get(signal)
+        return sample.value if isinstance(sample, Known) else None
+
+    @property
+    def load(self) -> float | None:
+        """The larger of what is known: how busy the GPUs are, how full the queue is."""
+        parts = []
+        pending, gpu = self.known("pending"), self.known("gpu_utilization")
+        if pending is not None:
+            parts.append(min(1.0, max(0.0, pending / QUEUE_CAPACITY)))
+        if gpu is not None:
+            parts.append(gpu)
+        return max(parts) if parts else None
+
+
+def _held(snapshot: Snapshot) -> Iterator[_Held]:
+    """Yield each; those that ended are not in it, so they leave no series."""
+    for instance in snapshot.instances:
+        if instance.container_id:
+            reading = snapshot.readings.get(instance.id)
+            yield _Held(instance, {} if reading is None else reading.metrics)
+
+
+def _each(value: Callable[[_Held], float | None]) -> Callable[[Snapshot], Iterable[Sample]]:
+    def samples(snapshot: Snapshot) -> Iterator[Sample]:
+        for held in _held(snapshot):
+            found = value(held)
+            if found is not None:
+                yield "", held.labels, found
+
+    return samples
+
+
+def _depth(snapshot: Snapshot) -> Iterator[Sample]:
+    """Yield the whole queue: 0 where no instance is left, nothing where none says."""
+    held = list(_held(snapshot))
+    depths = [depth for each in held if (depth := each.known("pending")) is not None]
+    return one(sum(depths) if depths or not held else None)
+
+
+def _info(snapshot: Snapshot) -> Iterator[Sample]:
+    for held in _held(snapshot):
+        more = label("id", held.instance.id), label("spec_hash", held.instance.spec_hash)
+        yield "", ",".join((held.labels, *more)), 1
+
+
+def _startup(times: float) -> Callable[[Snapshot], Iterable[Sample]]:
+    def samples(snapshot: Snapshot) -> Iterator[Sample]:
+        for instance in (held.instance for held in _held(snapshot)):
+            if instance.ready_s is not None:
+                took_s = instance.ready_s - instance.requested_s
+                yield "", label("container_id", instance.container_id or ""), took_s * times
+
+    return samples
+
+
+def _gpus(signal: str) -> Callable[[Snapshot], Iterable[Sample]]:
+    def samples(snapshot: Snapshot) -> Iterator[Sample]:
+        for held in _held(snapshot):
+            for gpu, value in _by_gpu(held, signal):
+                yield "", f"{held.labels},{label('gpu', gpu)}", value
+
+    return samples
+
+
+def _by_gpu(held: _Held, signal: str) -> Iterator[tuple[str, float]]:
+    """Yield (gpu, value) of signals named ``<signal>{gpu="<uuid>"}``.
+
+    A signal without the label is the number for all GPUs, and counts where no GPU has its own.
+    """
+    start, alone = f'{signal}{{gpu="', True
+    for key in held.metrics:
+        if key.startswith(start):
+            alone = False
+            if (value := held.known(key)) is not None:
+                yield key[len(start) : -2], value
+    if alone and (value := held.known(signal)) is not None:
+        yield _ALL_GPUS, value
+
+
+def _gauge(
+    name: str,
+    text: str,
+    samples: Callable[[Snapshot], Iterable[Sample]],
+    names: tuple[str, ...] = _PLACE,
+) -> Family:
+    return Family(name, Kind.GAUGE, text, samples, names)
+
+
+FAMILIES = (
+    _gauge(
+        "tarn_queue_depth",
+        "Requests that wait in all instances whose queue is known.",
+        _depth,
+        (),
+    ),
+    Family(
+        "tarn_queue_depth_total",
+        Kind.UNTYPED,
+        "The same as tarn_queue_depth, under the name of the Java TARN; it falls, too.",
+        _depth,
+    ),
+    Family(
+        "tarn_instance_info",
+        Kind.INFO,
+        "The instance that a container hosts.",
+        _info,
+        (*_PLACE, "id", "spec_hash"),
+    ),
+    _gauge(
+        "tarn_container_queue_depth",
+        "Requests that wait in one instance.",
+        _each(lambda held: held.known("pending")),
+    ),
+    _gauge(
+        "tarn_container_executing",
+        "Requests that one instance executes, an estimate.",
+        _each(lambda held: held.known("executing")),
+    ),
+    _gauge(
+        "tarn_container_load",
+        "Larger of GPU utilization and filled part of the queue, 0 to 1.",
+        _each(lambda held: held.load),
+    ),
+    _gauge(
+        "tarn_container_startup_ms",
+        "Milliseconds from the request of an instance to its first ready.",
+        _startup(1000.0),
+        ("container_id",),
+    ),
+    _gauge(
+        "tarn_container_startup_seconds",
+        "Seconds from the request of an instance to its first ready.",
+        _startup(1.0),
+        ("container_id",),
+    ),
+    _gauge(
+        "tarn_gpu_utilization",
+        "GPU utilization, 0 to 1.",
+        _gpus("gpu_utilization"),
+        (*_PLACE, "gpu"),
+    ),
+    _gauge(
+        "tarn_gpu_memory_used",
+        "GPU memory in use, bytes.",
+        _gpus("gpu_memory_used_bytes"),
+        (*_PLACE, "gpu"),
+    ),
+    _gauge(
+        "tarn_gpu_memory_used_bytes",
+        "GPU memory in use, bytes.",
+        _gpus("gpu_memory_used_bytes"),
+        (*_PLACE, "gpu"),
+    ),
+    _gauge(
+        "tarn_gpu_memory_total_bytes",
+        "GPU memory, bytes.",
+        _gpus("gpu_memory_total_bytes"),
+        (*_PLACE, "gpu"),
+    ),
+)
