@@ -104,11 +104,24 @@ def _filled(text: str) -> str:
     return re.sub(r"\{\{ \$value[^}]*\}\}", "N", text)
 
 
+def metrics() -> str:
+    """Return every family of ``/metrics``."""
+    families = importlib.import_module("tarn.control.metrics").FAMILIES
+    rows = ["| name | kind | labels | what it is |", "|---|---|---|---|"]
+    for one in families:
+        words = "; ".join(f"`{word}`: {meaning}" for word, meaning in one.words.items())
+        text = f"{one.text} {words}." if words else one.text
+        names = ", ".join(f"`{name}`" for name in one.labels)
+        rows.append("| " + " | ".join(map(_cell, (f"`{one.name}`", one.kind, names, text))) + " |")
+    return "\n".join(rows)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "codes": codes,
     "config": config,
     "doctor-yarn": doctor_yarn,
     "hooks": hooks,
+    "metrics": metrics,
     "prometheus-alerts": prometheus_alerts,
 }
 if importlib.util.find_spec("tarn.cli") is not None:

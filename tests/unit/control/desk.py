@@ -31,6 +31,7 @@ from tarn.domain import (
 )
 from tarn.domain.fleet import Rules
 from tarn.domain.memory import begin
+from tarn.domain.model_totals import ModelTotals
 from tarn.domain.spec import DrainSpec, ReplicasSpec
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
@@ -59,6 +60,9 @@ class FakeScraper:
         self.broken = ""
         self.metrics: dict[str, Mapping[str, float]] = {}
         """Instance id to what it says where that is not the usual: that nothing is to be done."""
+
+    def model_totals(self) -> tuple[Mapping[str, ModelTotals], int]:
+        return {"echo": ModelTotals(self.clock.now_s())}, 0
 
     def watch(self, targets: Mapping[str, Target]) -> None:
         self.targets = dict(targets)

@@ -1,5 +1,6 @@
 """``/metrics`` and ``/instances`` as bytes."""
 
+import re
 import time
 from collections import Counter
 
@@ -85,7 +86,8 @@ def test_each_family_is_declared_once() -> None:
         if line.startswith("# TYPE"):
             seen = line.split()[2]
         elif not line.startswith("#"):
-            assert line.partition("{")[0].split()[0] == seen
+            name = line.partition("{")[0].split()[0]
+            assert re.fullmatch(f"{seen}(_bucket|_count|_sum)?", name)
 
 
 def test_a_gauge_named_total_is_declared_without_a_type() -> None:
