@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from tarn.control.render import QUEUE_CAPACITY
+from tarn.control.metrics.instances import QUEUE_CAPACITY
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Reading, State
 from tarn.domain.counters import Counters

@@ -8,7 +8,7 @@ from tarn.control.metrics.family import Family, Kind, Sample, label, labels, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Instance, Known
 
-__all__ = ["FAMILIES"]
+__all__ = ["FAMILIES", "QUEUE_CAPACITY"]
 
 QUEUE_CAPACITY = 16
 """Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
