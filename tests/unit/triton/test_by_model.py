@@ -1,0 +1,57 @@
+"""One scrape, model by model."""
+
+from tarn.triton.by_model import NAMELESS, Row, rows
+from tarn.triton.metrics import gpu_signals, parse
+
+SUCCESS, FAILURE = "nv_inference_request_success", "nv_inference_request_failure"
+QUEUE, REQUEST = "nv_inference_queue_duration_us", "nv_inference_request_duration_us"
+PENDING = "nv_inference_pending_request_count"
+
+
+def read(*lines: str) -> dict[str, Row] | None:
+    return rows(parse("\n".join(lines).encode() + b"\n"))
+
+
+def test_versions_and_reasons_are_added_up() -> None:
+    """One row a model, whatever its labels say beside its name."""
+    assert read(
+        SUCCESS + '{model="a",version="1"} 3',
+        SUCCESS + '{model="a",version="2"} 4',
+        FAILURE + '{model="a",reason="OTHER",version="1"} 1',
+        FAILURE + '{model="a",reason="REJECTED",version="1"} 2',
+        REQUEST + '{model="a",version="1"} 8e+3',
+        QUEUE + '{model="a",version="1"} 10',
+        PENDING + '{model="a",version="1"} 5',
+        SUCCESS + '{model="été \\"}",version="1"} 1',
+    ) == {"a": Row(7.0, 3.0, 8000.0, 10.0, 5.0), 'été "}': Row(1.0, pending=0.0)}
+
+
+def test_an_older_triton_says_nothing_of_its_queue() -> None:
+    """Without the family there is no number, not 0."""
+    assert read(SUCCESS + '{model="a"} 3') == {"a": Row(3.0, pending=None)}
+
+
+def test_odd_values_and_labels_make_no_odd_totals() -> None:
+    """Not finite, below zero, nameless, or too long to be a name: nothing that can be summed up."""
+    assert read(
+        SUCCESS + '{model="a"} NaN', FAILURE + '{model="a"} +Inf', QUEUE + '{model="a"} -4'
+    ) == {"a": Row()}
+    long = "x" * 2000
+    assert read(SUCCESS + " 3", SUCCESS + f'{{model="{long}"}} 4') == {NAMELESS: Row(7.0)}
+
+
+def test_a_line_that_cannot_be_read_spoils_the_look() -> None:
+    """A sum without it would be too small, and the next one would look like a leap."""
+    assert read(SUCCESS + '{model="a"} 3', SUCCESS + '{model="b"} three') is None
+
+
+def test_each_gpu_has_its_own_signals() -> None:
+    """By uuid; a value that is no number is unknown; a line without a uuid is left out."""
+    text = (
+        'nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5\nnv_gpu_utilization 0.7\n'
+        'nv_gpu_memory_used_bytes{gpu_uuid="GPU-1"} NaN\n'
+    )
+    signals = gpu_signals(parse(text.encode()))
+    assert signals['gpu_utilization{gpu="GPU-1"}'].value == 0.5
+    assert "not a finite number" in signals['gpu_memory_used_bytes{gpu="GPU-1"}'].reason
+    assert len(signals) == 2
