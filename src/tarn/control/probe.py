@@ -17,7 +17,7 @@ from tarn.control.warmup import WarmupRequest, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
-from tarn.triton.by_model import rows
+from tarn.triton.by_model import Rows, rows
 from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
@@ -99,6 +99,7 @@ class Probe:
         self._unloaded: Sample[bool] | None = None
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
+        self._rows: Rows | None = None
         self._answered_live = False
         self._itself = False
         """The server there gave this instance's id, since it was last lost."""
@@ -272,9 +273,9 @@ class Probe:
         for family in families.lines:
             signals |= seen.each(family)
         signals |= gpu_signals(seen)
-        by_model = rows(seen)
-        if by_model is not None:
-            self._around.totals.add(self._id, by_model, fresh=self._target.fresh)
+        self._rows = rows(seen, self._rows)
+        if self._rows is not None:
+            self._around.totals.add(self._id, self._rows.of, fresh=self._target.fresh)
         self._set_metrics(signals, now_s)
 
     def _metrics_failed(self, failure: Failure) -> None:

@@ -9,7 +9,8 @@ PENDING = "nv_inference_pending_request_count"
 
 
 def read(*lines: str) -> dict[str, Row] | None:
-    return rows(parse("\n".join(lines).encode() + b"\n"))
+    found = rows(parse("\n".join(lines).encode() + b"\n"))
+    return None if found is None else dict(found.of)
 
 
 def test_versions_and_reasons_are_added_up() -> None:
@@ -55,3 +56,14 @@ def test_each_gpu_has_its_own_signals() -> None:
     assert signals['gpu_utilization{gpu="GPU-1"}'].value == 0.5
     assert "not a finite number" in signals['gpu_memory_used_bytes{gpu="GPU-1"}'].reason
     assert len(signals) == 2
+
+
+def test_what_did_not_change_is_not_read_again() -> None:
+    """The very same rows; one line that differs makes new ones."""
+    lines = [SUCCESS + f'{{model="m{number}"}} {number}' for number in range(3)]
+    first = rows(parse("\n".join(lines).encode()))
+    assert rows(parse("\n".join(lines).encode()), first) is first
+    lines[1] = SUCCESS + '{model="m1"} 7'
+    second = rows(parse("\n".join(lines).encode()), first)
+    assert second is not None
+    assert second.of["m1"] == Row(7.0)
