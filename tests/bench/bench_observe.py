@@ -19,7 +19,7 @@ PAGES = ("/metrics", "/instances", "/health", "/dashboard", "/api/v1/status")
 ROUNDS = 5
 RATE = 100
 AIM_MS = 50.0
-JAVA, JAVA_MS = "Java TARN, one after another with a timeout each", 6000.0
+JAVA, JAVA_MS = "Java TARN", 6000.0
 
 
 def silent_rows() -> list[Row]:
