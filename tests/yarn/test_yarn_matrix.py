@@ -4,14 +4,20 @@ A master on a Kerberized YARN, whose ResourceManager authenticates the users of 
 and names them to masters in its cookie.
 """
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 
 import attrs
 import httpx
 import pytest
+from chromium_stage import chromium
+from house import until
+from kerberos_stage import ME
+from playwright.sync_api import Page, expect
 from security.cells import ask
 from security.truth import table
 from spnego_manager_stage import Door, new_keytab, spnego_manager
@@ -27,6 +33,13 @@ ALICE = {"X-TARN-User": "alice"}
 COOKIE = {"Cookie": "proxy-user=alice"}
 WRONG = {"X-TARN-Token": "a-token-that-is-nobody-s"}
 ACTIONS = tuple(dict.fromkeys(action for _, _, action in table()))
+SHOWN_MS = 30_000
+ME_SAYS = "async () => (await fetch('api/v1/me')).json()"
+RESUME = """async (query) => {
+  const answer = await fetch(`api/v1/resume${query}`, {method: "PUT"});
+  return {status: answer.status, body: await answer.json()};
+}"""
+"""What a page asks for; the proxy answers as the browser's user."""
 PLUGIN = """\
 from security.matrix_master import Alices, Nothing
 from tarn.hookspecs import Factory, hookimpl
@@ -120,6 +133,28 @@ def cache(hadoop: Hadoop, folder: Path, user: str, keytab: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def browsing(scene: Scene, user: str) -> Iterator[Page]:
+    """Open a browser of *user*, who logged in, and was warned that the page is of another user."""
+    environ = {**scene.fleet.house.environ, "KRB5CCNAME": f"FILE:{scene.caches[user]}"}
+    shows = f"--auth-server-allowlist={scene.door.address}"
+    with chromium(shows, environ=environ) as browser:
+        context = browser.new_context()
+        warned = {"name": f"checked_{scene.fleet.application_id}", "value": "true"}
+        context.add_cookies([{**warned, "url": scene.door.url}])
+        page = context.new_page()
+        # a browser that has just begun does not know yet to whom it may show tickets
+        until(
+            lambda: _status(page, f"{scene.url}/dashboard") == HTTPStatus.OK, 20, "a ticket shown"
+        )
+        yield page
+
+
+def _status(page: Page, url: str) -> int:
+    answer = page.goto(url)
+    return 0 if answer is None else answer.status
+
+
 def sent(scene: Scene, proof: str) -> Mapping[str, str]:
     """Return what somebody brings to the proxy."""
     token = {"X-TARN-Token": scene.fleet.api_token}
@@ -178,3 +213,30 @@ def test_the_owner_may_do_all_to_the_fleet_by_a_ticket_alone(scene: Scene) -> No
     """The api token cannot travel through this proxy."""
     owner = {action: scene.asked(action, scene.ticket("the owner")) for action in ACTIONS}
     assert owner == {action: table()["trusted proxy", "token", action] for action in ACTIONS}
+
+
+@pytest.mark.timeout(300)
+def test_a_browser_shows_its_ticket_and_its_page_may_what_its_user_may(scene: Scene) -> None:
+    """Nobody signs in: the ResourceManager proves who looks, and the page writes for them."""
+    with browsing(scene, "the owner") as page:
+        expect(page.locator("#user")).to_have_text(ME, timeout=SHOWN_MS)
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Pause", exact=True).click()
+        expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=SHOWN_MS)
+        assert scene.fleet.status()["pause"]
+        told = page.evaluate(RESUME, "")
+        assert (told["status"], told["body"]["error"]["code"]) == (403, "TARN-3711")
+        own = page.evaluate(ME_SAYS)
+        assert (own["via"], own["session"]) == ("rm-proxy", None)
+        assert own["direct"] == f"{scene.fleet.url}/dashboard"
+        stolen = own["csrf"]
+
+    with browsing(scene, "alice") as page:
+        expect(page.locator("#user")).to_have_text("alice", timeout=SHOWN_MS)
+        expect(page.locator("#cluster-title")).not_to_be_empty()
+        expect(page.locator("#actions button")).to_have_count(0)
+        for csrf, code in ((stolen, "TARN-3802"), (page.evaluate(ME_SAYS)["csrf"], "TARN-5000")):
+            told = page.evaluate(RESUME, f"?csrf={csrf}")
+            assert (told["status"], told["body"]["error"]["code"]) == (403, code)
+    assert scene.fleet.status()["pause"]
+    assert scene.fleet.tarn("resume")

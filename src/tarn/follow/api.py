@@ -5,12 +5,10 @@ URL and no error.
 """
 
 import contextlib
-import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-import attrs
 import httpx
 
 from tarn.domain import Applied
@@ -25,28 +23,17 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
+from tarn.follow.messages import Json, Message, messages
 from tarn.follow.proving import Proving
 from tarn.follow.tickets import Tickets
 from tarn.follow.trust import Trust, distrusted, dropped
 
 __all__ = ["Api", "Message"]
 
-Json = dict[str, Any]
-
 CONNECT_WITHIN_S = 2.0
 SILENT_FOR_S = 25.0
 """A stream says something each 10 s; silent for longer than two of these, it is lost."""
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 5.0
-
-
-@attrs.frozen
-class Message:
-    """One message of a stream; ``reset`` means: forget what you have, the whole follows."""
-
-    id: str
-    """Where to go on after this message; empty when it cannot be resumed from here."""
-    event: str
-    data: Json = attrs.field(hash=False)
 
 
 class Api:
@@ -282,7 +269,7 @@ class Api:
                 response.read()
                 self._answered(response)
             with _cut_by(stop, response):
-                yield from _messages(response.iter_lines())
+                yield from messages(response.iter_lines())
 
 
 @contextlib.contextmanager
@@ -381,28 +368,3 @@ def _cut_by(stop: threading.Event, response: httpx.Response) -> Iterator[None]:
     finally:
         over.set()
         watcher.join(timeout=1.0)
-
-
-def _messages(lines: Iterable[str]) -> Iterator[Message]:
-    """Read server-sent events; comments and unknown fields are skipped."""
-    fields: dict[str, str] = {}
-    for line in lines:
-        if line.startswith(":"):
-            continue
-        name, _, value = line.partition(":")
-        if name:
-            value = value.removeprefix(" ")
-            held = fields.get(name)
-            joined = f"{held}\n{value}" if name == "data" and held is not None else value
-            fields[name] = joined
-        elif "data" in fields:
-            yield _message(fields)
-            fields = {}
-
-
-def _message(fields: Mapping[str, str]) -> Message:
-    try:
-        data = json.loads(fields["data"])
-    except ValueError as error:
-        raise UnreachableError("a message of the stream is not JSON") from error
-    return Message(fields.get("id", ""), fields.get("event", "message"), data)
