@@ -6,7 +6,6 @@ An event is a mapping as ``docs/reference/events.md`` describes it.
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import attrs
 from tarn.domain.events import EVENTS_FILE, SEVERITIES
 from tarn.errors import ConfigError, TarnError
 from tarn.plain import did_you_mean, seconds
+from tarn.plain import since as moment
 
 __all__ = ["Choice", "Told", "choice", "kept"]
 
@@ -78,14 +78,7 @@ def choice(
 
 
 def _moment(since: str | float, now_at: float) -> float:
-    if isinstance(since, str):
-        try:
-            stamp = datetime.fromisoformat(since)
-        except ValueError:
-            pass
-        else:
-            return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
-    return now_at - seconds(since, "since")
+    return moment(since, now_at) if isinstance(since, str) else now_at - seconds(since, "since")
 
 
 class Told:
