@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from tarn.cli.options import pass_cluster
+from tarn.cli.options import pass_remembered
 from tarn.cli.show import columns, emit, moment
 from tarn.cluster import Cluster
 from tarn.cluster.explain import first_words
 
 
 @click.command("events")
-@pass_cluster
+@pass_remembered
 @click.option("-f", "--follow", is_flag=True, help="Go on printing events as they happen.")
 @click.option(
     "--since",
