@@ -192,16 +192,9 @@ def test_a_choice_of_events(fleet: Fleet) -> None:
         assert done.returncode == 0, done.stderr
         return [json.loads(line)["code"] for line in done.stdout.splitlines()]
 
-    assert set(codes("--subject", f"{NAME}-*")) <= {
-        "TARN-1100",
-        "TARN-1101",
-        "TARN-1102",
-        "TARN-1004",
-    }
-    assert "TARN-1002" in codes("--subject", NAME)
+    about_one = codes("--subject", f"{NAME}-0001", "--since", "1h")
+    assert about_one[:3] == ["TARN-1100", "TARN-1101", "TARN-1102"]
     assert codes("--severity", "alert") == []
-    assert codes("--since", "0s") == []
-    assert len(codes("--since", "1h")) == len(fleet.events())
     wrong = fleet.house.tarn("events", "-c", NAME, "--since", "yesterday")
     assert wrong.returncode == 2
     assert "'yesterday' is no moment" in wrong.stderr
