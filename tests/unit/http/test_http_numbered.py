@@ -1,5 +1,6 @@
 """Each request has an id, which leads to what it did."""
 
+import asyncio
 import logging
 import re
 
@@ -9,7 +10,9 @@ from fake_master import TOKEN, FakeMaster, event, instance, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarn import log
 from tarn.domain import Asker
+from tarn.http.desk import Desk
 from tarn.http.numbered import number_of
 
 PROOF = {"X-TARN-Token": TOKEN.decode()}
@@ -80,3 +83,21 @@ def test_an_event_names_its_cluster() -> None:
     with FakeMaster(picture, api_token=None) as master:
         rows = httpx.get(f"{master.url}/api/v1/events", trust_env=False).json()["events"]
     assert rows[0]["cluster"] == "llama"
+
+
+def test_what_is_asked_elsewhere_is_asked_under_the_same_id() -> None:
+    """An authorizer's lines are about the request that it is asked for."""
+    desk = Desk("the authorizer", threads=1)
+
+    async def ask(number: str) -> str:
+        with log.within(number):
+            return await desk.ask(log.request_id)
+
+    async def both() -> list[str]:
+        return await asyncio.gather(ask("request-1"), ask("request-2"))
+
+    try:
+        assert asyncio.run(both()) == ["request-1", "request-2"]
+    finally:
+        desk.close()
+    assert log.request_id() == ""
