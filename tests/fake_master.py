@@ -13,6 +13,7 @@ from tarn.control.render import render_instances
 from tarn.control.snapshot import Board, Follower, Snapshot
 from tarn.domain import (
     Acknowledge,
+    Asker,
     ClusterState,
     Command,
     Decision,
@@ -208,6 +209,7 @@ class FakeMaster:
         self._asked = threading.Event()
         self.inbox = Inbox(self._asked.set)
         self.commands: list[Command] = []
+        self.askers: list[Asker | None] = []
         self.silent = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._control, name="control")
@@ -251,6 +253,7 @@ class FakeMaster:
                     self._obey(request)
 
     def _obey(self, request: Request) -> None:
+        self.askers.append(request.asker)
         try:
             request.answer.set_result(self._answer(request))
         except (RefusedError, ConflictError, NotFoundError) as error:

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import click
 
-from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here
+from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here, remembered
 from tarn.errors import TarnError
 
-__all__ = ["cluster_option", "form_option", "pass_around", "pass_cluster"]
+__all__ = ["cluster_option", "form_option", "pass_around", "pass_cluster", "pass_remembered"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,12 +56,20 @@ def pass_around(verb: F) -> F:
 
 def pass_cluster(verb: F) -> F:
     """Give the verb the cluster that ``-c`` names, or the one that is meant; close it after."""
+    return _passing(verb, connect)
 
+
+def pass_remembered(verb: F) -> F:
+    """Give the verb a cluster as `pass_cluster` does; one that left only its logs is found, too."""
+    return _passing(verb, remembered)
+
+
+def _passing(verb: F, find: Callable[..., Cluster]) -> F:
     @cluster_option
     @pass_around
     @functools.wraps(verb)
     def with_cluster(around: Surroundings, /, *args: Any, name: str | None, **kwargs: Any) -> Any:
-        cluster: Cluster = connect(name or choose(around), surroundings=around)
+        cluster = find(name or choose(around), surroundings=around)
         try:
             return verb(cluster, *args, **kwargs)
         finally:

@@ -1,10 +1,9 @@
 """Following the stream of events over masters that move."""
 
-import json
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from tarn.cluster.happened import Told
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.errors import TimedOutError, UnreachableError
@@ -22,23 +21,24 @@ def follow_events(
 ) -> Iterator[Message]:
     """Yield events until *stop* is set; a new master is asked to go on after the last one.
 
+    None is yielded twice, but again when its count grew: a new master tells the whole again.
     Through a proxy, which holds streams back, the events are asked for each second.
 
     Raises:
         UnreachableError: No master answered for a minute.
     """
     last: str | None = None
-    said: set[str] = set()
+    told = Told()
     lost_s, found = surroundings.clock.now_s(), True
     while not stop.is_set():
         try:
             if not found:
                 link.ask(lambda api: api.status())  # a stream does not look for its master
             found = True
-            for message in _news(link, last, said, stop):
+            for message in _news(link, last, stop):
                 last, lost_s = message.id or last, surroundings.clock.now_s()
-                said.add(_words(message.data))
-                yield message
+                if message.event != "event" or told.new(message.data):
+                    yield message
             if link.proxied:
                 lost_s = surroundings.clock.now_s()
                 surroundings.rest(LOOK_EVERY_S)
@@ -49,8 +49,8 @@ def follow_events(
             surroundings.rest(LOOK_EVERY_S)
 
 
-def _news(link: Link, last: str | None, said: set[str], stop: threading.Event) -> Iterator[Message]:
-    """Yield what is pushed; through a proxy, once, what was not *said* yet."""
+def _news(link: Link, last: str | None, stop: threading.Event) -> Iterator[Message]:
+    """Yield what is pushed; through a proxy all that is kept, once."""
 
     def begin(api: Api) -> Iterator[Message]:
         return api.stream("events", last, stop, give_up_s=LOOK_EVERY_S)
@@ -60,10 +60,4 @@ def _news(link: Link, last: str | None, said: set[str], stop: threading.Event) -
         yield from stream
         return
     for event in link.ask(lambda api: api.events()):
-        if _words(event) not in said:
-            yield Message("", "event", event)
-
-
-def _words(event: Mapping[str, Any]) -> str:
-    """Return everything that an event says, its count too, as one text."""
-    return json.dumps(event, sort_keys=True)
+        yield Message("", "event", event)

@@ -1,13 +1,14 @@
 """`Cluster`: everything that can be asked of one fleet."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tarn import client as clients
 from tarn import config
+from tarn.cluster import happened
 from tarn.cluster.ending import bring_down
 from tarn.cluster.entries import reference
 from tarn.cluster.following import follow_events
@@ -336,17 +337,45 @@ class Cluster(Looking):
         """Return what is known of each instance that is alive, by id."""
         return Instances(self.status()["instances"])
 
-    def events(self) -> tuple[Mapping[str, Any], ...]:
-        """Return what happened, oldest first; equal things are counted, not repeated."""
-        return Events(self._link.ask(lambda api: api.events()))
+    def events(
+        self,
+        *,
+        since: str | float | None = None,
+        severity: str = "info",
+        subject: str | Sequence[str] = (),
+    ) -> tuple[Mapping[str, Any], ...]:
+        """Return what happened, oldest first; equal things are counted, not repeated.
+
+        Where no master answers, or the cluster is over, it is what its masters wrote down.
+
+        Args:
+            since: Only what happened since: so long before now (``10m``), or a time of ISO 8601.
+            severity: Only what is so severe, or more: ``info``, ``warning``, ``alert``.
+            subject: Only what is about this instance or provider, or these; ``*`` stands for any
+                characters.
+        """
+        now_at = self._surroundings.clock.at()
+        wanted = happened.choice(since, severity, subject, now_at=now_at)
+        rows: Sequence[Mapping[str, Any]]
+        try:
+            rows = self._link.ask(lambda api: api.events())
+        except (NotFoundError, UnreachableError, TimedOutError) as error:
+            rows = happened.kept(self._directory, self.logs, error)
+        return Events(filter(wanted.takes, rows))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
         """Return the last decisions about the size, oldest first, each with its reason."""
         return Decisions(self._link.ask(lambda api: api.decisions()))
 
-    def follow(self, stop: threading.Event) -> Iterator[Message]:
-        """Yield events as they happen, until *stop* is set; goes on when the master moved."""
-        yield from follow_events(self._link, self._surroundings, stop)
+    def follow(self, stop: threading.Event, **wanted: Any) -> Iterator[Message]:
+        """Yield what happened and happens, each once, until *stop* is set; a new master goes on.
+
+        *wanted* are the arguments of `events`.
+        """
+        chosen = happened.choice(now_at=self._surroundings.clock.at(), **wanted)
+        for message in follow_events(self._link, self._surroundings, stop):
+            if message.event != "event" or chosen.takes(message.data):
+                yield message
 
     def why(self, instance: str | None = None) -> str:
         """Return a sentence for each thing that is not as desired, a line each, with what to do.

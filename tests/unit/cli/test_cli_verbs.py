@@ -256,7 +256,7 @@ def test_events_are_a_table_or_a_stream(tarn, running):
         Message("d", "event", later),
     ]
     assert tarn("events")[1].splitlines()[1].split() == [
-        "2027-01-15T08:00:00Z", "TARN-1102", "demo-0001", "3", "serves",
+        "2027-01-15T08:00:00Z", "info", "TARN-1102", "demo-0001", "3", "serves",
     ]  # fmt: skip
     assert tarn("events", "-f")[1].splitlines() == [
         "2027-01-15T08:00:00Z TARN-1102 demo-0001: serves (x3)",
