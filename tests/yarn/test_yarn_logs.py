@@ -54,6 +54,7 @@ def test_logs_of_masters_and_instances_before_and_after_the_end(
     (left,) = (item["id"] for item in fleet.settled(1)["instances"])
     gone = first if left == second else second
     assert any(_names(line, gone) for line in cluster.logs(gone)), "it is over, its log is not"
+    assert _asked(fleet, gone, 3)["lines"]
 
     fleet.down()
     client = Stage(hadoop).deployer(yarn_house.root / "another-home", staging=yarn_house.staging)

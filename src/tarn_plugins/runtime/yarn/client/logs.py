@@ -104,6 +104,8 @@ class Logs:
         self._ids = {} if ids is None else ids
         self._meta: dict[str, tuple[str, ...]] | None = None
         self._nodes: dict[str, str] | None = None
+        self._nobody: set[str] = set()
+        """Containers of which nothing says now whose they were."""
 
     def master(self, tail: int | None = None) -> list[bytes]:
         """Return the logs of every attempt, oldest first, or enough for the last *tail* lines."""
@@ -140,6 +142,8 @@ class Logs:
 
         Its name is that of a file beside its log; else the log is asked, which is read for that.
         """
+        if container_id in self._nobody:
+            return ""
         if container_id not in self._ids:
             names = self._collected()[container_id]
             marks = [n.removeprefix(MARK) for n in names if n.startswith(MARK)]
@@ -147,7 +151,10 @@ class Logs:
                 texts = self._from_collected(container_id, _INSTANCE)
                 found = (_SERVER_ID.search(text) for text in texts)
                 marks = [each[1].decode(errors="replace") for each in found if each]
-            self._ids[container_id] = marks[0] if marks else ""
+            if not marks:  # more of it may be collected later
+                self._nobody.add(container_id)
+                return ""
+            self._ids[container_id] = marks[0]
         return self._ids[container_id]
 
     def _node(self, host: str) -> str:

@@ -5,12 +5,14 @@ import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import attrs
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn.client.logs import Logs
 from tarn_plugins.runtime.yarn.client.reports import Report
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
+from tarn_plugins.runtime.yarn.master.slots import Slot, Slots
 from tarn_plugins.runtime.yarn.wire import Grant
 
 GRANT = Grant("container_1", 1, "nm1", 8041, "nm1:8042")
@@ -205,3 +207,17 @@ def test_the_masters_log_is_that_of_every_attempt() -> None:
     assert b"".join(logs.master(2)).endswith(lines(2, 3))
     assert len(node.asked) - asked == 2, "the list of one attempt, and its log"
     assert b"".join(logs.master(4)) == lines(1, 3) * 2
+
+
+def test_where_an_instance_was_is_known_after_its_end() -> None:
+    """For its log; of the oldest it is forgotten."""
+    slots = Slots()
+    for number in range(1, 203):
+        id_ = f"ocr-{number:04}"
+        slots[id_] = Slot(id_, number, "hash", 0.0, grant=attrs.evolve(GRANT, number=number))
+        slots.forget(slots[id_])
+    assert len(slots) == 0
+    assert slots.grant("ocr-0001") is None
+    assert slots.grant("ocr-0003") == attrs.evolve(GRANT, number=3)
+    slots["ocr-0203"] = Slot("ocr-0203", 203, "hash", 0.0)
+    assert slots.grant("ocr-0203") is None
