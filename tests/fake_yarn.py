@@ -156,7 +156,7 @@ class FakeYarn:
         container_id = url.partition("/containers/")[2].partition("/")[0]
         with self.lock:
             whose = {id_: instance_id for instance_id, id_ in self.started}
-            if container_id not in whose:
+            if container_id not in whose or "/triton.stderr?" not in url:
                 raise ProviderError("yarn", "answers 404", where=url)
             text = f"started for {whose[container_id]}\nE {CRASH}\n".encode()
         head = f"LogType:triton.stderr\nLogLength:{len(text)}\nLogContents:\n".encode()

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from tarn.domain import ClusterSpec, Fact, Launch, RuntimeWish
-from tarn.domain.spec import ApiSpec, InstanceSpec, ModelsSpec, ResourcesSpec, TritonSpec
+from tarn.domain.spec import (
+    ApiSpec,
+    InstanceSpec,
+    LogSpec,
+    ModelsSpec,
+    ResourcesSpec,
+    TritonSpec,
+)
 from tarn.interfaces import MasterContext, Paths
 from tarn_plugins.runtime.local.epoch import claim
 from tarn_plugins.runtime.local.leftovers import clear
@@ -82,6 +89,7 @@ class Stage:
             TritonSpec(**triton),
             InstanceSpec(ResourcesSpec(gpus=each)),
             api=ApiSpec(token=token),
+            log=LogSpec(triton_max_size_mib=1, master_max_size_mib=1),
         )
         context = MasterContext(
             clock=SystemClock(),

@@ -43,13 +43,13 @@ class Painter:
         if self._width is None:
             return text
         whose = f"{line.source:<{self._width}} |"
-        return f"{click.style(whose, fg=_colour(line.source)) if self._terminal else whose} {text}"
+        return f"{_painted(whose, line.source) if self._terminal else whose} {text}"
 
 
-def _colour(source: str) -> str:
-    """Return the colour of a source: the same one in every run."""
+def _painted(text: str, source: str) -> str:
+    """Return *text* in the colour of a source, which is the same one in every run."""
     if source == MASTER:
-        return "white"
+        return click.style(text, bold=True)
     number = source.rpartition("-")[2]
     key = int(number) if number.isdecimal() else zlib.crc32(source.encode())
-    return _COLOURS[key % len(_COLOURS)]
+    return click.style(text, fg=_COLOURS[key % len(_COLOURS)])

@@ -16,6 +16,8 @@ from tarn.interfaces import ClusterRef
 __all__ = ["Logged"]
 
 LOOK_EVERY_S = 1.0
+BEFORE = 200
+"""Lines read before those that are asked for: what has no time gets it from one of them."""
 NEW_EVERY = 5
 """Looks after which new instances are looked for."""
 
@@ -142,7 +144,7 @@ class Logged(abc.ABC):
         found = False
         for source in sources:
             try:
-                lines = self.logs(_instance(source), tail)
+                lines = self.logs(_instance(source), _more(tail))
             except NotFoundError:
                 if given:
                     raise
@@ -157,7 +159,7 @@ class Logged(abc.ABC):
     ) -> tuple[Growing, list[str]] | None:
         growing = self._growing(source)
         try:
-            return growing, growing.begin(tail)
+            return growing, growing.begin(_more(tail))
         except NotFoundError:
             if given:
                 raise
@@ -187,6 +189,10 @@ class Logged(abc.ABC):
             return growing.news()
         except TarnError:
             return []
+
+
+def _more(tail: int | None) -> int | None:
+    return None if tail is None else tail + BEFORE
 
 
 def _instance(source: str) -> str:

@@ -29,9 +29,11 @@ __all__ = ["Books", "Logs"]
 
 _MASTER = re.compile(r"master\.stderr(\.\d+)?")
 _INSTANCE = re.compile(r"triton\.stderr(\.\d+)?")
-_ROTATED = re.compile(r"triton\.stderr\.\d+")
+_ROTATED = re.compile(r"(master|triton)\.stderr\.\d+")
 _SERVER_ID = re.compile(rb"server_id\s*\|\s*(\S+)\s*\|")
 _COLLECTED = "org.apache.hadoop.yarn.logaggregation"
+_ON_NODE = "LOCAL"
+"""Files that a node still has: it lists what it has collected beside them, and shows it not."""
 _FRESH_S = 5.0
 _BYTES_A_LINE, _LEAST = 256, 64 * 1024
 
@@ -102,6 +104,8 @@ class Logs:
         self._ids = {} if ids is None else ids
         self._meta: dict[str, tuple[str, ...]] | None = None
         self._nodes: dict[str, str] | None = None
+        self._nobody: set[str] = set()
+        """Containers of which nothing says now whose they were."""
 
     def master(self, tail: int | None = None) -> list[bytes]:
         """Return the logs of every attempt, oldest first, or enough for the last *tail* lines."""
@@ -121,9 +125,7 @@ class Logs:
         *host* is where the container is or was; empty: only collected logs are looked at.
         """
         if container_id:
-            node = self._node(host)
-            rotated = [] if tail is not None or not node else self._rotated(container_id)
-            return [*rotated, *self._texts(container_id, node, _INSTANCE, tail)]
+            return self._texts(container_id, self._node(host), _INSTANCE, tail)
         found: list[bytes] = []
         for candidate in self._collected():
             if self._whose(candidate) == instance_id:
@@ -140,6 +142,8 @@ class Logs:
 
         Its name is that of a file beside its log; else the log is asked, which is read for that.
         """
+        if container_id in self._nobody:
+            return ""
         if container_id not in self._ids:
             names = self._collected()[container_id]
             marks = [n.removeprefix(MARK) for n in names if n.startswith(MARK)]
@@ -147,7 +151,10 @@ class Logs:
                 texts = self._from_collected(container_id, _INSTANCE)
                 found = (_SERVER_ID.search(text) for text in texts)
                 marks = [each[1].decode(errors="replace") for each in found if each]
-            self._ids[container_id] = marks[0] if marks else ""
+            if not marks:  # more of it may be collected later
+                self._nobody.add(container_id)
+                return ""
+            self._ids[container_id] = marks[0]
         return self._ids[container_id]
 
     def _node(self, host: str) -> str:
@@ -157,17 +164,20 @@ class Logs:
             self._nodes = self._hadoop.nodes()
         return self._nodes.get(host, "")
 
-    def _rotated(self, container_id: str) -> list[bytes]:
-        """Return what YARN collected of a log while its container runs: the node has it no more."""
-        if container_id not in self._collected():
-            return []
-        return self._from_collected(container_id, _ROTATED)
-
     def _texts(
         self, container_id: str, node: str, names: re.Pattern[str], tail: int | None
     ) -> list[bytes]:
-        texts = self._from_node(container_id, node, names, tail) if node else []
-        return texts or self._from_collected(container_id, names)
+        """Return a log of which a part may be collected, and deleted on the node, already."""
+        there = self._from_node(container_id, node, names, tail) if node else []
+        if not there:
+            return self._from_collected(container_id, names)
+        enough = tail is not None and _lines(there) >= tail
+        if enough or container_id not in self._collected():
+            return there
+        before = self._from_collected(container_id, _ROTATED)
+        # for a moment it is in both places
+        both = bool(before) and len(there) > 1 and before[-1].endswith(there[0])
+        return [*before, *(there[1:] if both else there)]
 
     def _attempts(self) -> Iterator[tuple[str, str]]:
         """Yield (container id, ``host:port`` of its node's web server) of each master, by age."""
@@ -188,6 +198,7 @@ class Logs:
             files = {
                 str(info["fileName"])
                 for part in _listed(listed)
+                if part.get("logAggregationType", _ON_NODE) == _ON_NODE
                 for info in _listed(part.get("containerLogInfo"))
             }
             wanted = sorted((f for f in files if names.fullmatch(f)), key=_age)

@@ -65,7 +65,8 @@ MASTER_COMMAND: Final = _command("master")
 # A log that has grown too large is copied and cut by a process beside the program, which begins
 # before any value is read (it would keep them in its memory, and a shell reads ahead: so another
 # program reads the first line), writes nothing, and ends when its parent is not the program any
-# more: no pid of somebody else's can mislead it.
+# more: no pid of somebody else's can mislead it. What is written while a large log is copied is
+# copied after it; what is written in the moment before the cut is lost, as with any such rotation.
 # A container's directory has a long name, a Unix socket's may have 107 bytes, and what makes
 # sockets in TMPDIR (multiprocessing, torch) would fail. So a long one is named by way of the
 # program's directory: its pid is the shell's.
@@ -88,7 +89,9 @@ _tarn_keep() {{
     [ "$_tarn_parent" = "$$" ] || exit 0
     for _tarn_log in "$2" "$3"; do
       [ -f "$_tarn_log" ] && [ "$(wc -c <"$_tarn_log")" -gt "$1" ] || continue
-      cp "$_tarn_log" "$_tarn_log.1" && : >"$_tarn_log"
+      cp "$_tarn_log" "$_tarn_log.1" || continue
+      _tarn_a=$(($(wc -c <"$_tarn_log.1") + 1))
+      tail -c "+$_tarn_a" "$_tarn_log" >>"$_tarn_log.1" && : >"$_tarn_log"
     done
   done
 }}

@@ -182,9 +182,8 @@ class Ledger:
         return jobs
 
     def grant(self, instance_id: str) -> Grant | None:
-        """Return the container of an instance, also after its end; None: it has none."""
-        slot = self._slots.get(instance_id)
-        return None if slot is None else slot.grant
+        """Return the container of an instance, also after its end; None: none is known."""
+        return self._slots.grant(instance_id)
 
     def facts(self, now_s: float) -> tuple[Fact, ...]:
         """Return one fact for each instance, by id."""
@@ -322,7 +321,7 @@ class Ledger:
             self._bad.failed(slot.grant.node, now_s)
 
     def _remove(self, slot: Slot) -> None:
-        del self._slots[slot.instance_id]
+        self._slots.forget(slot)
         if slot.grant is not None:
             del self._places[slot.grant.container_id]
 

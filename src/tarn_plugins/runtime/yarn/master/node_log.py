@@ -31,17 +31,28 @@ class NodeLogs:
             NotFoundError: Its node has no such log (any more).
             ProviderError: The node does not answer, or does not let this master read it.
         """
+        found = self._end(grant, _FILE, lines)
+        if len(found.lines) < lines and not found.truncated:
+            try:
+                before = self._end(grant, f"{_FILE}.1", lines - len(found.lines))
+            except NotFoundError:
+                return found  # nothing was moved aside, or YARN has collected it already
+            return LogTail((*before.lines, *found.lines), truncated=before.truncated)
+        return found
+
+    def _end(self, grant: Grant, file: str, lines: int) -> LogTail:
+        """Return the last *lines* lines of one file, or as many as a mebibyte holds."""
         most = max(_LEAST, min(_MOST, lines * _BYTES_A_LINE))
-        found = self._ask(grant, most)
+        found = self._ask(grant, file, most)
         if found.truncated and len(found.lines) < lines and most < _MOST:
-            found = self._ask(grant, _MOST)
+            found = self._ask(grant, file, _MOST)
         return LogTail(
             found.lines[max(0, len(found.lines) - lines) :],
             truncated=found.truncated or len(found.lines) > lines,
         )
 
-    def _ask(self, grant: Grant, most: int) -> LogTail:
-        path = f"ws/v1/node/containers/{grant.container_id}/logs/{_FILE}"
+    def _ask(self, grant: Grant, file: str, most: int) -> LogTail:
+        path = f"ws/v1/node/containers/{grant.container_id}/logs/{file}"
         try:
             printed = self.get(f"{self.scheme}://{grant.node_http}/{path}?size=-{most}")
         except ProviderError as error:

@@ -15,6 +15,7 @@ __all__ = ["Forget", "Job", "Note", "Phase", "Slot", "Slots", "Start", "Stop", "
 _START_WITHIN_S = 120.0
 """To make files ready, and again for the node: beyond the deadlines of every call that each is made
 of, so the thread itself is stuck."""
+_MOST_LEFT = 200
 _RETRY_FIRST_S = 1.0
 _RETRY_MOST_S = 60.0
 _RETRY_DOUBLINGS = 6
@@ -169,7 +170,24 @@ class Slot:
 
 
 class Slots(dict[str, Slot]):
-    """The slots by instance id."""
+    """The slots by instance id, and where the last ones were that are none any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left: dict[str, Grant] = {}
+
+    def forget(self, slot: Slot) -> None:
+        """Take a slot out; where its container was is known on, for who asks for its log."""
+        del self[slot.instance_id]
+        if slot.grant is not None:
+            self._left[slot.instance_id] = slot.grant
+        while len(self._left) > _MOST_LEFT:
+            del self._left[next(iter(self._left))]
+
+    def grant(self, instance_id: str) -> Grant | None:
+        """Return the container that an instance has, or had; None: none is known."""
+        slot = self.get(instance_id)
+        return self._left.get(instance_id) if slot is None else slot.grant
 
     def asked(self) -> Iterable[Slot]:
         """Yield those that wait for a container."""

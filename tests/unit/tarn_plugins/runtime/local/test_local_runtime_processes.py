@@ -96,6 +96,24 @@ def test_a_killed_instance_is_told_with_the_signal(stage):
     assert "SIGKILL" in ended.exit.reason
 
 
+def test_logs_beyond_their_bounds_are_moved_aside(stage):
+    """Of the masters and of each instance; who writes goes on, and the end of both is shown."""
+    logs = stage.directory / "logs"
+    (logs / ID).mkdir(parents=True)
+    for log in (logs / "master.log", logs / ID / "triton.stderr"):
+        log.write_bytes(b"earlier\n" * 2**18)
+    stage.fake_master().apply(stage.wish(ID))
+    master = logs / "master.log.1"
+    eventually(lambda: master.exists() and (logs / "master.log").stat().st_size == 0)
+    later = stage.master(binary=stage.fake())
+    later.start("http://127.0.0.1:1")  # it looks as it begins, and the adopted one is among them
+    moved = logs / ID / "triton.stderr.1"
+    eventually(lambda: moved.exists() and moved.stat().st_size >= 2**21)
+    found = later.log(ID, 5)
+    assert found.truncated
+    assert "earlier" in found.lines
+
+
 def test_one_that_ignores_the_stop_is_killed_at_the_deadline(stage):
     """After Triton's exit time-out and two seconds more; `apply` does not wait for it."""
     runtime = stage.fake_master(env={"FAKE": "stubborn"}, exit_timeout_s=0.01)
