@@ -9,8 +9,7 @@ from tarn.cluster.sizes import explained
 from tarn.cluster.table import columns, moment
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from tarn.cluster.frames import Frame
     from tarn.cluster.plots import Plot
 
 __all__ = [
@@ -60,7 +59,7 @@ class Table(tuple[Row, ...]):
             found |= dict.fromkeys(row)
         return tuple(found)
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with a row for each row; wall seconds become UTC times.
 
         Raises:
@@ -68,7 +67,8 @@ class Table(tuple[Row, ...]):
         """
         from tarn.cluster.frames import frame  # noqa: PLC0415 (seldom)
 
-        return frame(self, self.columns, self.TIMES)
+        names = self.columns
+        return frame(self, names, self.TIMES.intersection(names))
 
     def __str__(self) -> str:
         """Return the rows as columns of text."""
@@ -163,7 +163,7 @@ class Metrics(Table):
 
     COLUMNS = ("name", "type", "labels", "value")
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with a column for each label, and none where there is no such label.
 
         Raises:
@@ -240,7 +240,7 @@ class History(Table):
         made.name, made.step_s = name, answer["step_s"]
         return made
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with the times as its index.
 
         Raises:

@@ -43,7 +43,11 @@ def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
         for name, state, _reason in instance.models
         if state == "READY"
     )
-    return Held(snapshot.at, gpus, seen.counted, ready)
+    models = {
+        name: Counters(one.succeeded, one.failed, one.request_us)
+        for name, one in snapshot.models.newest.items()
+    }
+    return Held(snapshot.at, gpus, seen.counted, ready, models)
 
 
 def _known(reading: Reading, signal: str) -> float | None:
