@@ -79,8 +79,12 @@ class PastPages:
         return json_answer(hidden.row(usage_json(total, now.at, known)))
 
     def _alarms(self, now: Snapshot) -> tuple[Alarm, ...]:
-        past = self.sources.past()
-        return alarms(now, past.since, past.trouble)
+        past, readiness = self.sources.past(), self.sources.readiness()
+        found = alarms(now, past.since, past.trouble)
+        if readiness.ready:
+            return found
+        said = readiness.reason or "it does not say why"
+        return (Alarm("TARN-3832", "authorizer", said), *found)
 
 
 def span_s(given: str | None) -> float:

@@ -167,6 +167,7 @@ def test_a_store_that_is_away_is_asked_again_and_never_written_over(context: Mas
     board.publish(seen(AT + 60))
     until(lambda: one._worker.error)
     assert FakeStateStore(store.shelf).kept(NAME) == old
+    assert one.past().trouble == "fake: away"
     store.away = False
     until(looked_at(one, AT + 60))
     assert len(one.past().history.grains[0].rows) == 2
