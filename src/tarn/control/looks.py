@@ -47,7 +47,8 @@ def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
         name: Counters(one.succeeded, one.failed, one.request_us)
         for name, one in snapshot.models.newest.items()
     }
-    return Held(snapshot.at, gpus, seen.counted, ready, models)
+    fresh = frozenset(i.id for i in snapshot.instances if not i.adopted)
+    return Held(snapshot.at, gpus, seen.counted, ready, models, fresh)
 
 
 def _known(reading: Reading, signal: str) -> float | None:

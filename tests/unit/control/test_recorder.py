@@ -125,7 +125,7 @@ def test_a_new_master_goes_on_where_the_last_one_stopped(context: MasterContext)
     until(looked_at(second, AT + 5))
     (row,) = second.past().history.grains[0].since(0.0)
     assert row[0] == AT
-    assert second.past().usage.total(AT, AT + 5).spent["instance", "llama-0001"].requests == 8.0
+    assert second.past().usage.total(AT, AT + 5).spent["instance", "llama-0001"].requests == 11.0
     second.close()
 
 
