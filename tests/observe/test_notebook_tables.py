@@ -112,11 +112,13 @@ def test_a_notebook_has_the_numbers_of_a_real_fleet_and_a_new_master_goes_on_wit
     # a scrape a second behind, and requests of the warm-up before the first one
     assert 130 <= sum(instances.values()) <= 180
     assert all(seconds[name] > 10 for name in instances)
+    assert 130 <= requests["echo"] <= 180
     assert seconds["echo"] > 20
     assert 5 < rate < 30
     assert 0 < latency < 1000
-    kill(int(house.ref(NAME)["pid"]), signal.SIGTERM)
-    until(lambda: house.tarn("status", "-c", NAME).returncode != 0, 20, "a master that left")
+    master = int(house.ref(NAME)["pid"])
+    kill(master, signal.SIGTERM)
+    until(lambda: not Path(f"/proc/{master}").exists(), 20, "a master that left")
     assert house.tarn("up", "-f", house.spec(NAME)).returncode == 0
 
     def goes_on() -> list[list[float | None]] | None:
