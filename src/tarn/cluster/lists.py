@@ -248,6 +248,23 @@ class History(Table):
         """
         return super().to_pandas().set_index("at")
 
+    def load(self) -> Mapping[str, list[float]]:
+        """Return the requests as a load that `Cluster.replay` takes: ``t_s``, ``requests_per_s``.
+
+        A step of which the rate is not known is left out, so the rate before it goes on.
+        """
+        known = [(row["at"], row["requests_per_s"]) for row in self]
+        rates = [(at, rate) for at, rate in known if rate is not None]
+        if not rates:
+            return {"t_s": [], "requests_per_s": []}
+        begun = rates[0][0]
+        ended = (rates[-1][0] + self.step_s, 0.0)
+        steps = [*rates, ended]
+        return {
+            "t_s": [at - begun for at, _rate in steps],
+            "requests_per_s": [rate for _at, rate in steps],
+        }
+
     def plot(self) -> "Plot":
         """Return a drawing: size, load, requests and latency over time.
 

@@ -11,6 +11,7 @@ from tarn.cluster import card, frames, plots
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Alerts, Decisions, Events, History, Metrics, Table, Usage
 from tarn.cluster.measuring import Measuring
+from tarn.cluster.replaying import load_of
 from tarn.control.past import Past
 from tarn.errors import ConfigError, ProviderMissingError
 from tarn.follow.api import Api
@@ -105,6 +106,15 @@ def test_rows_become_frames_with_times_and_a_column_for_each_label() -> None:
     events = Events([{"code": "TARN-1102", "first": AT, "last": AT, "more": 1}]).to_pandas()
     assert list(events.columns)[-1] == "more"
     assert events["first"].dt.year.tolist() == [2025]
+
+
+def test_a_history_is_a_load_that_a_policy_can_meet_again() -> None:
+    """Each rate holds until the next one that is known; the last step ends it."""
+    empty = History.of("llama", {**ANSWER, "rows": []}).load()
+    assert empty == {"t_s": [], "requests_per_s": []}
+    load = History.of("llama", {**ANSWER, "rows": [*ROWS, [AT + 20, *ROWS[0][1:]]]}).load()
+    assert load == {"t_s": [0.0, 20.0, 30.0], "requests_per_s": [3.0, 3.0, 0.0]}
+    assert list(load_of(load).steps(10.0)) == [3.0, 3.0, 3.0]
 
 
 def test_a_history_is_drawn_without_a_screen() -> None:
