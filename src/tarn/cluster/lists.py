@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 Row = Mapping[str, Any]
+_WHOLE = 1e5
+"""Greater numbers are shown without a fraction."""
 
 
 class Status(dict[str, Any]):
@@ -89,7 +91,10 @@ class Table(tuple[Row, ...]):
     def _said(self, name: str, value: object) -> object:
         if name in self.TIMES and isinstance(value, int | float):
             return moment(value)
-        return f"{value:.6g}" if isinstance(value, float) else value
+        if not isinstance(value, float):
+            return value
+        # a million requests are no 1e+06
+        return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.6g}"
 
 
 class Instances(Table):

@@ -69,6 +69,7 @@ def test_a_table_is_text_and_html_and_nothing_in_it_is_markup() -> None:
     assert "m=<b>" in str(metrics)
     assert "<b>" not in metrics._repr_html_()
     assert "m=&lt;b&gt;" in metrics._repr_html_()
+    assert "1234567" in str(Table([{"requests": 1234567.0}]))
     assert Table()._repr_html_() == ""
     assert str(Table()) == ""
 
