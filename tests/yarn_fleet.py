@@ -14,6 +14,8 @@ import numpy as np
 from house import ids, kill, until
 from tritonclient import http as triton
 
+from tarn.follow import Api
+
 SETTLED_WITHIN_S = 120.0
 LOOK_S = 0.3
 """Each look is a `tarn status` of its own; who waits leaves the cores to what is waited for."""
@@ -66,6 +68,11 @@ class Fleet:
 
     def status(self) -> dict[str, Any]:
         return self.house.status(self.name)
+
+    def history(self) -> list[list[float | None]]:
+        """Return the rows of ``/api/v1/history``, the oldest first."""
+        with Api(self.url, self.api_token) as api:
+            return list(api.get("/api/v1/history")["rows"])
 
     def settled(self, count: int, within_s: float = SETTLED_WITHIN_S) -> dict[str, Any]:
         """Wait until *count* are ready and nothing else is there."""

@@ -68,7 +68,7 @@ def test_the_notebook_starts_scales_shows_and_ends_a_fleet(
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert time.monotonic() - begun_s < LIMIT_S
-    start, ask, watch, why, verify, events, down = (
+    start, ask, watch, why, verify, events, usage, down = (
         _data(cell) for cell in json.loads(target.read_text())["cells"] if "outputs" in cell
     )
     assert "1 of 1 ready" in start["text/html"]
@@ -78,6 +78,7 @@ def test_the_notebook_starts_scales_shows_and_ends_a_fleet(
     assert "the size was set by hand to 2" in why["text/plain"]
     assert ", 60 answered, 0 lost" in verify["text/html"]
     assert "instance ready" in events["text/html"]
+    assert "shout-0002" in usage["text/html"]
     assert down["text/plain"] == "\"cluster 'shout' ended\""
     assert not (tmp_path / "home" / "clusters" / "shout" / "ref.json").exists()
 

@@ -28,16 +28,23 @@ def same(before, after) -> None:
 
 @pytest.mark.timeout(400)
 def test_masters_killed_again_and_again_change_nothing(yarn_house, hadoop) -> None:
-    """-9 four times in a row, then TERM, then one mid-start and one mid-drain."""
+    """-9 four times in a row, then TERM, then one mid-start and one mid-drain.
+
+    One that is told to leave keeps what it saw, and the next one goes on with it.
+    """
     fleet = started(yarn_house, hadoop, "phoenix", 1)
     fleet.tarn("scale", "2")
     before = fleet.settled(2)
     pids = fleet.tritons()
     with steady(fleet, before):
         for number in (*[signal.SIGKILL] * 4, signal.SIGTERM):
+            seen = fleet.history()
             fleet.after(fleet.kill_master(number))
             same(before, fleet.settled(2))
             assert fleet.tritons() == pids
+        rows = fleet.history()
+        assert rows[0][0] == seen[0][0]
+        assert rows[-1][0] > seen[-1][0]
         attempts = hadoop.attempts(fleet.application_id)
         assert len(attempts) == 6
 

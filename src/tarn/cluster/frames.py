@@ -2,19 +2,21 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tarn.errors import ProviderMissingError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["frame", "missing"]
+__all__ = ["Frame", "frame", "missing"]
+
+Frame: TypeAlias = "pd.DataFrame"
 
 
 def frame(
     rows: Iterable[Mapping[str, Any]], columns: Sequence[str], times: Collection[str] = ()
-) -> "pd.DataFrame":
+) -> Frame:
     """Return *rows* as a frame with exactly *columns*, in this order.
 
     Args:

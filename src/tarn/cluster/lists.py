@@ -9,8 +9,7 @@ from tarn.cluster.sizes import explained
 from tarn.cluster.table import columns, moment
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from tarn.cluster.frames import Frame
     from tarn.cluster.plots import Plot
 
 __all__ = [
@@ -28,6 +27,8 @@ __all__ = [
 ]
 
 Row = Mapping[str, Any]
+_WHOLE = 1e5
+"""Greater numbers are shown without a fraction."""
 
 
 class Status(dict[str, Any]):
@@ -60,7 +61,7 @@ class Table(tuple[Row, ...]):
             found |= dict.fromkeys(row)
         return tuple(found)
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with a row for each row; wall seconds become UTC times.
 
         Raises:
@@ -68,7 +69,8 @@ class Table(tuple[Row, ...]):
         """
         from tarn.cluster.frames import frame  # noqa: PLC0415 (seldom)
 
-        return frame(self, self.columns, self.TIMES)
+        names = self.columns
+        return frame(self, names, self.TIMES.intersection(names))
 
     def __str__(self) -> str:
         """Return the rows as columns of text."""
@@ -89,7 +91,10 @@ class Table(tuple[Row, ...]):
     def _said(self, name: str, value: object) -> object:
         if name in self.TIMES and isinstance(value, int | float):
             return moment(value)
-        return f"{value:.6g}" if isinstance(value, float) else value
+        if not isinstance(value, float):
+            return value
+        # a million requests are no 1e+06
+        return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.6g}"
 
 
 class Instances(Table):
@@ -163,7 +168,7 @@ class Metrics(Table):
 
     COLUMNS = ("name", "type", "labels", "value")
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with a column for each label, and none where there is no such label.
 
         Raises:
@@ -240,13 +245,30 @@ class History(Table):
         made.name, made.step_s = name, answer["step_s"]
         return made
 
-    def to_pandas(self) -> "pd.DataFrame":
+    def to_pandas(self) -> "Frame":
         """Return a frame with the times as its index.
 
         Raises:
             ProviderMissingError: pandas is not installed.
         """
         return super().to_pandas().set_index("at")
+
+    def load(self) -> Mapping[str, list[float]]:
+        """Return the requests as a load that `Cluster.replay` takes: ``t_s``, ``requests_per_s``.
+
+        A step of which the rate is not known is left out, so the rate before it goes on.
+        """
+        known = [(row["at"], row["requests_per_s"]) for row in self]
+        rates = [(at, rate) for at, rate in known if rate is not None]
+        if not rates:
+            return {"t_s": [], "requests_per_s": []}
+        begun = rates[0][0]
+        ended = (rates[-1][0] + self.step_s, 0.0)
+        steps = [*rates, ended]
+        return {
+            "t_s": [at - begun for at, _rate in steps],
+            "requests_per_s": [rate for _at, rate in steps],
+        }
 
     def plot(self) -> "Plot":
         """Return a drawing: size, load, requests and latency over time.

@@ -43,7 +43,12 @@ def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
         for name, state, _reason in instance.models
         if state == "READY"
     )
-    return Held(snapshot.at, gpus, seen.counted, ready)
+    models = {
+        name: Counters(one.succeeded, one.failed, one.request_us)
+        for name, one in snapshot.models.newest.items()
+    }
+    fresh = frozenset(i.id for i in snapshot.instances if not i.adopted)
+    return Held(snapshot.at, gpus, seen.counted, ready, models, fresh)
 
 
 def _known(reading: Reading, signal: str) -> float | None:

@@ -50,7 +50,8 @@ class Recorder:
 
     def past(self) -> Past:
         """Return what is remembered now; any thread, never blocks."""
-        return self._past
+        error = self._worker.error
+        return attrs.evolve(self._past, trouble=error) if error else self._past
 
     def close(self) -> None:
         """Look at nothing any more, and keep what there is, if that is quick. Idempotent."""

@@ -348,6 +348,7 @@ _TABLE = (
     # 383x: what was seen over hours
     Code("TARN-3830", _W, "warning of the master", "Something around the master is not as it should be, and has no code of its own.", "Read the message; `tarn why` says more where there is more."),
     Code("TARN-3831", _W, "history not kept", "The master could not read or write what was seen over the last hours: numbers of earlier masters are missing, nothing else is.", "Free disk space, or mend the permissions of the cluster's directory."),
+    Code("TARN-3832", _A, "authorizer cannot answer", "Nobody but the owner may use a model or look at the fleet until it can.", "Read the message; `/readyz` answers 200 again when it can."),
     # 372x: HTTPS of the master
     Code("TARN-3720", _A, "certificate of no use", "A file for HTTPS cannot be read, or does not hold what it should.", "Name files in PEM that you may read: one private key, its certificate and the chain."),
     Code("TARN-3721", _A, "key of another certificate", "The private key does not belong to the first certificate in the file.", "Put the machine's own certificate first, or name the right key."),

@@ -69,6 +69,8 @@ class Held:
     """Model to how many instances have it READY."""
     models: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """Model to what it counted under this master, from 0 on."""
+    fresh: frozenset[str] = frozenset()
+    """Instances that were started under this master: all that they count is new."""
 
 
 @attrs.frozen
@@ -153,7 +155,7 @@ class Usage:
 
     def _more(self, held: Held, seconds: float) -> Iterator[tuple[Key, Spent]]:
         for id_, said in held.instances.items():
-            before = self.instances.get(id_)
+            before = self.instances.get(id_) or (Counters() if id_ in held.fresh else None)
             grown = grew(before, said) if before and said else Counters()
             yield (INSTANCE, id_), _spent(grown, seconds * (id_ in self.running), held.gpus)
         for name in held.ready.keys() | held.models.keys():

@@ -20,11 +20,15 @@ PAGES = (
     ("readyz", "whether it takes commands"),
     ("config", "the spec in force, secrets masked"),
     ("metrics", "for Prometheus"),
+    ("alerts", "what is wrong and was, a line each"),
     ("api/v1/status", "all of it, as JSON"),
     ("api/v1/instances", "the instances, as JSON"),
     ("api/v1/events", "what happened"),
     ("api/v1/decisions", "the last decisions about the size"),
     ("api/v1/scaling", "why the size is what it is"),
+    ("api/v1/alerts", "what is wrong and was, with what to do, as JSON"),
+    ("api/v1/history", "size, load and requests of the last three hours"),
+    ("api/v1/usage", "what instances and models did and held in them"),
 )
 """Path, relative -> what it shows. No stream: a proxy would collect it without end."""
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import attrs
 from starlette.requests import Request
@@ -12,15 +13,16 @@ from starlette.routing import Route
 from tarn.control.alarms import Alarm, alarms
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
-from tarn.domain.history import COLUMNS
+from tarn.domain.history import COLUMNS, Grain, Row
 from tarn.domain.usage import INSTANCE, MODEL, Total
 from tarn.errors import ConfigError
 from tarn.http.answers import json_answer, text_answer
 from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.render import encode
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
-__all__ = ["PastPages", "alarm_json", "render_alerts", "usage_json"]
+__all__ = ["PastPages", "alarm_json", "render_alerts", "render_history", "usage_json"]
 
 SHOWN_S = 10800.0
 """Of the history, where nobody says how much."""
@@ -53,8 +55,7 @@ class PastPages:
         since_s = span_s(request.query_params.get("since_s"))
         now = self.sources.board.current
         grain = self.sources.past().history.grain(since_s)
-        rows = list(grain.since(now.at - since_s))
-        return json_answer({"step_s": grain.step_s, "columns": COLUMNS, "rows": rows})
+        return json_answer(render_history(grain, now.at - since_s))
 
     async def alerts(self, request: Request) -> Response:
         """Answer what is wrong now, the newest first, then what was; each with what to do."""
@@ -79,8 +80,27 @@ class PastPages:
         return json_answer(hidden.row(usage_json(total, now.at, known)))
 
     def _alarms(self, now: Snapshot) -> tuple[Alarm, ...]:
-        past = self.sources.past()
-        return alarms(now, past.since, past.trouble)
+        past, readiness = self.sources.past(), self.sources.readiness()
+        found = alarms(now, past.since, past.trouble)
+        if readiness.ready:
+            return found
+        said = readiness.reason or "it does not say why"
+        return (Alarm("TARN-3832", "authorizer", said), *found)
+
+
+def render_history(grain: Grain, at: float) -> bytes:
+    """Return the steps of *grain* from *at* on (wall seconds) as JSON.
+
+    It is asked for by every page that is open: a whole step is encoded once, each by itself.
+    """
+    head = encode({"step_s": grain.step_s, "columns": COLUMNS})[:-1]
+    rows = ", ".join(map(_encoded, grain.since(at)))
+    return f'{head}, "rows": [{rows}]}}\n'.encode()
+
+
+@lru_cache(maxsize=4096)
+def _encoded(row: Row) -> str:
+    return encode(row)
 
 
 def span_s(given: str | None) -> float:

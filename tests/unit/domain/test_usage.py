@@ -43,6 +43,13 @@ def test_an_instance_that_was_not_there_before_has_no_time_yet() -> None:
     assert usage.total(AT, AT + 3).spent[A] == Spent(instance_s=2.0, gpu_s=4.0)
 
 
+def test_all_that_an_instance_counts_which_this_master_started_is_new() -> None:
+    """Also what it counted before the first look that knows it; of an adopted one nobody knows."""
+    usage = Usage().looked(held(AT, 7.0, fresh=frozenset({"a-0001"})))
+    assert usage.total(AT, AT).spent[A].requests == 7.0
+    assert Usage().looked(held(AT, 7.0)).total(AT, AT).spent[A].requests == 0.0
+
+
 def test_a_span_has_whole_slots_and_says_where_it_begins() -> None:
     """The finest slots that reach so far."""
     usage = Usage()

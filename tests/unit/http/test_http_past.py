@@ -4,12 +4,15 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from fake_master import FakeMaster, PolicyAuthorizer, instance, snapshot
+from fake_master import EPOCH, TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
+from tarn.control.alarms import alarms
 from tarn.control.past import Past
-from tarn.domain import CODES, Event
+from tarn.domain import CODES, Event, Readiness
+from tarn.domain.fleet import Fleet
 from tarn.domain.history import COLUMNS
 from tarn.http.gate import DirectGate
+from tarn.http.past import render_alerts
 
 AT = 1_764_201_600.0
 TOTALS = {"TARN-1105": 3, "TARN-1200": 2, "TARN-1102": 9, "TARN-1106": 1}
@@ -73,6 +76,33 @@ def test_alerts_say_what_is_wrong_since_when_and_what_to_do(web: httpx.Client) -
         "active": True,
     }
     assert (was["code"], was["active"], was["since"], was["last"]) == ("TARN-1105", False, 5.0, 8.0)
+
+
+def test_an_authorizer_that_cannot_answer_is_an_alert() -> None:
+    """Before all others: nobody else gets in."""
+    away = Readiness(ready=False, reason="no policies yet")
+    with FakeMaster(snapshot(instance(1)), readiness=away) as master:
+        headers = {"X-TARN-Token": TOKEN.decode()}
+        answer = httpx.get(f"{master.url}/api/v1/alerts", headers=headers, trust_env=False)
+    (alert,) = answer.json()["alerts"]
+    assert (alert["code"], alert["message"]) == ("TARN-3832", "no policies yet")
+    assert (alert["severity"], alert["active"]) == ("alert", True)
+
+
+def test_the_counters_of_the_page_never_fall_and_its_lines_are_a_hundred() -> None:
+    """Over a thousand failures, of which the newest are kept; the Java TARN's fell."""
+    fleet, counted = Fleet("llama", EPOCH, 1), []
+    for number in range(1000):
+        fleet = fleet.note(AT + number, "TARN-1105", f"llama-{number:04d}", "it ended")
+        if number % 50 == 0 or number > 995:
+            now = snapshot(events=fleet.events, event_totals=fleet.event_totals)
+            text = render_alerts(now, alarms(now, {}))
+            counted.append([int(line.split()[1]) for line in text.splitlines()[:3]])
+    assert counted == sorted(counted)
+    assert counted[-1] == [1000, 1000, 0]
+    lines = text.splitlines()[3:]
+    assert len(lines) == 100
+    assert "llama-0999" in lines[-1]
 
 
 def test_the_page_has_three_counters_and_a_line_for_each_alert(web: httpx.Client) -> None:
