@@ -81,8 +81,8 @@ function fillInstance({ cell, log, drain }, instance, status, span) {
 
 const OVER = new Set(["stopped", "failed"]);
 
-function instanceWords({ suspect, reason, waits }) {
-  const words = [suspect || reason];
+function instanceWords({ state, suspect, reason, waits }) {
+  const words = [(state === "ready" && suspect) || reason];
   if (waits) {
     const named = waits.followers?.length ? ` (${waits.followers.join(", ")})` : "";
     const until = known(waits.until_in_s) ? `, for ${lasting(waits.until_in_s)} at most` : "";

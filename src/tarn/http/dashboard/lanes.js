@@ -8,7 +8,7 @@ const STEPS_S = [120, 300, 600, 900, 1800, 3600];
 
 const lives = new Map();
 
-const stateOf = (instance) => (instance.suspect ? "suspect" : instance.state);
+const stateOf = ({ state, suspect }) => (suspect && state === "ready" ? "suspect" : state);
 
 // Takes in one status. A life is a list of {state, at}, at in Unix seconds, the oldest first.
 function learn(status) {

@@ -33,9 +33,10 @@ function fillSignal({ cell }, signal) {
 }
 
 function fillDecision(item, decision) {
+  const differs = known(decision.wanted) && decision.wanted !== decision.desired;
   fillHappening(item, {
     at: decision.at,
-    tag: `${known(decision.wanted) ? decision.wanted : UNKNOWN} → ${decision.desired}`,
+    tag: [differs && `wanted ${decision.wanted}`, `size ${decision.desired}`].filter(Boolean).join(", "),
     text: [`by ${decision.by}: ${decision.reason}`, decision.held_back].filter(Boolean).join("; "),
   });
 }
