@@ -149,7 +149,8 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     page.get_by_role("button", name="Scale to 3").click()
     tab.until("() => document.querySelectorAll('#instances-rows [data-state=starting]').length")
     tab.until(READY, given=[3, 3])
-    assert [t.strip() for t in tab.texts("#instances-rows .state")] == ["ready"] * 3
+    states = [text.strip() for text in tab.texts("#instances-rows .state")]
+    assert states == ["ready"] * 3
     assert fleet.ask("/api/v1/status")["manual"] == 3
 
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")

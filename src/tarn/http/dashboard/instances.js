@@ -32,8 +32,9 @@ function beginInstances() {
 function showInstances({ status }) {
   learn(status);
   const { ended } = status;
-  // what just ended stays in sight for a while, so that nobody misses it
-  const instances = [...status.instances, ...ended.filter((one) => one.state_for_s < STAYS_S)];
+  // what just failed stays in sight for a while, so that nobody misses it
+  const lately = (one) => one.state === "failed" && one.state_for_s < STAYS_S;
+  const instances = [...status.instances, ...ended.filter(lately)];
   const span = laneSpan(status);
   say(byId("lane-title"), `Last ${lasting(span)}`);
   const shown = allShown ? instances : instances.slice(0, MOST_INSTANCES);

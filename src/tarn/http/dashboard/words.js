@@ -29,6 +29,10 @@ function amount(value) {
   return size >= 1 ? trimmed(value, 2) : String(Number(value.toPrecision(2)));
 }
 
+function percent(share) {
+  return known(share) ? `${amount(100 * share)} %` : UNKNOWN;
+}
+
 function trimmed(value, digits) {
   return String(Number(value.toFixed(digits)));
 }
