@@ -6,10 +6,18 @@ from urllib.parse import urlsplit
 
 import pytest
 from browser_stage import Looking, chromium
-from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, event, instance, snapshot
+from fake_master import (
+    TOKEN,
+    FakeMaster,
+    PolicyAuthorizer,
+    StillClock,
+    event,
+    instance,
+    snapshot,
+)
 from playwright.sync_api import Browser, Route
 
-from tarn.domain import ClusterState, Decision, State
+from tarn.domain import ClusterState, Decision, Event, State
 from tarn.http.gate import DirectGate
 
 __all__ = ["chromium"]
@@ -48,6 +56,32 @@ def test_what_is_shown_is_text(chromium: Browser, hostile: FakeMaster) -> None:
         assert tab.page.locator("img, iframe, object, script").count() == 1  # its own script
         assert tab.page.evaluate("() => window.stolen") is None
         assert tab.said == []
+
+
+def test_a_life_is_told_by_events_and_guessed_where_none_is_left(chromium: Browser) -> None:
+    """Asked for 120 s ago, ready for 100 s; the first one's events say what was between."""
+    at = snapshot().at
+    told = tuple(
+        Event(code, "llama-0001", code, first=moment, last=moment)
+        for code, moment in (("TARN-1101", at - 110), ("TARN-1102", at - 100.01))
+    )
+    with (
+        FakeMaster(
+            snapshot(instance(1), instance(2), instance(3, State.DRAINING), events=told),
+            api_token=None,
+            clock=StillClock(),
+        ) as master,
+        Looking(chromium) as tab,
+    ):
+        tab.page.goto(f"{master.url}/dashboard")
+        lanes = tab.page.locator("#instances-rows .lane")
+        lanes.first.wait_for()
+        assert [one.get_attribute("aria-label") for one in lanes.all()] == [
+            "requested for 10 s, then starting for 10 s, then ready for 1 min 40 s",
+            "starting for 20 s, then ready for 1 min 40 s",
+            "ready for 20 s, then draining for 1 min 40 s",
+        ]
+        assert tab.page.locator("#lane-title").inner_text() == "Last 2 min"
 
 
 @pytest.mark.parametrize("page", ["/dashboard", "/dashboard/"])
