@@ -82,9 +82,9 @@ class Looking:
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         return [f"{one['id']}: {json.dumps([n['html'] for n in one['nodes']])}" for one in grave]
 
-    def picture(self, name: str, *, whole: bool = False) -> None:
+    def picture(self, name: str) -> None:
         """Make a picture for the documentation."""
-        self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=whole)
+        self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
 _NAME = """() => {

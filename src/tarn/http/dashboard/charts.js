@@ -28,7 +28,8 @@ class Chart {
     if (!this.rows || width < 60) return;
     const scale = this.#scale(width);
     mark(this.picture, "viewBox", `0 0 ${width} ${HEIGHT}`);
-    const curves = this.chart.curves.flatMap((curve, place) => this.#curve(curve, place, scale));
+    // the first curve lies over the others
+    const curves = this.chart.curves.map((curve, place) => this.#curve(curve, place, scale)).reverse().flat();
     const hair = this.pointed ? [this.#hair(scale)] : [];
     const none = curves.every((curve) => !curve.getAttribute("d")) ? [this.#none(width)] : [];
     this.picture.replaceChildren(...this.#axes(scale), ...curves, ...hair, ...none);
