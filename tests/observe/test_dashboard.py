@@ -164,6 +164,7 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     tab.until(READY, given=[2, 2])
     assert page.evaluate("() => document.activeElement.textContent") == "Scale…"
     assert "2 replicas, by hand" in page.locator("#said").inner_text()
+    tab.until("() => document.querySelector('#decisions-list').innerText.includes('asked by owner')")
 
 
 def test_a_killed_instance_is_seen_at_once(

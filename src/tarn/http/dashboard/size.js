@@ -4,8 +4,7 @@ function showSize({ scaling }) {
   keepLines(byId("size-held"), sizeFacts(scaling));
   keep(byId("signals-rows"), scaling.signals, (one) => one.name, makeSignal, fillSignal);
   const rows = [...scaling.decisions].reverse();
-  const key = (one) => `${one.at} ${one.by} ${one.desired}`;
-  keep(byId("decisions-list"), rows, key, makeHappening, fillDecision);
+  keep(byId("decisions-list"), rows, (one) => one.number, makeHappening, fillDecision);
   show(byId("decisions-none"), rows.length === 0);
 }
 
@@ -38,5 +37,6 @@ function fillDecision(item, decision) {
     at: decision.at,
     tag: [differs && `wanted ${decision.wanted}`, `size ${decision.desired}`].filter(Boolean).join(", "),
     text: [`by ${decision.by}: ${decision.reason}`, decision.held_back].filter(Boolean).join("; "),
+    request: decision.request,
   });
 }

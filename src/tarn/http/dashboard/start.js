@@ -63,7 +63,9 @@ function showLost(error) {
   const silent = lasting((performance.now() - answeredAt) / 1000);
   const why = error.status ? ` (${error.message})` : "";
   showPulse("no answer", "bad");
-  say(byId("lost"), "The master does not answer. It may have ended, or be replaced by another one; the page goes on asking.");
+  const ending = ["stopping", "stopped"].includes(seen.status?.state);
+  const guess = ending ? "The cluster was ending, so it is over by now." : "It may have ended, or be replaced by another one.";
+  say(byId("lost"), `The master does not answer. ${guess} The page goes on asking.`);
   mark(byId("lost"), "title", `for ${silent}${why}`);
   show(byId("lost"), true);
 }
