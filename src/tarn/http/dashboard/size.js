@@ -27,8 +27,13 @@ const makeSignal = () =>
 
 function fillSignal({ cell }, signal) {
   fillTwo(cell.signal, signal.name, [signal.read && "read by the policy", signal.reason].filter(Boolean).join("; "));
-  say(cell.value, [amount(signal.value), known(signal.value) && signal.unit].filter(Boolean).join(" "));
+  say(cell.value, signalWords(signal));
   say(cell.age, known(signal.age_s) ? lasting(signal.age_s) : "");
+}
+
+function signalWords({ value, unit }) {
+  if (!known(value)) return UNKNOWN;
+  return unit === "s" && Math.abs(value) < 1 ? milliseconds(1000 * value) : `${amount(value)} ${unit}`;
 }
 
 function fillDecision(item, decision) {
