@@ -11,11 +11,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
-__all__ = ["Looking", "chromium"]
+__all__ = ["PICTURES", "Looking", "chromium"]
 
 CHROMIUM = "/usr/bin/chromium"
-SHARED = "TARN_TEST_SCREENSHOTS"
-"""Names the folder that gets the pictures for the documentation; without it none is made."""
+PICTURES = os.environ.get("TARN_TEST_SCREENSHOTS", "")  # noqa: TID251 (a person's wish)
+"""The folder that gets the pictures for the documentation; empty: none are made."""
 ASKED_WHO = re.compile(r"status of 401 \(Unauthorized\)")
 """What Chromium says of the one question that asks who looks, before anybody signed in."""
 
@@ -82,11 +82,9 @@ class Looking:
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         return [f"{one['id']}: {json.dumps([n['html'] for n in one['nodes']])}" for one in grave]
 
-    def picture(self, name: str, *, whole: bool = False) -> None:
-        """Make a picture for the documentation, if a folder is named for it."""
-        folder = os.environ.get(SHARED)  # noqa: TID251 (a person's wish)
-        if folder:
-            self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)
+    def picture(self, name: str) -> None:
+        """Make a picture for the documentation."""
+        self.page.screenshot(path=Path(PICTURES) / f"{name}.png")
 
 
 _NAME = """() => {

@@ -222,10 +222,9 @@ class FakeMaster:
                 gate=gate or DirectGate(FakeAuthorizer()),
                 readiness=lambda: readiness or Readiness(ready=True),
                 config=config or {"name": "llama", "replicas": {"min": 1, "max": 8}},
-                clock=RealClock(),
                 api_token=api_token,
                 proxy=proxy,
-                **{"rate_limit": 1_000_000, **more},
+                **{"clock": RealClock(), "rate_limit": 1_000_000, **more},
             )
         )
 

@@ -1,7 +1,10 @@
 """The dashboard in a real Chromium, on a real fleet: three Tritons, one of which is killed."""
 
+import json
+import math
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +12,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-from browser_stage import Looking, chromium
+from browser_stage import PICTURES, Looking, chromium
 from house import House, clear, ids, kill, until
 from playwright.sync_api import Browser
 
@@ -56,6 +59,48 @@ class Fleet:
         return {"X-TARN-Token": self.token}
 
 
+class Load:
+    """A gentle load that comes and goes, so that there is something to see."""
+
+    ASKED = json.dumps(
+        {
+            "inputs": [{"name": "IN", "shape": [1], "datatype": "FP32", "data": [1.0]}],
+            "parameters": {"delay": 0.02},
+        }
+    )
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send, name="load")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(timeout=30)
+
+    def _send(self) -> None:
+        with httpx.Client(trust_env=False, timeout=5) as client:
+            number = 0
+            while not self._over.wait(0.05 + 0.04 * math.sin(time.monotonic() / 12)):
+                number += 1
+                targets = self._targets(client)
+                if not targets:
+                    continue
+                address = f"http://{targets[number % len(targets)]}/v2/models/echo/infer"
+                try:
+                    client.post(address, content=self.ASKED)
+                except httpx.HTTPError:
+                    continue  # it was killed: what the tests look at is the page
+
+    def _targets(self, client: httpx.Client) -> list[str]:
+        headers = {"X-TARN-Token": self._fleet.token}
+        try:
+            return client.get(f"{self._fleet.url}/instances", headers=headers).text.split()
+        except httpx.HTTPError:
+            return []
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     house = House(tmp_path_factory.mktemp("dashboard"))
@@ -63,7 +108,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     done = house.tarn("up", "-f", house.spec(NAME, replicas=size, scaling={"use": "fixed"}))
     assert done.returncode == 0, done.stderr
     token = (house.directory(NAME) / "api_token").read_text().strip()
-    yield Fleet(house, house.ref(NAME)["url"], token)
+    one = Fleet(house, house.ref(NAME)["url"], token)
+    load = Load(one)
+    yield one
+    load.close()
     clear(house)
 
 
@@ -101,7 +149,8 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     page.get_by_role("button", name="Scale to 3").click()
     tab.until("() => document.querySelectorAll('#instances-rows [data-state=starting]').length")
     tab.until(READY, given=[3, 3])
-    assert [t.strip() for t in tab.texts("#instances-rows .state")] == ["ready"] * 3
+    states = [text.strip() for text in tab.texts("#instances-rows .state")]
+    assert states == ["ready"] * 3
     assert fleet.ask("/api/v1/status")["manual"] == 3
 
     page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
@@ -115,6 +164,7 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     tab.until(READY, given=[2, 2])
     assert page.evaluate("() => document.activeElement.textContent") == "Scale…"
     assert "2 replicas, by hand" in page.locator("#said").inner_text()
+    tab.until("() => document.querySelector('#decisions-list').innerText.includes('asked by owner')")
 
 
 def test_a_killed_instance_is_seen_at_once(
@@ -142,8 +192,6 @@ def test_a_killed_instance_is_seen_at_once(
     tab.until(
         "id => document.querySelector('#events-list').innerText.includes(id)", 10, victim["id"]
     )
-    tab.page.wait_for_timeout(700)
-    tab.picture("dashboard-killed")
     tab.until(READY, given=[3, 3])
     tab.until(
         "id => document.querySelector('#ended-rows').textContent.includes(id)", 20, victim["id"]
@@ -198,27 +246,22 @@ def test_everybody_can_use_it(fleet: Fleet, look: Look, theme: str) -> None:
     page.goto(f"{fleet.url}/dashboard")
     page.locator("#signing").wait_for()
     assert tab.faults() == []
-    tab.picture(f"dashboard-sign-in-{theme}")
     tab.sign_in(fleet.url, fleet.token)
     tab.until(READY, given=[3, 3])
     page.locator("#numbers summary").click()
     page.locator("#numbers-rows tr").first.wait_for()
     assert tab.faults() == []
     page.locator("#numbers summary").click()
-    tab.picture(f"dashboard-{theme}", whole=True)
     page.get_by_role("button", name="Scale…").click()
     assert tab.faults(scope="#asking") == []
-    tab.picture(f"dashboard-scale-{theme}")
     page.keyboard.press("Escape")
     page.get_by_role("button", name=re.compile("^Log of tarn-demo-")).first.click()
     page.locator("#log-lines:has-text('Started HTTPService')").wait_for()
     assert tab.faults(scope="#log") == []
-    tab.picture(f"dashboard-log-{theme}")
     page.keyboard.press("Escape")
     page.set_viewport_size({"width": 320, "height": 800})
     assert page.evaluate("() => document.documentElement.scrollWidth") == 320
     assert tab.faults() == []
-    tab.picture(f"dashboard-narrow-{theme}")
 
 
 def test_a_theme_that_was_chosen_stays(fleet: Fleet, look: Look) -> None:
@@ -299,3 +342,37 @@ def test_it_shows_when_nobody_answers_and_goes_on_when_somebody_does(
     tab.context.set_offline(False)
     tab.page.locator("#lost").wait_for(state="hidden")
     tab.said.clear()  # Chromium tells of each that got no answer
+
+
+@pytest.mark.skipif(not PICTURES, reason="nobody asked for pictures")
+@pytest.mark.timeout(600)
+def test_the_pictures_of_the_documentation(fleet: Fleet, look: Look) -> None:
+    """What the pages under docs show, after some minutes with load, scaling and a kill."""
+    fleet.settle(2)
+    light = look(color_scheme="light", viewport={"width": 1280, "height": 800})
+    light.sign_in(fleet.url, fleet.token)
+    light.page.wait_for_timeout(90_000)
+    fleet.settle(3)
+    light.page.wait_for_timeout(120_000)
+    light.picture("dashboard")
+    light.page.get_by_role("button", name="Scale…").click()
+    light.page.get_by_role("spinbutton").fill("5")
+    light.picture("dashboard-scale")
+    light.page.keyboard.press("Escape")
+    narrow = look(color_scheme="dark", viewport={"width": 360, "height": 760})
+    narrow.sign_in(fleet.url, fleet.token)
+    narrow.page.wait_for_timeout(3000)
+    narrow.picture("dashboard-narrow")
+    dark = look(color_scheme="dark", viewport={"width": 1280, "height": 800})
+    dark.sign_in(fleet.url, fleet.token)
+    dark.page.wait_for_timeout(1500)
+    victim = fleet.ask("/api/v1/status")["instances"][1]
+    kill(int(victim["container_id"]), signal.SIGKILL)
+    dark.until(READY, given=[2, 3])
+    dark.page.wait_for_timeout(2200)
+    dark.picture("dashboard-killed")
+    dark.page.get_by_role("button", name=f"Log of {victim['id']}").first.click()
+    dark.page.locator("#log-lines:has-text('Started HTTPService')").wait_for()
+    dark.page.set_viewport_size({"width": 1280, "height": 380})  # no path of this machine
+    dark.page.evaluate("() => document.querySelector('#log-lines').scrollTo(0, 1e6)")
+    dark.picture("dashboard-log")

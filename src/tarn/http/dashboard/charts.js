@@ -1,9 +1,10 @@
 // Curves over time, drawn as SVG. A curve with a gap is one of which nothing is known there.
 
-const HEIGHT = 132;
+const HEIGHT = 116;
 const MARGIN = { left: 46, right: 8, top: 8, bottom: 20 };
 
-// A chart: {title, unit, curves: [{name, column, step, under}], shown: value => text}.
+// A chart: {title, curves: [{name, column, step, under}], shown: value => text, whole: whether it
+// counts things, least: how far its axis goes at least, most: how far whatever comes}.
 class Chart {
   constructor(chart) {
     this.chart = chart;
@@ -27,7 +28,8 @@ class Chart {
     if (!this.rows || width < 60) return;
     const scale = this.#scale(width);
     mark(this.picture, "viewBox", `0 0 ${width} ${HEIGHT}`);
-    const curves = this.chart.curves.flatMap((curve, place) => this.#curve(curve, place, scale));
+    // the first curve lies over the others
+    const curves = this.chart.curves.map((curve, place) => this.#curve(curve, place, scale)).reverse().flat();
     const hair = this.pointed ? [this.#hair(scale)] : [];
     const none = curves.every((curve) => !curve.getAttribute("d")) ? [this.#none(width)] : [];
     this.picture.replaceChildren(...this.#axes(scale), ...curves, ...hair, ...none);
@@ -37,7 +39,8 @@ class Chart {
   #scale(width) {
     const columns = this.chart.curves.map((curve) => curve.column);
     const values = this.rows.flatMap((row) => columns.map((column) => row[column])).filter(known);
-    const { step, most } = ticks(Math.max(this.chart.least ?? 0, ...values), this.chart.whole);
+    const highest = Math.max(this.chart.least ?? 0, 1.04 * Math.max(0, ...values));
+    const { step, most } = ticks(this.chart.most ?? highest, this.chart.whole);
     const inner = { width: width - MARGIN.left - MARGIN.right, height: HEIGHT - MARGIN.top - MARGIN.bottom };
     const x = (at) => MARGIN.left + (inner.width * (at - this.from)) / (this.to - this.from);
     const y = (value) => MARGIN.top + inner.height * (1 - value / most);
@@ -142,7 +145,7 @@ function ticks(highest, whole) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const fit = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
   const step = whole ? Math.max(1, Math.round(fit)) : fit;
-  return { step, most: step * Math.ceil((1.04 * Math.max(highest, step)) / step) };
+  return { step, most: step * Math.ceil(highest / step - 1e-9) };
 }
 
 function hoursBetween(from, to, width) {

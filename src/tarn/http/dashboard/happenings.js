@@ -5,17 +5,20 @@ let eventsShown = FEW_EVENTS;
 
 function makeHappening() {
   const item = el("li");
-  item.slots = { time: el("time"), tag: el("span", { class: "tag" }), text: el("span") };
-  item.append(item.slots.time, el("div", {}, item.slots.tag, item.slots.text));
+  item.slots = { time: el("time"), tag: el("span", { class: "tag" }), text: el("span"), by: el("span", { class: "quiet by" }) };
+  item.append(item.slots.time, el("div", {}, item.slots.tag, item.slots.text, " ", item.slots.by));
   return item;
 }
 
-function fillHappening(item, { at, tag, text, tone }) {
+// *request*: who asked for it, or null where nobody did.
+function fillHappening(item, { at, tag, text, tone, request }) {
   say(item.slots.time, moment(at));
   mark(item.slots.time, "datetime", iso(at));
   mark(item.slots.time, "title", iso(at));
   say(item.slots.tag, tag);
   sayProse(item.slots.text, text);
+  say(item.slots.by, request ? `asked by ${request.user}, from ${request.address || "here"}` : "");
+  mark(item.slots.by, "title", request && `request ${request.id}, proven by ${request.via}`);
   mark(item, "data-tone", tone);
 }
 
@@ -29,10 +32,9 @@ function beginEvents() {
 
 function showEvents({ events }) {
   const wanted = byId("events-filter").value.trim().toLowerCase();
-  const fits = (one) => `${one.code} ${one.severity} ${one.subject} ${one.message}`.toLowerCase().includes(wanted);
+  const fits = (one) => `${one.code} ${one.severity} ${one.subject} ${one.message} ${one.request?.user ?? ""}`.toLowerCase().includes(wanted);
   const rows = events.events.filter(fits).reverse();
-  const key = (one) => `${one.code} ${one.subject} ${one.first} ${one.message}`;
-  keep(byId("events-list"), rows.slice(0, eventsShown), key, makeHappening, fillEvent);
+  keep(byId("events-list"), rows.slice(0, eventsShown), (one) => one.id, makeHappening, fillEvent);
   show(byId("events-none"), rows.length === 0);
   show(byId("events-more"), rows.length > eventsShown);
 }
@@ -45,5 +47,6 @@ function fillEvent(item, event) {
     tag: `${severity}${event.code}`,
     text: `${event.subject}: ${event.message}${times}`,
     tone: TONE_OF[event.severity],
+    request: event.request,
   });
 }

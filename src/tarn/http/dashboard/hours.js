@@ -1,34 +1,25 @@
 // Load and size over the last hours.
 
-const shownNumber = (value) => amount(value);
-
 const CHARTS = [
   {
-    title: "Size", whole: true, least: 2, shown: shownNumber,
+    title: "Size", whole: true, least: 2, shown: amount,
     curves: [
       { name: "ready", column: "ready", step: true, under: true },
       { name: "wanted", column: "desired", step: true },
     ],
   },
-  {
-    title: "Load", shown: shownNumber, least: 1,
-    curves: [{ name: "load", column: "load", under: true }, { name: "in queue", column: "queue" }],
-  },
-  {
-    title: "Requests a second", shown: shownNumber, least: 1,
-    curves: [
-      { name: "requests/s", column: "requests_per_s", under: true },
-      { name: "failures/s", column: "failures_per_s" },
-    ],
-  },
-  { title: "Latency", shown: milliseconds, least: 1, curves: [{ name: "latency", column: "latency_ms", under: true }] },
+  { title: "Load", most: 1, shown: percent, curves: [{ name: "load", column: "load", under: true }] },
+  { title: "In queue", least: 1, shown: amount, curves: [{ name: "requests in queue", column: "queue", under: true }] },
+  { title: "Requests", least: 1, shown: amount, curves: [{ name: "requests/s", column: "requests_per_s", under: true }] },
+  { title: "Failures", least: 1, shown: amount, curves: [{ name: "failures/s", column: "failures_per_s", under: true }] },
+  { title: "Latency", least: 1, shown: milliseconds, curves: [{ name: "latency", column: "latency_ms", under: true }] },
 ];
 
 const COLUMNS = [
   ["at", "Time", moment],
   ["ready", "Ready", amount],
   ["desired", "Wanted", amount],
-  ["load", "Load", amount],
+  ["load", "Load", percent],
   ["queue", "In queue", amount],
   ["requests_per_s", "Requests/s", amount],
   ["failures_per_s", "Failures/s", amount],

@@ -29,15 +29,20 @@ function beginInstances() {
   byId("master-log").addEventListener("click", () => openLog(""));
 }
 
-function showInstances({ status }) {
-  learn(status);
+function showInstances({ status, events }) {
   const { ended } = status;
-  // what just ended stays in sight for a while, so that nobody misses it
-  const instances = [...status.instances, ...ended.filter((one) => one.state_for_s < STAYS_S)];
+  // what just failed stays in sight for a while, so that nobody misses it
+  const lately = (one) => one.state === "failed" && one.state_for_s < STAYS_S;
+  const instances = [...status.instances, ...ended.filter(lately)];
   const span = laneSpan(status);
+  const steps = stepsBySubject(events.events);
+  const fill = (row, one) => {
+    fillInstance(row, one);
+    drawLane(row.lane, lifeOf(one, status.at, steps.get(one.id) ?? []), status.at, span);
+  };
   say(byId("lane-title"), `Last ${lasting(span)}`);
   const shown = allShown ? instances : instances.slice(0, MOST_INSTANCES);
-  keep(byId("instances-rows"), shown, (one) => one.id, makeInstance, (row, one) => fillInstance(row, one, status, span));
+  keep(byId("instances-rows"), shown, (one) => one.id, makeInstance, fill);
   show(byId("instances-none"), instances.length === 0);
   show(byId("instances-more"), instances.length > MOST_INSTANCES);
   say(byId("instances-more"), allShown ? "Show fewer" : `Show all ${instances.length}`);
@@ -60,16 +65,16 @@ function makeInstance({ id }) {
   row.log = el("button", { type: "button", class: "small", "aria-label": `Log of ${id}`, onclick: () => openLog(id) }, "Log");
   row.drain = el("button", { type: "button", class: "small", "aria-label": `Drain ${id}`, onclick: () => askDrain(id) }, "Drain…");
   row.cell.acts.append(el("div", { class: "acts" }, row.log, row.drain));
+  row.lane = row.cell.lane.firstElementChild;
   say(row.cell.id, id);
   return row;
 }
 
-function fillInstance({ cell, log, drain }, instance, status, span) {
+function fillInstance({ cell, log, drain }, instance) {
   fillState(cell.state.firstElementChild, stateOf(instance));
   const why = instanceWords(instance);
   say(cell.state.lastElementChild, why);
   show(cell.state.lastElementChild, Boolean(why));
-  drawLane(cell.lane.firstElementChild, instance, status, span);
   say(cell.lane.lastElementChild, `${instance.state} for ${lasting(instance.state_for_s)}, asked for ${lasting(instance.age_s)} ago`);
   say(cell.node, instance.http ?? instance.node ?? UNKNOWN);
   fillModels(cell.models, instance.models);
@@ -81,8 +86,8 @@ function fillInstance({ cell, log, drain }, instance, status, span) {
 
 const OVER = new Set(["stopped", "failed"]);
 
-function instanceWords({ suspect, reason, waits }) {
-  const words = [suspect || reason];
+function instanceWords({ state, suspect, reason, waits }) {
+  const words = [(state === "ready" && suspect) || reason];
   if (waits) {
     const named = waits.followers?.length ? ` (${waits.followers.join(", ")})` : "";
     const until = known(waits.until_in_s) ? `, for ${lasting(waits.until_in_s)} at most` : "";

@@ -1,43 +1,48 @@
 // The life of each instance as a lane of time. The status says since when an instance is in its
-// state and when it was asked for; what was between is what this page saw of it.
+// state and when it was asked for; the events say what was between, as long as they are kept.
 
 const STATES = ["requested", "starting", "ready", "suspect", "draining", "stopped", "failed"];
 const LEAST_SPAN_S = 120;
 const MOST_SPAN_S = 3600;
 const STEPS_S = [120, 300, 600, 900, 1800, 3600];
 
-const lives = new Map();
+const STEP_OF = {
+  "TARN-1101": "starting",
+  "TARN-1102": "ready",
+  "TARN-1103": "draining",
+  "TARN-1106": "suspect",
+  "TARN-1107": "ready",
+  "TARN-1110": "ready",
+  "TARN-1113": "draining",
+};
+// What was before a state, where no event is left that says so.
+const BEFORE = { ready: "starting", suspect: "ready", draining: "ready", stopped: "ready", failed: "starting" };
 
-const stateOf = (instance) => (instance.suspect ? "suspect" : instance.state);
+const stateOf = ({ state, suspect }) => (suspect && state === "ready" ? "suspect" : state);
 
-// Takes in one status. A life is a list of {state, at}, at in Unix seconds, the oldest first.
-function learn(status) {
-  const all = [...status.ended, ...status.instances];
-  for (const instance of all) learnOne(instance, status.at);
-  const alive = new Set(all.map((one) => one.id));
-  for (const id of lives.keys()) if (!alive.has(id)) lives.delete(id);
+// The steps that events tell of, by instance: {state, at}, at in Unix seconds.
+function stepsBySubject(events) {
+  const steps = new Map();
+  for (const { code, subject, first } of events) {
+    if (!STEP_OF[code]) continue;
+    if (!steps.has(subject)) steps.set(subject, []);
+    steps.get(subject).push({ state: STEP_OF[code], at: first });
+  }
+  return steps;
 }
 
-function learnOne(instance, now) {
+// Returns an instance's life as steps, the oldest first; each lasts until the next.
+function lifeOf(instance, now, told) {
   const state = stateOf(instance);
-  const life = lives.get(instance.id) ?? [];
-  if (life.at(-1)?.state === state) return;
   const asked = now - instance.age_s;
   const since = now - instance.state_for_s;
-  if (!life.length) life.push({ state: "requested", at: asked });
-  if (life.length === 1 && life[0].state === "requested" && state === "requested") {
-    lives.set(instance.id, life);
-    return;
-  }
-  if (life.length === 1 && PASSED[state]) life.push({ state: PASSED[state], at: asked, guessed: true });
-  // being suspect is a mark on a state, which does not say since when
-  const at = state === "suspect" ? now : Math.max(since, life.at(-1).at);
-  life.push({ state, at });
-  lives.set(instance.id, life);
+  // being suspect is a mark on ready: the status does not say since when
+  const until = state === "suspect" ? now : since;
+  const between = told.filter(({ at }) => at > asked && at < until).sort((a, b) => a.at - b.at);
+  if (!between.length && BEFORE[state]) between.push({ state: BEFORE[state], at: asked });
+  const life = [{ state: "requested", at: asked }, ...between];
+  return life.at(-1).state === state ? life : [...life, { state, at: until }];
 }
-
-// What came before a state that this page saw first.
-const PASSED = { ready: "starting", suspect: "ready", draining: "ready", stopped: "ready", failed: "starting" };
 
 // How many seconds the lanes of *status* show: enough for the oldest, within reason.
 function laneSpan(status) {
@@ -47,8 +52,7 @@ function laneSpan(status) {
 
 // Returns the parts of a life within the last *span* seconds: {state, from, to, lasts}, from and to
 // as shares of the span.
-function laneParts(id, now, span) {
-  const life = lives.get(id) ?? [];
+function laneParts(life, now, span) {
   const parts = life.map(({ state, at }, index) => {
     const end = index + 1 < life.length ? life[index + 1].at : now;
     return { state, lasts: end - at, from: 1 - (now - at) / span, to: 1 - (now - end) / span };
@@ -56,8 +60,8 @@ function laneParts(id, now, span) {
   return parts.filter((part) => part.to > 0 && part.lasts > 0.05);
 }
 
-function drawLane(lane, instance, status, span) {
-  const parts = laneParts(instance.id, status.at, span);
+function drawLane(lane, life, now, span) {
+  const parts = laneParts(life, now, span);
   const rects = parts.map((part) => {
     const from = Math.max(0, part.from);
     const width = Math.max(0.004, part.to - from);

@@ -4,6 +4,7 @@ const EVERY_MS = 1000;
 const LEAST_MS = 100;
 const HIDDEN_MS = 10000;
 const AGAIN_MS = 5000;
+const SELDOM_MS = 60000;
 
 const wait = (ms, signal) =>
   new Promise((done) => {
@@ -75,14 +76,15 @@ class Live {
   }
 
   async #follow(signal) {
-    while (!signal.aborted) {
+    for (let again = AGAIN_MS; !signal.aborted; again = Math.min(SELDOM_MS, 2 * again)) {
       try {
         await readStream("api/v1/stream", () => this.#heard(), signal);
       } catch {
         // it broke: whoever asks meanwhile says why
       }
+      if (this.streaming) again = AGAIN_MS;
       this.streaming = false;
-      await wait(AGAIN_MS, signal);
+      await wait(again, signal);
     }
   }
 
@@ -105,7 +107,7 @@ class Live {
       await this.look(news);
       // a large answer over a slow line is not asked for all the time
       const took = performance.now() - began;
-      await wait(Math.max(LEAST_MS, took));
+      await wait(Math.max(LEAST_MS, 2 * took));
       await this.#woken(document.hidden ? HIDDEN_MS : Math.max(EVERY_MS, 4 * took) - LEAST_MS);
     }
   }

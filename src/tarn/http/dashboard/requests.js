@@ -3,8 +3,10 @@
 const ANSWER_WITHIN_MS = 10000;
 
 class AskError extends Error {
-  constructor(status, told) {
-    super(sentence(told) || `the master answered ${status}`);
+  // *id*: of the request, by which it stands in the master's log.
+  constructor(status, told, id = null) {
+    const where = id && status >= 500 ? ` (request ${id})` : "";
+    super((sentence(told) || `the master answered ${status}`) + where);
     this.status = status;
     this.told = told ?? {};
   }
@@ -46,6 +48,7 @@ async function answered(response) {
     // a proxy in between answers in its own words, and a broken answer in none
     if (response.ok) throw error;
   }
-  if (!response.ok) throw new AskError(response.status, { ...said, ...said?.error });
+  const id = response.headers.get("X-Request-Id");
+  if (!response.ok) throw new AskError(response.status, { ...said, ...said?.error }, id);
   return said;
 }

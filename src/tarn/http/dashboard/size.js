@@ -4,8 +4,7 @@ function showSize({ scaling }) {
   keepLines(byId("size-held"), sizeFacts(scaling));
   keep(byId("signals-rows"), scaling.signals, (one) => one.name, makeSignal, fillSignal);
   const rows = [...scaling.decisions].reverse();
-  const key = (one) => `${one.at} ${one.by} ${one.desired}`;
-  keep(byId("decisions-list"), rows, key, makeHappening, fillDecision);
+  keep(byId("decisions-list"), rows, (one) => one.number, makeHappening, fillDecision);
   show(byId("decisions-none"), rows.length === 0);
 }
 
@@ -28,14 +27,21 @@ const makeSignal = () =>
 
 function fillSignal({ cell }, signal) {
   fillTwo(cell.signal, signal.name, [signal.read && "read by the policy", signal.reason].filter(Boolean).join("; "));
-  say(cell.value, [amount(signal.value), known(signal.value) && signal.unit].filter(Boolean).join(" "));
+  say(cell.value, signalWords(signal));
   say(cell.age, known(signal.age_s) ? lasting(signal.age_s) : "");
 }
 
+function signalWords({ value, unit }) {
+  if (!known(value)) return UNKNOWN;
+  return unit === "s" && Math.abs(value) < 1 ? milliseconds(1000 * value) : `${amount(value)} ${unit}`;
+}
+
 function fillDecision(item, decision) {
+  const differs = known(decision.wanted) && decision.wanted !== decision.desired;
   fillHappening(item, {
     at: decision.at,
-    tag: `${known(decision.wanted) ? decision.wanted : UNKNOWN} → ${decision.desired}`,
+    tag: [differs && `wanted ${decision.wanted}`, `size ${decision.desired}`].filter(Boolean).join(", "),
     text: [`by ${decision.by}: ${decision.reason}`, decision.held_back].filter(Boolean).join("; "),
+    request: decision.request,
   });
 }

@@ -24,7 +24,7 @@ async function look(news) {
     await Promise.all(SOURCES.filter((one) => due(one, news)).map(take));
   } catch (error) {
     if (error.status === 401) return begin("Your session has ended.");
-    if (error.status === 403) return closed(error);
+    if (error.status === 403) return begin();
     return showLost(error);
   }
   answeredAt = performance.now();
@@ -63,15 +63,17 @@ function showLost(error) {
   const silent = lasting((performance.now() - answeredAt) / 1000);
   const why = error.status ? ` (${error.message})` : "";
   showPulse("no answer", "bad");
-  say(byId("lost"), "The master does not answer. It may have ended, or be replaced by another one; the page goes on asking.");
+  const ending = ["stopping", "stopped"].includes(seen.status?.state);
+  const guess = ending ? "The cluster was ending, so it is over by now." : "It may have ended, or be replaced by another one.";
+  say(byId("lost"), `The master does not answer. ${guess} The page goes on asking.`);
   mark(byId("lost"), "title", `for ${silent}${why}`);
   show(byId("lost"), true);
 }
 
-function closed(error) {
+function showClosed({ user }) {
   showPulse("closed", "bad");
   show(byId("shown"), false);
-  say(byId("lost"), `You may not look at this cluster. ${error.message}`);
+  say(byId("lost"), `You may not look at this cluster. To the master you are ${user}, who may not view it.`);
   show(byId("lost"), true);
 }
 
@@ -92,6 +94,7 @@ async function begin(why = "") {
   show(byId("sign-out"), session.get() !== null);
   show(byId("links"), session.get() === null); // a link carries no session
   showDirect(seen.me);
+  if (!seen.me.may.includes("view")) return showClosed(seen.me);
   for (const one of SOURCES) one.askedAt = -Infinity;
   live = new Live(look);
   live.start();

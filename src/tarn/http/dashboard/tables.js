@@ -7,12 +7,13 @@ function fillState(node, state) {
   say(node.lastElementChild, state);
 }
 
-// Cells by name: {name, tag, class, label}; made once, and filled by name.
+// Cells by name: {name, tag, class, label}; made once, and filled by name. The roles are said, since
+// a table that is laid out as cards loses its own.
 function rowOf(cells) {
-  const row = el("tr");
+  const row = el("tr", { role: "row" });
   row.cell = {};
   for (const { name, tag = "td", label, parts = [], ...attributes } of cells) {
-    const scope = tag === "th" ? { scope: "row" } : {};
+    const scope = tag === "th" ? { scope: "row", role: "rowheader" } : { role: "cell" };
     row.cell[name] = el(tag, { ...scope, ...attributes, "data-label": label }, ...parts);
     row.append(row.cell[name]);
   }

@@ -18,7 +18,7 @@ function lasting(seconds) {
   return hours % 24 ? `${Math.floor(hours / 24)} d ${hours % 24} h` : `${Math.floor(hours / 24)} d`;
 }
 
-// 0.034, 1.25, 34.1, 1,234, 1.2 M
+// 0.034, 0.47, 1.25, 34.1, 1,234, 1.2 M
 function amount(value) {
   if (!known(value)) return UNKNOWN;
   const size = Math.abs(value);
@@ -26,7 +26,11 @@ function amount(value) {
   if (size >= 1e6) return `${trimmed(value / 1e6, 1)} M`;
   if (size >= 100) return Math.round(value).toLocaleString("en");
   if (size >= 10) return trimmed(value, 1);
-  return trimmed(value, size >= 1 ? 2 : 3);
+  return size >= 1 ? trimmed(value, 2) : String(Number(value.toPrecision(2)));
+}
+
+function percent(share) {
+  return known(share) ? `${amount(100 * share)} %` : UNKNOWN;
 }
 
 function trimmed(value, digits) {
