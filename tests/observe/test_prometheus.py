@@ -255,6 +255,11 @@ def test_both_ways_to_a_master_are_scraped(stage: Stage) -> None:
     }
 
 
+def test_every_sample_was_taken(stage: Stage) -> None:
+    """None stood twice in a text, and none is of another time."""
+    assert stage.prometheus.refused() == []
+
+
 def test_who_scrapes_need_not_be_able_to_do_more(stage: Stage) -> None:
     """A token of its own lets Prometheus look, and change nothing."""
     with Api(stage.house.ref(GPUS)["url"], LOOKS_ONLY) as api:
