@@ -13,6 +13,8 @@ import httpx
 import yaml
 from house import until
 
+from tarn.plain.exposition import rows
+
 __all__ = ["Prometheus", "prometheus"]
 
 JsonList = list[dict[str, Any]]
@@ -21,17 +23,19 @@ JsonList = list[dict[str, Any]]
 class Prometheus:
     """Asks a Prometheus that runs."""
 
-    def __init__(self, url: str, log: Path) -> None:
-        self.url, self._log = url, log
+    def __init__(self, url: str) -> None:
+        self.url = url
         self._client = httpx.Client(base_url=url, trust_env=False, timeout=10)
 
     def close(self) -> None:
         self._client.close()
 
-    def refused(self) -> list[str]:
-        """Return what it says of samples that it would not take, a line each scrape."""
-        lines = self._log.read_text("utf-8", "replace").splitlines()
-        return [line for line in lines if "ngesting" in line or "append failed" in line]
+    def own(self) -> dict[str, float]:
+        """Return Prometheus' own metrics: name to the sum over all its labels."""
+        found: dict[str, float] = {}
+        for row in rows(self._client.get("/metrics").text):
+            found[row.name] = found.get(row.name, 0.0) + row.value
+        return found
 
     def ask(self, path: str, **parameters: Any) -> Any:
         """Return what ``data`` says; a refused query is a failure with its words."""
@@ -80,8 +84,7 @@ def prometheus(root: Path, config: Mapping[str, Any]) -> Iterator[Prometheus]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    said = root / "prometheus.log"
-    with said.open("wb") as log:
+    with (root / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
             [
                 "prometheus",
@@ -93,7 +96,7 @@ def prometheus(root: Path, config: Mapping[str, Any]) -> Iterator[Prometheus]:
             stderr=log,
             env={"PATH": "/usr/bin:/bin", "HOME": str(root)},
         )
-    one = Prometheus(f"http://127.0.0.1:{port}", said)
+    one = Prometheus(f"http://127.0.0.1:{port}")
     try:
         until(lambda: _answers(one, process), 30, f"a Prometheus (see {root})")
         yield one
