@@ -174,7 +174,8 @@ def _follower(house: House, name: str) -> Iterator[None]:
         with Api(house.ref(name)["url"], token, timeout_s=1.0) as api:
             while not over.wait(0.5):
                 with contextlib.suppress(TarnError):  # the master is held still for a while
-                    _acknowledge(api)
+                    _acknowledge(api, each=1)
+            _acknowledge(api, each=0)  # else `down` would wait for the sessions
 
     follower = threading.Thread(target=follow, daemon=True)
     follower.start()
@@ -185,9 +186,10 @@ def _follower(house: House, name: str) -> Iterator[None]:
         follower.join(10)
 
 
-def _acknowledge(api: Api) -> None:
+def _acknowledge(api: Api, each: int) -> None:
+    """Say that the newest view is applied, and that so many sessions are open to each instance."""
     status = api.status()
-    sessions = tuple((one["id"], 1) for one in status["instances"] if one["state"] == "ready")
+    sessions = tuple((one["id"], each) for one in status["instances"] if one["state"] == "ready")
     epoch, revision = Epoch.parse(status["epoch"]), status["view_revision"]
     api.acknowledge(Applied("lb1", epoch, revision, time.time(), "", sessions))
 
