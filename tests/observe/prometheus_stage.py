@@ -13,6 +13,8 @@ import httpx
 import yaml
 from house import until
 
+from tarn.plain.exposition import rows
+
 __all__ = ["Prometheus", "prometheus"]
 
 JsonList = list[dict[str, Any]]
@@ -27,6 +29,13 @@ class Prometheus:
 
     def close(self) -> None:
         self._client.close()
+
+    def own(self) -> dict[str, float]:
+        """Return Prometheus' own metrics: name to the sum over all its labels."""
+        found: dict[str, float] = {}
+        for row in rows(self._client.get("/metrics").text):
+            found[row.name] = found.get(row.name, 0.0) + row.value
+        return found
 
     def ask(self, path: str, **parameters: Any) -> Any:
         """Return what ``data`` says; a refused query is a failure with its words."""

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import yaml
 from agent_stage import fake_tritons
+from certificates import Authority
 from grafana import dashboard, queries, substituted
 from house import House, clear, ids, kill, until
 from prometheus_stage import Prometheus, prometheus
@@ -22,7 +23,7 @@ from prometheus_stage import Prometheus, prometheus
 from tarn.cluster.monitoring import DASHBOARDS, shipped
 from tarn.domain import Applied, Epoch
 from tarn.errors import NotAuthorizedError, TarnError
-from tarn.follow import Api
+from tarn.follow import Api, Trust
 
 pytestmark = pytest.mark.triton
 
@@ -57,14 +58,14 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Everything happens here, once; the tests ask what Prometheus kept of it."""
     root = tmp_path_factory.mktemp("watched")
     house = House(root)
-    with contextlib.ExitStack() as stack:
-        stack.callback(clear, house)
+    with contextlib.ExitStack() as followers, contextlib.ExitStack() as stack:
+        stack.callback(clear, house)  # the drains of which wait for a follower
         _up(house, house.spec(REAL))
         _up(house, _spec_with_gpus(house, root))
         one = stack.enter_context(prometheus(root / "prometheus", _config(house, root)))
         stage = Stage(house, one, time.time())
         stack.enter_context(_load(house, REAL))
-        stack.enter_context(_follower(house, REAL))
+        followers.enter_context(_follower(house, REAL))
         _story(stage)
         _at(stage, LOOKED_S)
         yield stage
@@ -78,11 +79,15 @@ def _up(house: House, spec: str) -> None:
 def _spec_with_gpus(house: House, root: Path) -> str:
     """Return the spec of a fleet with GPUs, which this machine need not have.
 
-    Prometheus is a trusted proxy there, with a token of its own: it may look, and nothing else.
+    Its master speaks HTTPS, and Prometheus is a trusted proxy there, with a token of its own: it
+    may look, and nothing else.
     """
     program = Path(__file__).with_name("gpu_triton.py")
     (root / "fakes").mkdir()
     (root / "prometheus.token").write_text(LOOKS_ONLY)
+    authority = Authority(root / "tls")
+    issued = authority.issue("master")
+    tls = {"cert": str(issued.cert), "key": str(issued.key), "ca": str(authority.ca)}
     looks = {
         "name": "prometheus",
         "address": "127.0.0.1",
@@ -92,7 +97,7 @@ def _spec_with_gpus(house: House, root: Path) -> str:
     return house.spec(
         GPUS,
         replicas={"min": 1, "max": 1, "initial": 1},
-        api={"trusted_proxies": [looks]},
+        api={"trusted_proxies": [looks], "tls": tls},
         **fake_tritons(root / "fakes", "-IS", str(program)),
     )
 
@@ -186,6 +191,7 @@ def _follower(house: House, name: str) -> Iterator[None]:
 
 
 def _acknowledge(api: Api) -> None:
+    """Say that the newest view is applied, and that a session is open to each ready instance."""
     status = api.status()
     sessions = tuple((one["id"], 1) for one in status["instances"] if one["state"] == "ready")
     epoch, revision = Epoch.parse(status["epoch"]), status["view_revision"]
@@ -246,7 +252,7 @@ def _containers(one: Prometheus) -> set[str]:
 
 
 def test_both_ways_to_a_master_are_scraped(stage: Stage) -> None:
-    """By `?token=`, as the seeds say, and by a file with the token; Tritons by discovery."""
+    """By `?token=`, as the seeds say; by HTTPS and a token in a file. Tritons by discovery."""
     assert stage.prometheus.up("tarn") == {"up"}
     assert stage.prometheus.up("tarn-triton") == {"up"}
     found = stage.prometheus.now("count by (cluster, job) (up)")
@@ -255,9 +261,24 @@ def test_both_ways_to_a_master_are_scraped(stage: Stage) -> None:
     }
 
 
+def test_nothing_was_refused(stage: Stage) -> None:
+    """No sample stood twice in a text or came out of order; every rule and its words were made."""
+    own = stage.prometheus.own()
+    assert own["prometheus_tsdb_head_samples_appended_total"] > 1000
+    for trouble in (
+        "prometheus_target_scrapes_sample_duplicate_timestamp_total",
+        "prometheus_target_scrapes_sample_out_of_order_total",
+        "prometheus_target_scrapes_sample_out_of_bounds_total",
+        "prometheus_rule_evaluation_failures_total",
+        "prometheus_template_text_expansion_failures_total",
+    ):
+        assert own[trouble] == 0, trouble
+
+
 def test_who_scrapes_need_not_be_able_to_do_more(stage: Stage) -> None:
     """A token of its own lets Prometheus look, and change nothing."""
-    with Api(stage.house.ref(GPUS)["url"], LOOKS_ONLY) as api:
+    ca = Trust(stage.house.root / "tls" / "authority.pem")
+    with Api(stage.house.ref(GPUS)["url"], LOOKS_ONLY, trust=ca) as api:
         assert "tarn_target_containers" in api.text("/metrics")
         with pytest.raises(NotAuthorizedError):
             api.scale(1)
