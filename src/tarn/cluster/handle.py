@@ -39,11 +39,7 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-<<<<<<< HEAD
-class Cluster(Logged, Looking):
-=======
 class Cluster(Looking):
->>>>>>> SB
     """One fleet of Triton instances, and its master.
 
     A cluster outlives this object: `detach`, the end of the process or of the notebook leave it
