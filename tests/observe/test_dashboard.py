@@ -139,11 +139,15 @@ def test_a_killed_instance_is_seen_at_once(
     record_property("seen_within_s", round(took_s, 3))
     print(f"a kill -9 was seen after {took_s:.2f} s")
     assert took_s < SEEN_WITHIN_S
-    tab.until("id => document.querySelector('#events-list').innerText.includes(id)", 10, victim["id"])
+    tab.until(
+        "id => document.querySelector('#events-list').innerText.includes(id)", 10, victim["id"]
+    )
     tab.page.wait_for_timeout(700)
     tab.picture("dashboard-killed")
     tab.until(READY, given=[3, 3])
-    tab.until("id => document.querySelector('#ended-rows').textContent.includes(id)", 20, victim["id"])
+    tab.until(
+        "id => document.querySelector('#ended-rows').textContent.includes(id)", 20, victim["id"]
+    )
 
 
 def test_a_link_signs_in_once_and_leaves_nothing_in_the_address(fleet: Fleet, look: Look) -> None:
@@ -220,7 +224,10 @@ def test_everybody_can_use_it(fleet: Fleet, look: Look, theme: str) -> None:
 def test_a_theme_that_was_chosen_stays(fleet: Fleet, look: Look) -> None:
     """From the system's to light to dark, and so after the page was opened again."""
     tab = look(color_scheme="light").sign_in(fleet.url, fleet.token)
-    button, ground = tab.page.locator("#theme"), "() => getComputedStyle(document.body).backgroundColor"
+    button, ground = (
+        tab.page.locator("#theme"),
+        "() => getComputedStyle(document.body).backgroundColor",
+    )
     light = tab.page.evaluate(ground)
     button.click()
     assert tab.page.evaluate(ground) == light
@@ -247,7 +254,9 @@ def test_each_command_says_what_will_happen_and_does_it(fleet: Fleet, look: Look
         page.locator("#asking").wait_for(state="hidden")
 
     press("Pause…", "Pause")
-    tab.until("() => document.querySelector('#notes').innerText.includes('Scaling is paused until')")
+    tab.until(
+        "() => document.querySelector('#notes').innerText.includes('Scaling is paused until')"
+    )
     press("Resume…", "Resume")
     tab.until("() => !document.querySelector('#notes').innerText.includes('paused')")
     press(f"Drain {drained}", "Drain it")
@@ -290,5 +299,3 @@ def test_it_shows_when_nobody_answers_and_goes_on_when_somebody_does(
     tab.context.set_offline(False)
     tab.page.locator("#lost").wait_for(state="hidden")
     tab.said.clear()  # Chromium tells of each that got no answer
-
-
