@@ -18,6 +18,7 @@ from tarn.cluster.bundle.naming import people_and_machines
 from tarn.cluster.bundle.part import Offer, Part, gathered, left_out, of_json
 from tarn.cluster.bundle.scrub import Scrubber
 from tarn.cluster.link import Link
+from tarn.cluster.log_lines import MASTER
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
@@ -53,6 +54,8 @@ class Subject:
     """As `Cluster.status`, also for one without a master."""
     logs: Callable[[str, int | None], Iterator[str]] | None = None
     """Lines of an instance's log ('' is the master's), so many at most."""
+    logged: Callable[[], tuple[str, ...]] | None = None
+    """Ids of all whose logs there are."""
     unknown: TarnError | None = None
     """Why nobody can be asked about the cluster."""
 
@@ -195,8 +198,22 @@ def _log_offers(
     if folder is not None and folder.is_dir():
         yield Offer("logs/", what, lambda: logs.of_files(folder, "logs", most_bytes))
     elif read is not None:
-        ids = _ids(status)
-        yield Offer("logs/", what, lambda: logs.of_runtime(read, ids, "logs", most_bytes))
+        yield Offer(
+            "logs/",
+            what,
+            lambda: logs.of_runtime(read, _logged(subject, status), "logs", most_bytes),
+        )
+
+
+def _logged(subject: Subject, status: object) -> tuple[str, ...]:
+    """Return the instances whose logs are taken; of a cluster that is over, the runtime knows."""
+    ids = _ids(status)
+    if ids or subject.logged is None:
+        return ids
+    try:
+        return tuple(one for one in subject.logged() if one != MASTER)
+    except TarnError:
+        return ()  # the log of the master says whether there are any
 
 
 def _ids(status: object) -> tuple[str, ...]:
