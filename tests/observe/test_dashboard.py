@@ -192,6 +192,11 @@ def test_a_killed_instance_is_seen_at_once(
     tab.until(
         "id => document.querySelector('#events-list').innerText.includes(id)", 10, victim["id"]
     )
+<<<<<<< HEAD
+=======
+    tab.page.wait_for_timeout(700)
+    tab.picture("dashboard-killed")
+>>>>>>> SB
     tab.until(READY, given=[3, 3])
     tab.until(
         "id => document.querySelector('#ended-rows').textContent.includes(id)", 20, victim["id"]
@@ -342,6 +347,7 @@ def test_it_shows_when_nobody_answers_and_goes_on_when_somebody_does(
     tab.context.set_offline(False)
     tab.page.locator("#lost").wait_for(state="hidden")
     tab.said.clear()  # Chromium tells of each that got no answer
+<<<<<<< HEAD
 
 
 @pytest.mark.skipif(not PICTURES, reason="nobody asked for pictures")
@@ -376,3 +382,5 @@ def test_the_pictures_of_the_documentation(fleet: Fleet, look: Look) -> None:
     dark.page.set_viewport_size({"width": 1280, "height": 380})  # no path of this machine
     dark.page.evaluate("() => document.querySelector('#log-lines').scrollTo(0, 1e6)")
     dark.picture("dashboard-log")
+=======
+>>>>>>> SB

@@ -3,6 +3,7 @@
 import base64
 import json
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,11 @@ def test_a_fleet_gets_them_through_its_launch_files_only(yarn_house, hadoop, fol
     fleet = Fleet(yarn_house, hadoop, "fleet")
     fleet.up(spec)
     fleet.settled(1)
+    _bundled(fleet)
     hadoop.hdfs_remove(f"{folder}/hf.jceks")
+    unsearched = _bundled(fleet, "unsearched")
+    assert not any(name.startswith("logs/") for name in unsearched)
+    assert "--unsearched-logs" in unsearched["README.txt"]
     fleet.after(fleet.kill_master())
     fleet.tarn("scale", "2")
     fleet.settled(2)
@@ -116,6 +121,24 @@ def test_a_fleet_gets_them_through_its_launch_files_only(yarn_house, hadoop, fol
         assert form.encode() not in seen
     assert b"8151" not in seen
     fleet.down()
+
+
+def _bundled(fleet: Fleet, name: str = "bundle") -> dict[str, str]:
+    """Return the files of a support bundle; the logs are there while the secrets are known."""
+    path = fleet.house.root / f"{name}.tar.gz"
+    fleet.tarn("support-bundle", "-o", str(path), "--without", "doctor")
+    with tarfile.open(path) as tar:
+        members = {m.name.partition("/")[2]: tar.extractfile(m) for m in tar}
+        files = {name: held.read().decode() for name, held in members.items() if held}
+    whole = "".join(files.values())
+    assert "8151" not in whole
+    assert fleet.house.hadoop.host("nm1") not in whole
+    if name == "bundle":
+        assert "tarn_target_containers 1" in files["cluster/metrics.txt"]
+        assert "server_id" in files["logs/fleet-0001.log"]
+        assert files["logs/master.log"].strip()
+        assert "Hadoop" in files["machine/hadoop.txt"]
+    return files
 
 
 def _environ(pid: int) -> bytes:

@@ -267,7 +267,7 @@ class Looking(Measuring, Logged):
         except TarnError:  # also one that a newer TARN wrote
             spec = planned
         around, link = self._surroundings, self._link
-        return Subject(self.name, around, spec, link, self.status, self.logs)
+        return Subject(self.name, around, spec, link, self.status, self.logs, self.logged)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Show the cluster in a notebook, as text and as a card; one that is not there, too."""

@@ -43,7 +43,7 @@ _TABLE = (
     Code("TARN-1010", _A, "replacements frozen", "More than half of the fleet fell silent at once, so the observer is suspect and nothing is replaced.", "Check the network; `tarn resume` thaws at once, else it thaws when half answer again or after five minutes."),
     Code("TARN-1011", _I, "replacements thawed", "Silent instances are replaced again.", "Nothing."),
     Code("TARN-1012", _A, "policy failed", "The scaling policy raised, hung or answered nonsense; the present size is kept.", "Read its message; `tarn resume` tries it again."),
-    Code("TARN-1013", _A, "control loop error", "A tick of the control loop raised; it was counted, and the next tick goes on.", "Report it with the text in master.log."),
+    Code("TARN-1013", _A, "control loop error", "A tick of the control loop raised; it was counted, and the next tick goes on.", "Report it, best with what `tarn support-bundle` makes."),
     Code("TARN-1014", _A, "keeper missing", "Nobody restarts the master when it ends.", "`tarn up` starts a keeper."),
     Code("TARN-1015", _W, "plain placement", "YARN takes no placement constraints, so nodes are chosen by refusing those that hold an instance; other TARN applications are not seen.", "Set yarn.resourcemanager.placement-constraints.handler to scheduler, then start the cluster anew."),
     Code("TARN-1016", _W, "tokens end", "Delegation tokens cannot be renewed for ever: after the date in the message instances and restarts of the master go on, and no new instance can start.", "`tarn down`, then `tarn up`, before that date or after it."),

@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tarn.cluster.bundle import Bundle, Subject, Wanted, make
 from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.logs import tail
 from tarn.cluster.bundle.part import Offer, gathered, shape
-from tarn.errors import RefusedError, TarnError, TimedOutError
+from tarn.errors import NotFoundError, RefusedError, TarnError, TimedOutError
 
 PASSWORD = "wonderland-of-alice"
 SPEC = {
@@ -62,6 +62,17 @@ def test_it_holds_what_is_known_and_no_secret(cluster: Cluster) -> None:
     assert told["searched_for"]["secrets"]["api token"] == 1
 
 
+def test_what_would_still_tell_is_given_to_nobody(fleet: FakeFleet) -> None:
+    """A secret that looks as the mark of another one comes back with it; no file is made."""
+    spec = {**SPEC, "triton": {"env": {"A_PASSWORD": PASSWORD, "B_PASSWORD": "***setting***"}}}
+    one = Cluster(spec, surroundings=fleet.surroundings).up()
+    (fleet.directory / "logs").mkdir()
+    (fleet.directory / "logs" / "master.log").write_text(PASSWORD)
+    with pytest.raises(TarnError, match="would still tell: setting") as caught:
+        made(one, without=("machine", "doctor"))
+    assert caught.value.code == "TARN-3843"
+
+
 def test_names_stay_where_they_are_wished(cluster: Cluster) -> None:
     """Secrets still go."""
     text = made(cluster, with_names=True).files["logs/master.log"]
@@ -97,7 +108,7 @@ def test_without_any_cluster_it_tells_of_this_machine(fleet: FakeFleet) -> None:
     bundle = make(Subject("", fleet.surroundings), Wanted(), lambda _progress: None)
     assert {"machine/platform.json", "machine/versions.json"} <= set(bundle.files)
     assert bundle.folder.startswith("tarn-no-cluster-")
-    assert "'tarn'" not in json.loads(bundle.files["machine/versions.json"])
+    assert json.loads(bundle.files["machine/versions.json"])["tarn"]
 
 
 def test_a_part_that_breaks_costs_nothing_else() -> None:
@@ -156,3 +167,29 @@ def test_a_notebook_gets_the_path(cluster: Cluster, tmp_path: Path) -> None:
     path = cluster.support_bundle(tmp_path / "mine.tar.gz")
     with tarfile.open(path) as tar:
         assert any(name.endswith("/manifest.json") for name in tar.getnames())
+
+
+def test_a_cluster_elsewhere_gives_its_logs_through_its_runtime(fleet: FakeFleet) -> None:
+    """As many of the last lines as fit; of one that is over, of whom the runtime knows."""
+
+    def lines(instance: str, tail: int | None) -> Iterator[str]:
+        assert tail is not None
+        if instance == "demo-0009":
+            raise NotFoundError("there is no log of it")
+        yield from (f"{instance or 'master'} says {number}" for number in range(3000))
+
+    subject = Subject(
+        "demo",
+        fleet.surroundings,
+        Cluster(SPEC, surroundings=fleet.surroundings).spec,
+        logs=lines,
+        logged=lambda: ("master", "demo-0001", "demo-0009"),
+        unknown=NotFoundError("it does not run"),
+    )
+    wanted = Wanted(log_mib=0.01, without=("machine", "doctor"))
+    bundle = make(subject, wanted, lambda _progress: None)
+    assert bundle.files["logs/master.log"].endswith("master says 2999\n")
+    assert len(bundle.files["logs/demo-0001.log"]) <= 0.01 * 2**20
+    parts = {part.path: part for part in bundle.parts}
+    assert parts["logs/demo-0001.log"].cut.endswith("lines before it")
+    assert parts["logs/demo-0009.log"].left_out == "[TARN-4000] there is no log of it"

@@ -113,6 +113,7 @@ def test_what_looks_like_a_secret_is_masked(line: str) -> None:
         "api.token: auto",
         '"token": "none"',
         '"max_tokens": "512"',
+        '"asttokens": "3.0.1"',
         "KeyError: 'demo'",
         "NotAuthorizedError: somebody may not view",
         "tests/observe/test_support_bundle_of_a_real_fleet.py:42",

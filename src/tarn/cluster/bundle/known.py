@@ -58,7 +58,8 @@ def known(
         plain = config.dump(spec)
         found.update(dict.fromkeys(_hidden(plain, redact(plain)), _SETTING))
         found.update(_named(spec, around.environ))
-        unread += _of_stores(spec, around, found)
+        if not (directory / SECRETS).is_file():  # which holds all that instances got
+            unread += _of_stores(spec, around, found)
     if around.api_token is not None:
         with contextlib.suppress(TarnError):
             found[around.api_token() or ""] = _TOKEN

@@ -13,10 +13,12 @@ from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.known import known
 from tarn.cluster.bundle.manifest import MANIFEST, README, About, manifest, readme
 from tarn.cluster.bundle.master import Pages
+from tarn.cluster.bundle.names import Names
 from tarn.cluster.bundle.naming import people_and_machines
 from tarn.cluster.bundle.part import Offer, Part, gathered, left_out, of_json
 from tarn.cluster.bundle.scrub import Scrubber
 from tarn.cluster.link import Link
+from tarn.cluster.log_lines import MASTER
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
@@ -29,9 +31,10 @@ FOLDERS = ("cluster", "config", "doctor", "kept", "logs", "machine")
 
 Hear = Callable[[Progress], None]
 _MIB = 2**20
-_NO_SPEC = (
-    "no spec of it is known here, and so not which secrets its logs may tell: name its tarn.yaml "
-    "with -f, or take them with --unsearched-logs, and look through them yourself"
+_NO_SPEC = "no spec of it is known here: name its tarn.yaml with -f"
+_UNSEARCHED = (
+    "so nobody knows which secrets its logs may tell: --unsearched-logs takes them nevertheless, "
+    "and you look through them"
 )
 _STATUS = "cluster/status.json"
 
@@ -51,6 +54,8 @@ class Subject:
     """As `Cluster.status`, also for one without a master."""
     logs: Callable[[str, int | None], Iterator[str]] | None = None
     """Lines of an instance's log ('' is the master's), so many at most."""
+    logged: Callable[[], tuple[str, ...]] | None = None
+    """Ids of all whose logs there are."""
     unknown: TarnError | None = None
     """Why nobody can be asked about the cluster."""
 
@@ -101,9 +106,12 @@ def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
     """
     made_at = subject.around.clock.at()
     status = _status(subject)
-    parts = (*_first(status), *_gather(subject, wanted, hear, status))
+    directory = subject.directory or subject.around.paths.home / "no cluster"
+    secrets, unread = known(subject.spec, subject.around, directory, _ids(status))
+    untold = _NO_SPEC if subject.spec is None else "; ".join(unread)
+    parts = (*_first(status), *_gather(subject, wanted, hear, status, untold))
     hear(Progress("redacting", "taking out secrets"))
-    scrubber, unread = _scrubber(subject, wanted, status, parts)
+    scrubber = Scrubber(secrets, None if wanted.with_names else _names(subject, parts))
     cleaned, counts = _cleaned(parts, scrubber)
     about = About(
         scrubber.clean(subject.name)[0],
@@ -147,13 +155,18 @@ def _first(status: Mapping[str, Any] | TarnError | None) -> Iterator[Part]:
 
 
 def _gather(
-    subject: Subject, wanted: Wanted, hear: Hear, status: Mapping[str, Any] | TarnError | None
+    subject: Subject,
+    wanted: Wanted,
+    hear: Hear,
+    status: Mapping[str, Any] | TarnError | None,
+    untold: str,
 ) -> Iterator[Part]:
+    """Yield every part; *untold* says why not all secrets are known: empty, where they are."""
     most_bytes = int(wanted.log_mib * _MIB)
     offers = (
         *_pages(subject, status).offers(),
         *kept.offers(subject.directory, subject.spec, most_bytes),
-        *_log_offers(subject, wanted, status),
+        *_log_offers(subject, status, most_bytes, "" if wanted.unsearched_logs else untold),
         *machine.offers(subject.around),
         *examined.offers(subject.spec, subject.around, hear),
     )
@@ -174,19 +187,33 @@ def _pages(subject: Subject, status: Mapping[str, Any] | TarnError | None) -> Pa
 
 
 def _log_offers(
-    subject: Subject, wanted: Wanted, status: Mapping[str, Any] | TarnError | None
+    subject: Subject, status: Mapping[str, Any] | TarnError | None, most_bytes: int, untold: str
 ) -> Iterator[Offer]:
-    what, most_bytes = "the last of each log", int(wanted.log_mib * _MIB)
-    if subject.spec is None and not wanted.unsearched_logs:
-        yield Offer("logs/…", what, lambda: left_out("logs/…", what, _NO_SPEC))
+    what = "the last of each log"
+    if untold:
+        yield Offer("logs/…", what, lambda: left_out("logs/…", what, f"{untold}; {_UNSEARCHED}"))
         return
     folder = subject.directory / "logs" if subject.directory is not None else None
     read = subject.logs
     if folder is not None and folder.is_dir():
         yield Offer("logs/", what, lambda: logs.of_files(folder, "logs", most_bytes))
     elif read is not None:
-        ids = _ids(status)
-        yield Offer("logs/", what, lambda: logs.of_runtime(read, ids, "logs", most_bytes))
+        yield Offer(
+            "logs/",
+            what,
+            lambda: logs.of_runtime(read, _logged(subject, status), "logs", most_bytes),
+        )
+
+
+def _logged(subject: Subject, status: object) -> tuple[str, ...]:
+    """Return the instances whose logs are taken; of a cluster that is over, the runtime knows."""
+    ids = _ids(status)
+    if ids or subject.logged is None:
+        return ids
+    try:
+        return tuple(one for one in subject.logged() if one != MASTER)
+    except TarnError:
+        return ()  # the log of the master says whether there are any
 
 
 def _ids(status: object) -> tuple[str, ...]:
@@ -198,19 +225,14 @@ def _ids(status: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*alive, *reversed(over))))
 
 
-def _scrubber(
-    subject: Subject, wanted: Wanted, status: object, parts: Sequence[Part]
-) -> tuple[Scrubber, tuple[str, ...]]:
-    around = subject.around
-    directory = subject.directory or around.paths.home / "no cluster"
-    secrets, unread = known(subject.spec, around, directory, _ids(status))
-    names = None if wanted.with_names else people_and_machines(subject.spec, around)
-    scrubber = Scrubber(secrets, names)
+def _names(subject: Subject, parts: Sequence[Part]) -> Names:
+    """Return the people and machines of all parts: a later one may be the one that tells."""
+    names = people_and_machines(subject.spec, subject.around)
     for part in parts:
+        names.learn(part.left_out)
         if part.path != machine.VERSIONS:  # 4.12.0.88 is no address there
-            scrubber.learn(part.text)
-        scrubber.learn(part.left_out)
-    return scrubber, unread
+            names.learn(part.text)
+    return names
 
 
 def _cleaned(

@@ -14,10 +14,12 @@ _KEYISH = (
     r"[\w.\-]*(?:key(?!error|board|tab|words?\b)|token|passw(?:or)?d|passphrase|secret|credential|"
     r"signature|authorization|cookie)[\w.\-]*"
 )
+_NUMBERS = r"\d{1,6}|\d{1,3}(?:\.\d{1,5}){1,3}"
 _HARMLESS = (
-    r"(?!(?:auto|none|null|true|false|\*{3}|\d{1,6}|(?:file|env):[^\s\"']*)(?![^\s,;\"'}\])]))"
+    rf"(?!(?:auto|none|null|true|false|\*{{3}}|{_NUMBERS}|(?:file|env):[^\s\"']*)"
+    r"(?![^\s,;\"'}\])]))"
 )
-"""Values that tell nothing: kinds, places, small numbers."""
+"""Values that tell nothing: kinds, places, small numbers, versions."""
 
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _NAMED = r"\b(?:(?:proxy-)?authorization|x-tarn-(?:token|session)|(?:set-)?cookie|x-api-key)"

@@ -44,11 +44,6 @@ class Scrubber:
         """How many secrets are masked only where their name tells what they are."""
         return sum(len(value) < SHORTEST for value in self.known)
 
-    def learn(self, text: str) -> None:
-        """Look for names, before anything is replaced: a later text may be the one that tells."""
-        if self.names is not None:
-            self.names.learn(text)
-
     def clean(self, text: str) -> tuple[str, Mapping[str, int]]:
         """Return *text* as it may be given away, and what was taken out of it, counted by kind."""
         counted: Counter[str] = Counter()
