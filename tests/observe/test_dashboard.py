@@ -164,7 +164,9 @@ def test_three_become_ready_before_ones_eyes_and_go_again_by_mouse_and_by_keyboa
     tab.until(READY, given=[2, 2])
     assert page.evaluate("() => document.activeElement.textContent") == "Scale…"
     assert "2 replicas, by hand" in page.locator("#said").inner_text()
-    tab.until("() => document.querySelector('#decisions-list').innerText.includes('asked by owner')")
+    tab.until(
+        "() => document.querySelector('#decisions-list').innerText.includes('asked by owner')"
+    )
 
 
 def test_a_killed_instance_is_seen_at_once(
@@ -192,11 +194,6 @@ def test_a_killed_instance_is_seen_at_once(
     tab.until(
         "id => document.querySelector('#events-list').innerText.includes(id)", 10, victim["id"]
     )
-<<<<<<< HEAD
-=======
-    tab.page.wait_for_timeout(700)
-    tab.picture("dashboard-killed")
->>>>>>> SB
     tab.until(READY, given=[3, 3])
     tab.until(
         "id => document.querySelector('#ended-rows').textContent.includes(id)", 20, victim["id"]
@@ -288,6 +285,27 @@ def test_a_theme_that_was_chosen_stays(fleet: Fleet, look: Look) -> None:
     assert button.inner_text() == "Theme: dark"
 
 
+def test_one_may_look_closer(fleet: Fleet, look: Look) -> None:
+    """Another span of time, a moment under the pointer, a table of it, and some of the events."""
+    fleet.settle()
+    tab = look().sign_in(fleet.url, fleet.token)
+    page = tab.page
+    tab.until(READY, given=[3, 3])
+    with page.expect_request("**/api/v1/history?since_s=86400"):
+        page.get_by_label("Time shown").select_option("24 hours")
+    chart = page.locator("#charts figure").first
+    chart.locator("svg[role=img]").hover()
+    assert re.search(r"ready \d.* at \d\d:\d\d:\d\d", chart.inner_text().replace("\n", " "))
+    page.locator("#numbers summary").click()
+    head = tab.texts("#numbers-head th")
+    assert head[:2] == ["Time", "Ready"]
+    assert len(tab.texts("#numbers-rows tr:first-child > *")) == len(head)
+    page.get_by_label("Show only events with this text").fill("TARN-1102")
+    tags = tab.texts("#events-list .tag")
+    assert tags
+    assert set(tags) == {"TARN-1102"}
+
+
 def test_each_command_says_what_will_happen_and_does_it(fleet: Fleet, look: Look) -> None:
     """Pause, resume, limits, drain, and back to the policy; the end needs the name."""
     status = fleet.settle()
@@ -347,7 +365,6 @@ def test_it_shows_when_nobody_answers_and_goes_on_when_somebody_does(
     tab.context.set_offline(False)
     tab.page.locator("#lost").wait_for(state="hidden")
     tab.said.clear()  # Chromium tells of each that got no answer
-<<<<<<< HEAD
 
 
 @pytest.mark.skipif(not PICTURES, reason="nobody asked for pictures")
@@ -382,5 +399,3 @@ def test_the_pictures_of_the_documentation(fleet: Fleet, look: Look) -> None:
     dark.page.set_viewport_size({"width": 1280, "height": 380})  # no path of this machine
     dark.page.evaluate("() => document.querySelector('#log-lines').scrollTo(0, 1e6)")
     dark.picture("dashboard-log")
-=======
->>>>>>> SB

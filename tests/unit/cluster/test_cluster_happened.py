@@ -17,9 +17,15 @@ NOW = 1_764_201_700.0
 
 def event(number: int = 1, start: int = 7, **more: Any) -> dict[str, Any]:
     return {
-        "id": f"{start}-1.{number}", "epoch": f"{start}-1", "code": "TARN-1105",
-        "severity": "warning", "subject": "w-0001", "message": "crash", "count": 1,
-        "first": NOW, "last": NOW,
+        "id": f"{start}-1.{number}",
+        "epoch": f"{start}-1",
+        "code": "TARN-1105",
+        "severity": "warning",
+        "subject": "w-0001",
+        "message": "crash",
+        "count": 1,
+        "first": NOW,
+        "last": NOW,
         **more,
     }
 
