@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,14 +19,17 @@ from tarn import config, master, plugins
 from tarn.control.loop import Outcome
 from tarn.domain import Choice
 from tarn.domain.spec import TrustedProxy
+from tarn.http.sessions import Sessions
 from tarn.testing.context import cluster_spec
 from tarn.testing.wait import until
 
 pytestmark = pytest.mark.discovery
+SESSION = Sessions(API_TOKEN.encode(), cluster_spec().name, time.time).begin()
 CLAIM = {"X-TARN-User": "alice"}
 SENT: Mapping[str, tuple[tuple[str, str] | None, Mapping[str, str]]] = {
     "none": (None, {}),
     "token": (None, {"X-TARN-Token": API_TOKEN}),
+    "session": (None, {"X-TARN-Session": SESSION}),
     "wrong token": (None, {"X-TARN-Token": "a-token-that-is-nobody-s"}),
     "SPNEGO": (ALICE, {}),
     "header": (None, CLAIM),

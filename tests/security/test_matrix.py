@@ -4,6 +4,7 @@ The doors are addresses of this machine. The ResourceManager's proxy has a stand
 what the real one does: that is asked in tests/yarn, as Knox is where Knox runs.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from kdc_stage import Realm, realm
 from matrix_master import API_TOKEN, LB_TOKEN, PROXY, RM, Alices, matrix_master
 from test_matrix_table import ACTIONS, PROOFS
 from truth import table
+
+from tarn.http.sessions import Sessions
+from tarn.testing.context import cluster_spec
 
 pytestmark = pytest.mark.security
 
@@ -86,7 +90,9 @@ def sent(scene: Scene, door: str, proof: str) -> tuple[str, Headers]:
         return address, own.get(proof, {})
     if proof == "SPNEGO":
         return address, scene.ticket()
-    return address, {"none": {}, "token": TOKEN, "wrong token": WRONG}[proof]
+    session = Sessions(API_TOKEN.encode(), cluster_spec().name, time.time).begin()
+    plain = {"none": {}, "token": TOKEN, "wrong token": WRONG}
+    return address, {**plain, "session": {"X-TARN-Session": session}}[proof]
 
 
 @pytest.mark.parametrize("proof", PROOFS)

@@ -19,7 +19,7 @@ def who(door: str, proof: str) -> str:
         return "alice"
     if door == "RM proxy" or "wrong" in proof or "forged" in proof:
         return ""
-    return "holder" if proof == "token" else "proxy" if door == "trusted proxy" else ""
+    return "holder" if proof in {"token", "session"} else "proxy" if door == "trusted proxy" else ""
 
 
 def answer(door: str, proof: str, action: str) -> str:
