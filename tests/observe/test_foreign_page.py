@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from chromium_stage import chromium
 from fake_master import FakeMaster
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from tarn.domain import ProxyRule
 
-CHROMIUM = "/usr/bin/chromium"
 TRIES = """async ([master, proof]) => {
   const told = [];
   const body = JSON.stringify({replicas: 1});
@@ -99,11 +99,9 @@ def foreign() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
 
 
 @pytest.fixture
@@ -114,19 +112,19 @@ def master() -> Iterator[FakeMaster]:
         yield running
 
 
-def opened(chromium: Browser, url: str, **options: Any) -> Page:
-    page = chromium.new_context(**options).new_page()
+def opened(browser: Browser, url: str, **options: Any) -> Page:
+    page = browser.new_context(**options).new_page()
     page.goto(url)
     return page
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_page_of_somebody_else_changes_nothing(
-    chromium: Browser, foreign: int, master: FakeMaster, host: str
+    browser: Browser, foreign: int, master: FakeMaster, host: str
 ) -> None:
     """At another port of the machine (the same site), and at another name of it (another site)."""
-    page = opened(chromium, f"http://{host}:{foreign}/")
-    proof = opened(chromium, f"{master.url}/api/v1/me").inner_text("body").split('"csrf": "')[1]
+    page = opened(browser, f"http://{host}:{foreign}/")
+    proof = opened(browser, f"{master.url}/api/v1/me").inner_text("body").split('"csrf": "')[1]
     told = page.evaluate(TRIES, [master.url, proof.partition('"')[0]])
     assert told == []
     assert master.commands == []
@@ -134,15 +132,15 @@ def test_a_page_of_somebody_else_changes_nothing(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_page_of_somebody_else_reads_nothing(
-    chromium: Browser, foreign: int, master: FakeMaster, host: str
+    browser: Browser, foreign: int, master: FakeMaster, host: str
 ) -> None:
     """No answer, no frame: so no proof for a write either."""
-    page = opened(chromium, f"http://{host}:{foreign}/")
+    page = opened(browser, f"http://{host}:{foreign}/")
     assert page.evaluate(READS, master.url) == []
 
 
-def test_a_page_of_the_master_itself_may_write(chromium: Browser, master: FakeMaster) -> None:
+def test_a_page_of_the_master_itself_may_write(browser: Browser, master: FakeMaster) -> None:
     """The same request from the right page: what was refused above is refused for the page."""
-    page = opened(chromium, f"{master.url}/", bypass_csp=True)
+    page = opened(browser, f"{master.url}/", bypass_csp=True)
     assert page.evaluate(OWN, "/api/v1/scale") == 200
     assert len(master.commands) == 1
