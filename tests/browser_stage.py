@@ -1,4 +1,4 @@
-"""A real Chromium of this machine, and a page that is looked at until it shows something."""
+"""Tabs of a real Chromium that are looked at until they show something."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from chromium_stage import chromium as running
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 __all__ = ["PICTURES", "Looking", "chromium"]
 
-CHROMIUM = "/usr/bin/chromium"
 PICTURES = os.environ.get("TARN_TEST_SCREENSHOTS", "")  # noqa: TID251 (a person's wish)
 """The folder that gets the pictures for the documentation; empty: none are made."""
 ASKED_WHO = re.compile(r"status of 401 \(Unauthorized\)")
@@ -23,10 +23,8 @@ ASKED_WHO = re.compile(r"status of 401 \(Unauthorized\)")
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """One browser for the tests of a file."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with running() as browser:
         yield browser
-        browser.close()
 
 
 class Looking:
