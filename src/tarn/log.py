@@ -33,8 +33,8 @@ _REQUEST: ContextVar[str] = ContextVar("request", default="")
 _TEXT_HEAD = ("at", "level", "thread", "logger", "message", "traceback")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 """What a terminal would obey, or take for the end of a line."""
-_UNSAID = ("cluster", "event")
-"""Not in a line of text: the file is one cluster's, and the message says the event."""
+_UNSAID = ("event",)
+"""Not in a line of text: the message says it."""
 
 
 def hide(secrets: Iterable[str | bytes]) -> None:

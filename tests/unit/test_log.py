@@ -77,7 +77,7 @@ def test_text_holds_the_same() -> None:
     moment, level, thread, logger, rest = text.split(" ", 4)
     assert moment.endswith("Z")
     assert (level, thread, logger) == ("INFO", threading.current_thread().name, "tarn.some:")
-    assert rest == "hello you [epoch=1764201600000-2 instance=llama-0001]"
+    assert rest == "hello you [cluster=llama epoch=1764201600000-2 instance=llama-0001]"
 
 
 def test_nobody_can_write_a_line_of_his_own() -> None:

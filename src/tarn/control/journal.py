@@ -71,7 +71,8 @@ class Journal:
     def __init__(self, cluster: str, file: EventFile | None = None) -> None:
         self._cluster = cluster
         self._file = file
-        self._failing = False
+        self.trouble = ""
+        """Why the newest event is not in the file; empty when it is."""
         self._queue: queue.Queue[Event | None] = queue.Queue(QUEUE)
         self.lost = 0
         """Events that were not written, because a disk was too slow."""
@@ -124,8 +125,8 @@ class Journal:
         try:
             file.append(line)
         except OSError as error:
-            if not self._failing:
+            if not self.trouble:
                 log.warning("events are not kept in their file: %s", error)
-            self._failing = True
+            self.trouble = str(error)
         else:
-            self._failing = False
+            self.trouble = ""

@@ -22,7 +22,7 @@ from tarn.control.scrape import Scraper
 from tarn.control.sights import sights
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
-from tarn.control.troubles import Trouble, of_fleet, of_policy, of_saver, of_worker
+from tarn.control.troubles import Trouble, of_fleet, of_journal, of_policy, of_saver, of_worker
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
@@ -352,6 +352,8 @@ class Control:
             yield Trouble(fault, "", "TARN-1013", name, noted=True)
         if near.announcer.lost:
             yield Trouble(f"{near.announcer.lost} announcements to plugins were lost")
+        if near.journal is not None:
+            yield from of_journal(near.journal, name)
         yield from of_worker(self._runtime, "TARN-3000")
         yield from self._publishers.troubles()
         yield from of_fleet(self._fleet, self._rules, now_s)

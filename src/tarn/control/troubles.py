@@ -5,11 +5,12 @@ from typing import Any
 
 import attrs
 
+from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
 from tarn.domain.fleet import Fleet, Rules
 
-__all__ = ["Trouble", "of_fleet", "of_policy", "of_saver", "of_worker"]
+__all__ = ["Trouble", "of_fleet", "of_journal", "of_policy", "of_saver", "of_worker"]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
@@ -46,6 +47,15 @@ def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
     if worker.error:
         fault = f"{worker.name} failed and is tried again"
         yield Trouble(fault, f"{worker.name}: {worker.error}", code, worker.name)
+
+
+def of_journal(journal: Journal, name: str) -> Iterator[Trouble]:
+    """Say that events of the cluster *name* are not written down."""
+    if journal.trouble:
+        warning = f"events are not kept in their file: {journal.trouble}"
+        yield Trouble("events cannot be written to their file", warning, "TARN-3822", name)
+    if journal.lost:
+        yield Trouble(f"{journal.lost} events were not written to the log")
 
 
 def of_saver(saver: Saver, name: str) -> Iterator[Trouble]:

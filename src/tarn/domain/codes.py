@@ -373,6 +373,7 @@ _TABLE = (
     # 382x: who asked for a change
     Code("TARN-3820", _I, "size set by hand", "A person or a program asked for a number of replicas; the event says who, and from where.", "`tarn adapt` gives the size back to the policy."),
     Code("TARN-3821", _I, "size given to the policy", "A person or a program gave the size to the policy, perhaps with other limits; the event says who, and from where.", "Nothing."),
+    Code("TARN-3822", _W, "events not kept", "The file of events beside the master's log could not be written; the API and the log go on.", "Free disk space, or mend the permissions of the cluster's folder `logs`."),
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),

@@ -59,9 +59,10 @@ class Hiding:
 
     def text(self, text: str) -> str:
         """Return *text* with each known secret masked, and what `tarn.plain.masked` masks."""
-        if self._pattern is not None:
+        if self._pattern is not None and len(text) >= SHORTEST:
             text = self._pattern.sub(MASK, text)
-        return masked(text)
+        # one of them stands in whatever it masks; most texts have none
+        return masked(text) if "=" in text or "@" in text else text
 
     def value(self, value: object) -> object:
         """Return plain *value* (texts, numbers, mappings, lists) with its texts hidden."""

@@ -11,6 +11,7 @@ import pytest
 
 from tarn.control import journal
 from tarn.control.journal import EventFile, Journal, beside
+from tarn.control.troubles import of_journal
 from tarn.domain import Asker, Cause, Epoch
 from tarn.domain.events import event_fields
 from tarn.domain.fleet import Fleet
@@ -77,11 +78,16 @@ def test_a_disk_that_takes_nothing_is_said_once(
     keeper.close(5.0)
     told = [one for one in caplog.records if "not kept" in one.getMessage()]
     assert len(told) == 1
+    (trouble,) = of_journal(keeper, "w")
+    assert (trouble.code, trouble.subject) == ("TARN-3822", "w")
+    assert str(path) not in trouble.fault
+    assert str(path) in trouble.warning
     path.parent.mkdir()
     again = Journal("w", EventFile(path))
     again.tell((), some.events)
     again.close(5.0)
     assert len(lines(path)) == 3
+    assert list(of_journal(again, "w")) == []
 
 
 def test_a_slow_disk_costs_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +108,8 @@ def test_a_slow_disk_costs_no_tick(monkeypatch: pytest.MonkeyPatch) -> None:
         before, some = some, some.note(1.0, "TARN-1105", f"w-000{number}", "crash")
         keeper.tell(before.events, some.events)
     assert keeper.lost == 3
+    (trouble,) = of_journal(keeper, "w")
+    assert trouble.fault == "3 events were not written to the log"
     going.set()
     keeper.close(5.0)
 

@@ -5,7 +5,7 @@ from canaries import forms as canary_forms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.plain import MASK, Hiding, forms
+from tarn.plain import MASK, Hiding, forms, masked
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 
@@ -40,3 +40,9 @@ def test_a_text_without_secrets_stays() -> None:
     hiding = Hiding([b"abc", "longer secret"])
     assert hiding.text("abc of all") == "abc of all"
     assert hiding.text("") == ""
+
+
+@given(st.text("tokenpasswrd=@:/-_x y&", max_size=60))
+def test_what_looks_like_a_secret_is_masked_as_everywhere(text: str) -> None:
+    """Looking first whether there is anything to mask changes nothing."""
+    assert Hiding().text(text) == masked(text)
