@@ -18,8 +18,11 @@ from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 
 pytestmark = [pytest.mark.yarn, pytest.mark.triton, pytest.mark.timeout(300, func_only=True)]
 
-PROGRAMS = ("bash", "sh", "setsid", "ls", "cp", "find", "ln", "mkdir", "chmod", "cat", "rm")
-"""What YARN's own scripts call."""
+PROGRAMS = (
+    *("bash", "sh", "setsid", "ls", "cp", "find", "ln", "mkdir", "chmod", "cat", "rm"),
+    *("head", "readlink", "sleep", "tail", "wc"),
+)
+"""What YARN's own scripts call, and who keeps logs below their bound."""
 EXPIRY_S = 120.0
 """A node unpacks 140 MB before its master says a word."""
 

@@ -1,6 +1,8 @@
 """The logs of a cluster: of its master and its instances, alone or as one, and as they grow."""
 
 import abc
+import itertools
+import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,11 +17,13 @@ from tarn.interfaces import ClusterRef
 
 __all__ = ["Logged"]
 
+log = logging.getLogger(__name__)
+
 LOOK_EVERY_S = 1.0
 BEFORE = 200
 """Lines read before those that are asked for: what has no time gets it from one of them."""
 NEW_EVERY = 5
-"""Looks after which new instances are looked for."""
+"""Looks after which new instances are looked for, and whether the cluster is over."""
 
 
 class Logged(abc.ABC):
@@ -47,12 +51,14 @@ class Logged(abc.ABC):
         return self._link.deployer.logs(self._logged_ref(), instance, tail)
 
     def follow_logs(self, instance: str = "", tail: int | None = None) -> Iterator[str]:
-        """Yield the last *tail* lines as `logs` does, then what is written, until interrupted."""
+        """Yield the last *tail* lines as `logs` does, then what is written, until it is over.
+
+        That is the cluster; what cannot be read at one look comes with a later one.
+        """
         growing = Growing(lambda most: self.logs(instance, most))
         yield from growing.begin(tail)
-        while True:
-            self._surroundings.rest(LOOK_EVERY_S)
-            yield from growing.news()
+        for _ in self._looks():
+            yield from self._news(growing)
 
     def logged(self) -> tuple[str, ...]:
         """Return whose logs there are: ``master``, and instances, also some that ended.
@@ -94,7 +100,7 @@ class Logged(abc.ABC):
         since: float | None = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """Yield lines as `log_lines` does, then what is written, until interrupted.
+        """Yield lines as `log_lines` does, then what is written, until the cluster is over.
 
         With *sources* None also those of instances that start meanwhile.
         """
@@ -108,17 +114,30 @@ class Logged(abc.ABC):
                 logs[source] = begun[0], reader
         first = merged(texts, since)
         yield from first if tail is None else deque(first, maxlen=tail)
-        looks = 0
-        while True:
-            self._surroundings.rest(LOOK_EVERY_S)
-            looks += 1
-            if sources is None and looks % NEW_EVERY == 0:
+        for look in self._looks():
+            if sources is None and look % NEW_EVERY == 0:
                 logs |= self._new(logs)
             texts = {
                 source: list(reader.lines(self._news(growing)))
                 for source, (growing, reader) in logs.items()
             }
             yield from merged(texts)
+
+    def _looks(self) -> Iterator[int]:
+        """Yield the number of each look, until the cluster is over, and once more then."""
+        for look in itertools.count(1):
+            self._surroundings.rest(LOOK_EVERY_S)
+            yield look
+            if look % NEW_EVERY == 0 and self._is_over():
+                yield look + 1
+                return
+
+    def _is_over(self) -> bool:
+        """Say whether its runtime knows it no more; not where nobody can tell."""
+        try:
+            return self._link.find() is None
+        except TarnError:
+            return False
 
     def _logged_ref(self) -> ClusterRef:
         """Return the reference of what runs, or of what ended; of what left only its logs, too."""
@@ -140,19 +159,23 @@ class Logged(abc.ABC):
     def _each(
         self, sources: Sequence[str], tail: int | None, *, given: bool
     ) -> Iterator[tuple[str, Iterator[str]]]:
-        """Yield each source with its lines; one that nobody asked for by name may have none."""
+        """Yield each source with its lines; one that nobody named may have none, or be refused."""
+        missing: TarnError = NotFoundError("there are no logs", where=self.name)
         found = False
         for source in sources:
             try:
                 lines = self.logs(_instance(source), _more(tail))
-            except NotFoundError:
+            except TarnError as error:
                 if given:
                     raise
+                if not isinstance(error, NotFoundError):
+                    log.warning("the log of %s cannot be read: %s", source, error)
+                    missing = error
                 continue
             found = True
             yield source, lines
         if not found:
-            raise NotFoundError("there are no logs", where=self.name)
+            raise missing
 
     def _begun(
         self, source: str, tail: int | None, *, given: bool
@@ -160,7 +183,7 @@ class Logged(abc.ABC):
         growing = self._growing(source)
         try:
             return growing, growing.begin(_more(tail))
-        except NotFoundError:
+        except TarnError:
             if given:
                 raise
             return None

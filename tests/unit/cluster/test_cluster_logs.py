@@ -8,7 +8,7 @@ from fake_fleet import FakeFleet
 
 from tarn.cluster import Cluster, remembered
 from tarn.cluster.log_lines import MASTER
-from tarn.errors import NotFoundError
+from tarn.errors import NotFoundError, ProviderError
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
 
@@ -96,6 +96,40 @@ def test_a_master_that_cannot_be_asked_for_a_while_ends_no_following(
     monkeypatch.setattr(FakeFleet, "logs", logs)
     running.lines.append(master(8, "m8"))
     assert words(islice(lines, 1)) == [(MASTER, "m8")]
+
+
+def test_following_ends_with_the_cluster(running: FakeFleet) -> None:
+    """After one more look: the last words are often the best."""
+    cluster, words_of = found(running), running.lines
+    lines, one = cluster.follow_log_lines(tail=0), cluster.follow_logs(tail=0)
+    running.vanish()
+    words_of.append(master(9, "m9"))
+    assert list(one) == []
+    assert list(lines) == []
+    assert list(found_ended(running).follow_logs(tail=1)) == [words_of[-1]]
+
+
+def found_ended(fleet: FakeFleet) -> Cluster:
+    (fleet.directory / "logs").mkdir()
+    return found(fleet)
+
+
+def test_one_log_that_is_refused_hides_no_other(running: FakeFleet, monkeypatch, caplog) -> None:
+    """It is told; where every one is refused, that is the error."""
+    read, refused = FakeFleet.logs, {"demo-0002"}
+
+    def logs(self: FakeFleet, ref, instance_id: str, tail):
+        if instance_id in refused:
+            raise ProviderError("yarn", "answers 403", code="TARN-3811")
+        return read(self, ref, instance_id, tail)
+
+    monkeypatch.setattr(FakeFleet, "logs", logs)
+    cluster = found(running)
+    assert {line.source for line in cluster.log_lines()} == {MASTER, "demo-0001"}
+    assert "the log of demo-0002 cannot be read" in caplog.text
+    refused |= {"", "demo-0001"}
+    with pytest.raises(ProviderError, match="answers 403"):
+        list(cluster.log_lines())
 
 
 def test_a_log_that_was_named_must_be_there(running: FakeFleet, monkeypatch) -> None:

@@ -57,7 +57,11 @@ class Books:
         into: str,
         tail: int | None = None,
     ) -> bool:
-        """Write a log, or at least its last *tail* lines, into the file *into*; False: no log."""
+        """Write a log, or at least its last *tail* lines, into the file *into*; False: no log.
+
+        Raises:
+            ProviderError: Its node refuses to show it, and nothing of it was collected.
+        """
         logs = self._open(application_id)
         if logs is None:
             return False
@@ -65,6 +69,13 @@ class Books:
             texts = logs.instance(instance_id, container_id, host, tail)
         else:
             texts = logs.master(tail)
+        if not texts and logs.refused:
+            raise ProviderError(
+                "yarn",
+                f"the node does not show the log: {logs.refused}",
+                code="TARN-3811",
+                where=container_id or application_id,
+            )
         with open(into, "wb") as sink:  # noqa: PTH123 (a private file of the asker)
             sink.writelines(texts)
         return bool(texts)
@@ -104,6 +115,8 @@ class Logs:
         self._ids = {} if ids is None else ids
         self._meta: dict[str, tuple[str, ...]] | None = None
         self._nodes: dict[str, str] | None = None
+        self.refused = ""
+        """What a node said last that did not show a log, in words; empty: none refused."""
         self._nobody: set[str] = set()
         """Containers of which nothing says now whose they were."""
 
@@ -207,8 +220,12 @@ class Logs:
                 missing = None if tail is None else tail - _lines(found)
                 if missing is None or missing > 0:
                     found[:0] = self._of_file(f"{base}/{quote(name)}", missing)
-        except (ProviderError, ValueError, KeyError):
-            return []  # the node is gone, or has forgotten it
+        except ProviderError as error:  # the node is gone, has forgotten it, or refuses
+            if error.retry_after_s is None and "404" not in error.found:
+                self.refused = error.found
+            return []
+        except (ValueError, KeyError):
+            return []
         return found
 
     def _of_file(self, url: str, tail: int | None) -> list[bytes]:

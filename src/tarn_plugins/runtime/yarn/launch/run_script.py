@@ -104,7 +104,7 @@ LC_ALL=C
 set --
 _tarn_variables=0 _tarn_whole= _tarn_home= _tarn_tmp= _tarn_python=
 [ -r {LAUNCH} ] || _tarn_fail '{LAUNCH} cannot be read'
-_tarn_line=$(head -n 1 {LAUNCH})
+_tarn_line=$(head -n 1 {LAUNCH} 2>/dev/null)
 case $_tarn_line in
   %*)
     _tarn_value=$(printf '%b' "${{_tarn_line#%}}")
@@ -125,7 +125,7 @@ while IFS= read -r _tarn_line; do
   _tarn_value=$(printf '%bx' "${{_tarn_line#[%:+@]}}")
   case $_tarn_line in
     %*) ;;
-    :*) _tarn_mark "$(readlink "/proc/$$/fd/2")" "${{_tarn_value%x}}" ;;
+    :*) _tarn_mark "$(readlink "/proc/$$/fd/2" 2>/dev/null)" "${{_tarn_value%x}}" ;;
     @*) _tarn_show "${{_tarn_value%x}}" ;;
     +*) mkdir -p -- "${{_tarn_value%x}}" || _tarn_fail 'a directory cannot be made' ;;
     *) set -- "$@" "${{_tarn_value%x}}" ;;

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn_plugins.runtime.yarn.client.logs import Logs
+from tarn_plugins.runtime.yarn.client.logs import Books, Logs
 from tarn_plugins.runtime.yarn.client.reports import Report
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.slots import Slot, Slots
@@ -177,6 +177,32 @@ def test_a_log_whose_node_is_gone_is_what_was_collected() -> None:
     logs._hadoop.web.refuses = "does not answer"  # type: ignore[attr-defined]
     assert whole(logs) == lines(1, 5)
     assert b"".join(logs.instance("ocr-0001", "container_1", "elsewhere")) == lines(1, 5)
+
+
+def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monkeypatch) -> None:
+    """In its own words; one that does not answer, or has forgotten it, is no log."""
+    hadoop, node = Hadoop(Node()), Node()
+    hadoop.web = node
+    hadoop.report = lambda id_: Report(id_, "RUNNING")  # type: ignore[attr-defined]
+    monkeypatch.setattr(Logs, "_collected", lambda _self: {})
+    into = tmp_path / "log"
+    parts = {
+        "application_id": "application_1",
+        "instance_id": "ocr-0001",
+        "container_id": "container_1",
+        "host": "nm1",
+        "into": str(into),
+    }
+    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    node.refuses = "answers 404"
+    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    node.refuses = "answers 500"
+    with pytest.raises(ProviderError, match="does not show the log: answers 500") as caught:
+        Books(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
+    assert caught.value.code == "TARN-3811"
+    node.refuses, node.files = "", {"triton.stderr": lines(1, 2)}
+    assert Books(lambda: hadoop).write(**parts) is True  # type: ignore[arg-type, return-value]
+    assert into.read_bytes() == lines(1, 2)
 
 
 def test_what_was_collected_is_found_by_its_instance() -> None:

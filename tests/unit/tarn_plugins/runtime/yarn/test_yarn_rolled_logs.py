@@ -114,6 +114,25 @@ def test_a_log_below_its_bound_and_one_without_are_left_alone(shell, tmp_path: P
             end(process)
 
 
+def test_an_image_without_its_programs_starts_all_the_same(shell, tmp_path: Path) -> None:
+    """Then its logs grow, and nobody is told by which file they are found."""
+    container(tmp_path, LogFiles(500, f"{MARK}ocr-0001"))
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for program in ("cp", "mkdir"):
+        (bare / program).symlink_to(str(shutil.which(program)))
+    done = subprocess.run(
+        [*shell, SCRIPT],
+        cwd=tmp_path,
+        input=b"",
+        capture_output=True,
+        env={"PATH": str(bare), "USER": "x", "LOGNAME": "x"},
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"begun\n", b"")
+
+
 def test_the_keeper_of_logs_knows_no_value_and_ends_with_its_program(shell, tmp_path: Path) -> None:
     """A secret stands in the program's environment only; TERM ends the group, a crash the rest."""
     container(tmp_path, LogFiles(500), {"SECRET": "hunter2"})
