@@ -1,15 +1,22 @@
 """Stand-ins for people and machines: the same everywhere, and none for what all have."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarn.cluster import Surroundings
 from tarn.cluster.bundle.names import Names
+from tarn.cluster.bundle.naming import people_and_machines
 
 LOG = """\
 2026-01-01 connect to gpu7.dc.example.com/10.4.5.6:8032 as alice/gpu7.dc.example.com@DC.EXAMPLE.COM
 ugi=alice (auth:KERBEROS) ip=/10.4.5.6 src=/user/bob/models
 http://rm.dc.example.com:8088/proxy, and worker12.dc.example.com too; /home/carol/.tarn
 fe80::1ff:fe23:4567:890a and 127.0.0.1 and 0.0.0.0 and localhost; user=root; at 12:34:56
+fleet-0001: started on nm1.rack.other.example as container_1_0006_04_000002
+Container: container_1_0006_01_000001 on nm2.rack.other.example_18041_1795906615578
+\tat org.apache.hadoop.ipc.Client.call(Client.java:1); read from config.pbtxt
 triton::core::Status; gpu7 is short for it; https://hadoop.apache.org/docs
 """
 
@@ -19,7 +26,19 @@ def test_each_has_one_stand_in() -> None:
     names = Names()
     names.learn(LOG)
     text = names.replace(LOG)
-    for name in ("alice", "bob", "carol", "gpu7", "worker12", "example.com", "10.4.5.6", "890a"):
+    for name in (
+        "alice",
+        "bob",
+        "carol",
+        "gpu7",
+        "worker12",
+        "example.com",
+        "10.4.5.6",
+        "890a",
+        "nm1",
+        "nm2",
+        "other.example",
+    ):
         assert name not in text.lower()
     for kept in (
         "127.0.0.1",
@@ -28,6 +47,8 @@ def test_each_has_one_stand_in() -> None:
         "root",
         "12:34:56",
         "triton::core",
+        "org.apache.hadoop.ipc",
+        "config.pbtxt",
         "apache.org",
     ):
         assert kept in text
@@ -54,3 +75,15 @@ def test_learning_is_total_and_replacing_stable(texts: list[str]) -> None:
     for text in texts:
         once = names.replace(text)
         assert names.replace(once) == once
+
+
+def test_hadoops_own_configuration_names_its_machines(tmp_path: Path) -> None:
+    """Whoever lives beside them is a machine, too, without any text that says so."""
+    (tmp_path / "yarn-site.xml").write_text(
+        "<property><name>yarn.resourcemanager.hostname</name><value>rm.dc.example.com</value>"
+        "</property><property><name>x</name><value>zk1.dc.example.com:2181,zk2:2181</value></property>"
+    )
+    around = Surroundings({"HADOOP_CONF_DIR": str(tmp_path), "HOME": "/home/ada", "USER": "ada"})
+    names = people_and_machines(None, around)
+    names.learn("worker9.dc.example.com is slow")
+    assert {"rm.dc.example.com", "zk1", "zk2", "worker9", "ada"} <= names.stand_ins.keys()

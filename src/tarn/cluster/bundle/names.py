@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
@@ -47,11 +48,22 @@ _NOBODY = frozenset(
 _PUBLIC = ("apache.org", "github.com", "nvcr.io", "nvidia.com", "python.org", "prometheus.io")
 """Hosts that all the world knows: documentation, images."""
 _SHORTEST = 3
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
 _NAME = r"[A-Za-z_][\w.\-]*"
 
-_URL_HOST = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/\s@\"']*@)?({_LABEL}(?:\.{_LABEL})*)")
-_JAVA_HOST = re.compile(rf"({_LABEL}(?:\.{_LABEL})*)/\d+\.\d+\.\d+\.\d+")
+_URL_HOST = re.compile(
+    rf"[A-Za-z][A-Za-z0-9+.\-]{{0,40}}://(?:[^/\s@\"']*@)?({_LABEL}(?:\.{_LABEL})*)"
+)
+_JAVA_HOST = re.compile(rf"(?<![A-Za-z0-9.\-])({_LABEL}(?:\.{_LABEL})*)/\d+\.\d+\.\d+\.\d+")
+_SAID_HOST = re.compile(
+    rf"\b(?:on|at|from|to|host|node|server)[ =:]+[\"']?((?:{_LABEL}\.){{1,9}}[A-Za-z]{{2,63}})"
+    r"(?![A-Za-z0-9.(\-])"
+)
+_NO_HOST = re.compile(
+    r"(?:org|com|java|javax|io|sun|jdk|tarn|tarn_plugins)\..*"
+    r"|.*\.(?:yaml|json|jsonl|py|log|txt|pbtxt|gz|zip|xml|so|jar|java|cc|h|keytab|conf|md|pem|onnx)"
+)
+"""What has dots and is none: a class of Java's, a module, a file."""
 _FIELD_HOST = re.compile(
     rf"\"(?:node|host|hostname|http|grpc|metrics|fqdn)\":\s*\"(?:https?://)?({_LABEL}(?:\.{_LABEL})*)[\":]"
 )
@@ -64,7 +76,8 @@ _FOLDER = re.compile(rf"/(?:home|Users|user|usercache)/({_NAME})")
 _FIELD_USER = re.compile(
     rf"[\"']?\b(?:user|ugi|owner|principal|asked_by|by_user|remote_user|login)[\"']?\s*[=:]\s*[\"']?({_NAME})"
 )
-_WORD = r"[A-Za-z0-9_]"
+_WORD = r"[A-Za-z0-9]"
+"""A name ends before an underscore: YARN writes ``node1.example.com_18041``."""
 
 
 @attrs.define
@@ -101,9 +114,7 @@ class Names:
 
     def learn(self, text: str) -> None:
         """Find names where *text* says that they are such."""
-        for name in _found(text, _URL_HOST, _JAVA_HOST, _FIELD_HOST):
-            self.host(name)
-        for name in filter(_address, _found(text, _IPV4, _IPV6)):
+        for name in _machines(text):
             self.host(name)
         for user, host, realm in dict.fromkeys(_PRINCIPAL.findall(text)):
             self.user(user)
@@ -112,8 +123,11 @@ class Names:
         for name in _found(text, _FOLDER, _FIELD_USER):
             self.user(name)
         for domain in tuple(self._domains):  # who lives beside a known machine is one, too
-            for first in set(re.findall(rf"\b((?:{_LABEL}\.)+){re.escape(domain)}\b", text)):
-                self.host(f"{first}{domain}")
+            beside = re.compile(
+                rf"(?<![A-Za-z0-9.\-])((?:{_LABEL}\.)+{re.escape(domain)})(?!{_WORD})"
+            )
+            for name in _found(text, beside):
+                self.host(name)
 
     def replace(self, text: str) -> str:
         """Return *text* with every name that was learnt replaced."""
@@ -140,6 +154,13 @@ class Names:
 
 
 _STAND_IN: Final = re.compile(rf"(?:{HOST}|{ADDRESS}|{USER}|{REALM})-\d+")
+
+
+def _machines(text: str) -> Iterator[str]:
+    """Yield the names and addresses that *text* gives as those of machines."""
+    yield from _found(text, _URL_HOST, _JAVA_HOST, _FIELD_HOST)
+    yield from (name for name in _found(text, _SAID_HOST) if not _NO_HOST.fullmatch(name))
+    yield from filter(_address, _found(text, _IPV4, _IPV6))
 
 
 def _found(text: str, *patterns: re.Pattern[str]) -> tuple[str, ...]:

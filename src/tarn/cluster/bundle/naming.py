@@ -1,6 +1,9 @@
 """The people and machines that are known by name before any text is read."""
 
+import contextlib
 import getpass
+import html
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +17,12 @@ from tarn.domain import ClusterSpec
 __all__ = ["people_and_machines"]
 
 
+_MOST = 2**20
+"""Characters of one file: none is larger."""
+_VALUE = re.compile(r"<value>\s*([^<]+?)\s*</value>")
+_HOSTNAME = re.compile(r"hostname[\w.\-]*\s*</name>\s*<value>\s*([\w.\-]+)\s*</value>")
+
+
 def people_and_machines(spec: ClusterSpec | None, around: Surroundings) -> Names:
     """Return whoever and whatever this process and the spec name."""
     names = Names()
@@ -22,15 +31,35 @@ def people_and_machines(spec: ClusterSpec | None, around: Surroundings) -> Names
     names.user(around.environ.get("USER") or _user())
     home = Path(around.environ.get("HOME") or "/").name
     names.user(home)
+    for text in _hadoop(around.environ):
+        for host in _hosts(text):
+            names.host(host)
     if spec is not None:
-        for user in spec.admins.users:
-            names.user(user)
-        for proxy in spec.api.trusted_proxies:
-            names.host(proxy.address.partition("/")[0])
-        for text in _texts(config.dump(spec)):
-            for host in _hosts(text):
-                names.host(host)
+        _of_spec(spec, names)
     return names
+
+
+def _of_spec(spec: ClusterSpec, names: Names) -> None:
+    for user in spec.admins.users:
+        names.user(user)
+    for proxy in spec.api.trusted_proxies:
+        names.host(proxy.address.partition("/")[0])
+    for text in _texts(config.dump(spec)):
+        for host in _hosts(text):
+            names.host(host)
+
+
+def _hadoop(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of Hadoop's configuration on this machine: where its servers are."""
+    home = environ.get("HADOOP_HOME")
+    conf = environ.get("HADOOP_CONF_DIR") or (f"{home}/etc/hadoop" if home else "")
+    if not conf:
+        return
+    for path in sorted(Path(conf).glob("*-site.xml")):
+        with contextlib.suppress(OSError):
+            text = path.read_text("utf-8", "replace")[:_MOST]
+            yield from (html.unescape(value) for value in _VALUE.findall(text))
+            yield from (f"{host}:0" for host in _HOSTNAME.findall(text))
 
 
 def _user() -> str:

@@ -11,8 +11,8 @@ from tarn.plain import MASK, masked
 __all__ = ["unsaid"]
 
 _KEYISH = (
-    r"[\w.\-]*(?:key(?!error|board|tab|words?\b)|token|passw(?:or)?d|passphrase|secret|credential|"
-    r"signature|authorization|cookie)[\w.\-]*"
+    r"[\w.\-]{0,64}(?:key(?!error|board|tab|words?\b)|token|passw(?:or)?d|passphrase|secret|credential|"
+    r"signature|authorization|cookie)[\w.\-]{0,64}"
 )
 _NUMBERS = r"\d{1,6}|\d{1,3}(?:\.\d{1,5}){1,3}"
 _HARMLESS = (
@@ -49,7 +49,9 @@ _QUERY = re.compile(
     r"X-Amz-[A-Za-z\-]+|doas-token)=)[^&\s\"'<>]+",
     re.IGNORECASE,
 )
-_USERINFO = re.compile(r"(?<![\w/])[\w.+\-]+:[^\s/@:\"']{3,}@(?=[A-Za-z0-9\-]+\.[A-Za-z0-9.\-]+)")
+_USERINFO = re.compile(
+    r"(?<![\w/])[\w.+\-]{1,64}:[^\s/@:\"']{3,}@(?=[A-Za-z0-9\-]+\.[A-Za-z0-9.\-]+)"
+)
 _ISSUED = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w\-]{16,}"
     r"|nvapi-[\w\-]{16,}|sk-[A-Za-z0-9_\-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}"
