@@ -1,8 +1,9 @@
 """How other threads ask the control thread for something, and get its answer."""
 
+import logging
 import queue
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 
 import attrs
 
@@ -10,6 +11,8 @@ from tarn.domain import Asker, Command, Done
 from tarn.errors import ProviderError
 
 __all__ = ["Inbox", "Request"]
+
+log = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -20,6 +23,16 @@ class Request:
     if_match: int | None
     answer: "Future[Done]"
     asker: Asker | None = None
+
+    def reply(self, answer: Done | Exception) -> None:
+        """Answer once; the asker may have given up meanwhile."""
+        try:
+            if isinstance(answer, Done):
+                self.answer.set_result(answer)
+            else:
+                self.answer.set_exception(answer)
+        except InvalidStateError:
+            log.debug("an answer came too late for its asker")
 
 
 class Inbox:

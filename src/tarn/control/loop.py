@@ -4,7 +4,6 @@ import enum
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import InvalidStateError
 
 import attrs
 
@@ -201,7 +200,7 @@ class Control:
             self._announce()
         finally:
             for request, answer in answers:
-                _reply(request, answer)
+                request.reply(answer)
             self._measures.ticked(now_s)
         return Outcome.ENDED if self._fleet.ending and not self._fleet.instances else None
 
@@ -384,18 +383,7 @@ class Control:
             self._announce()
             near.saver.save(saved(self._fleet, self._past_s), at_once=True)
         for request in near.inbox.drain():
-            _reply(request, RefusedError("the master is leaving", next_step="Try again"))
+            request.reply(RefusedError("the master is leaving", next_step="Try again"))
         near.saver.close(0.15, finish=left)
         self._runtime.close(5.0 if ended else 0.05)
         self._publishers.close(ended=ended, superseded=self.outcome is Outcome.SUPERSEDED)
-
-
-def _reply(request: Request, answer: Done | Exception) -> None:
-    """Answer once; the asker may have given up meanwhile."""
-    try:
-        if isinstance(answer, Done):
-            request.answer.set_result(answer)
-        else:
-            request.answer.set_exception(answer)
-    except InvalidStateError:
-        log.debug("an answer came too late for its asker")

@@ -12,7 +12,8 @@ _FREE = frozenset({"env", "options", "args", "tls", "spnego"})
 _USERINFO = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,40}://)[^/\s]*@")
 """A scheme has a bound, so that a long line without any takes no longer for it."""
 _ASSIGNED = re.compile(
-    r"(?P<name>(?:key|token|password|secret|credential|passphrase)\w{0,64}=)[^,;&\s]+", re.IGNORECASE
+    r"(?P<name>(?:key|token|password|secret|credential|passphrase)\w{0,64}=)[^,;&\s]+",
+    re.IGNORECASE,
 )
 
 _RESTRICTED = re.compile(r"(?:http|grpc)[-_]restricted[-_](?:api|protocol)")

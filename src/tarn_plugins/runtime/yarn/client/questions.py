@@ -30,7 +30,7 @@ from tarn_plugins.runtime.yarn.client.upload import upload
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.keytab import Renewal
-from tarn_plugins.runtime.yarn.launch import launch_file, run_script
+from tarn_plugins.runtime.yarn.launch import run_script
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Staging
@@ -250,11 +250,7 @@ class Questions:
                 file_systems=used,
             )
             secrets = self._secrets(files, submitted)
-            kept = launch_file.LogFiles(log_bytes)
-            content = {
-                run_script.RUN_NAME: run_script.RUN,
-                "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}, logs=kept),
-            }
+            content = submission.content(argv, {**environ, _USER: hadoop.user}, log_bytes)
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
             staging.keep({name: secrets[name] for name in FETCHED if name in secrets})

@@ -1,6 +1,6 @@
 """Submit one master to YARN: the Java part, in the process that holds the JVM."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -9,9 +9,10 @@ from tarn.java import jvm
 from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.requests import for_master
+from tarn_plugins.runtime.yarn.launch import launch_file, run_script
 from tarn_plugins.runtime.yarn.wire import LocalFile, Shape
 
-__all__ = ["Order", "submit"]
+__all__ = ["Order", "content", "submit"]
 
 VALIDITY_MS = 10 * 60 * 1000
 """Attempts that failed longer ago no longer count against ``master.max_attempts``."""
@@ -92,3 +93,12 @@ def _set(values: Iterable[str]) -> Any:
 
 def _record(name: str) -> Any:
     return jvm.load(f"{_RECORDS}.{name}")
+
+
+def content(argv: list[str], environ: Mapping[str, str], log_bytes: int) -> dict[str, bytes]:
+    """Return the files that start a master; everybody may read them."""
+    kept = launch_file.LogFiles(log_bytes)
+    return {
+        run_script.RUN_NAME: run_script.RUN,
+        "master": launch_file.encode(argv, environ, logs=kept),
+    }
