@@ -292,6 +292,15 @@ def test_what_happened_is_what_was_kept(stage: Stage) -> None:
     assert changes == [2.0, 3.0, 2.0]
 
 
+def test_the_first_of_its_kind_is_counted(stage: Stage) -> None:
+    """A counter that began at 1 would hide it from `increase`: the scale-up, and the kill."""
+    one = stage.prometheus
+    grown = f'increase(tarn_decisions_total{{cluster="{REAL}", by="scale", direction="up"}}[5m])'
+    assert (one.value(grown) or 0.0) > 0.5
+    failed = f'increase(tarn_events_total{{cluster="{REAL}", code="TARN-1105"}}[5m])'
+    assert (one.value(failed) or 0.0) > 0.5
+
+
 def test_a_dead_instance_leaves_no_series(stage: Stage) -> None:
     """Within seconds, and not after the five minutes that Prometheus keeps what it has seen."""
     assert stage.stale_after_s < 5

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tarn.control.metrics import FAMILIES
 
 from tarn.cli.verbs import VERBS
 from tarn.cluster.monitoring import DASHBOARDS, RULES, shipped
+from tarn.control.metrics import FAMILIES
 
 UNITS = {"short", "percentunit", "reqps", "s", "bytes"}
 KINDS = {"row", "stat", "timeseries", "table"}

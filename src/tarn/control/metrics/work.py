@@ -5,22 +5,29 @@ from collections.abc import Iterator, Mapping
 from tarn.control.metrics.family import Family, Kind, Sample, histogram, label, labels, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES
-from tarn.domain.tally import FAILURES, OUTCOMES, PHASES, RESULTS
+from tarn.domain.tally import DIRECTIONS, FAILURES, KINDS, OUTCOMES, PHASES, RESULTS
 
 __all__ = ["FAMILIES"]
 
 _ASKED = "TARN-1100"
+_OF_A_MASTER = tuple(code for code in CODES if code.startswith("TARN-1"))
+"""The codes of what happens to a cluster; the others are said where something is asked for."""
 
 
 def _events(snapshot: Snapshot) -> Iterator[Sample]:
-    for code, count in sorted(snapshot.event_totals.items()):
+    """Yield also those that never were: the first one is seen to grow from 0 then."""
+    totals = snapshot.event_totals
+    for code in sorted({*_OF_A_MASTER, *totals}):
         severity = str(CODES[code].severity) if code in CODES else "unknown"
-        yield "", labels(code=code, severity=severity), count
+        yield "", labels(code=code, severity=severity), totals.get(code, 0)
 
 
 def _decisions(snapshot: Snapshot) -> Iterator[Sample]:
-    for (kind, direction), count in sorted(snapshot.tally.decisions.items()):
-        yield "", labels(by=kind, direction=direction), count
+    """Yield also those that never were, as `_events` does."""
+    for kind in KINDS:
+        for direction in DIRECTIONS:
+            count = snapshot.tally.decisions.get((kind, direction), 0)
+            yield "", labels(by=kind, direction=direction), count
 
 
 def _starts(snapshot: Snapshot) -> Iterator[Sample]:
