@@ -136,6 +136,13 @@ def test_the_manifest_says_why_something_is_missing(told: Told) -> None:
     assert "does not run" in missing["cluster/status.json"]
 
 
+def test_what_happened_is_there_without_a_master(told: Told) -> None:
+    """From the file that its masters wrote; an event of one is as good as the API's."""
+    for when in ("orphaned", "over"):
+        events = map(json.loads, told.bundles[when]["kept/events.jsonl"].splitlines())
+        assert {"TARN-1002", "TARN-1102"} <= {event["code"] for event in events}
+
+
 def test_logs_that_cannot_be_searched_are_not_taken(told: Told) -> None:
     """Who does not know the spec does not know which secrets to look for."""
     files = told.bundles["unsearched"]

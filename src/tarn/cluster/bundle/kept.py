@@ -12,6 +12,7 @@ from tarn.cluster.bundle.known import NEVER_READ
 from tarn.cluster.bundle.part import Offer, Part, left_out, of_json, of_text, shape
 from tarn.domain import ClusterSpec
 from tarn.domain.brought import SPEC, STAGED
+from tarn.domain.events import EVENTS_FILE
 from tarn.errors import NotFoundError
 
 __all__ = ["offers"]
@@ -19,7 +20,7 @@ __all__ = ["offers"]
 _NOTES = ("ref.json", "keeper.json", "epoch", STAGED)
 """Small files that hold no secret."""
 _STATES = "state-*.json"
-_HISTORIES = ("events*.jsonl*", "history*.json*")
+_HISTORIES = (f"{EVENTS_FILE}*", "history*.json*")
 """What a master writes down over time, beside its state."""
 
 

@@ -21,6 +21,7 @@ _NOBODY = frozenset(
         "hive",
         "spark",
         "nobody",
+        "owner",
         "tarn",
         "admin",
         "http",
