@@ -250,11 +250,8 @@ class Questions:
                 file_systems=used,
             )
             secrets = self._secrets(files, submitted)
-            kept = launch_file.LogFiles(log_bytes)
-            content = {
-                run_script.RUN_NAME: run_script.RUN,
-                "master": launch_file.encode(argv, {**environ, _USER: hadoop.user}, logs=kept),
-            }
+            started = _started(argv, {**environ, _USER: hadoop.user}, log_bytes)
+            content = {run_script.RUN_NAME: run_script.RUN, "master": started}
             _assert_no_secret(content, secrets)
             entries = staging.publish(content)
             staging.keep({name: secrets[name] for name in FETCHED if name in secrets})
@@ -395,3 +392,8 @@ def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
         f"master cannot be started again{until}; set runtime.options.staging to a shared directory "
         "(mode 1777) whose parents everybody may pass"
     )
+
+
+def _started(argv: Sequence[str], environ: Mapping[str, str], log_bytes: int) -> bytes:
+    """Return the launch file of a master."""
+    return launch_file.encode(argv, environ, logs=launch_file.LogFiles(log_bytes))
