@@ -11,8 +11,9 @@ from tarn.plain import MASK, masked
 __all__ = ["unsaid"]
 
 _KEYISH = (
-    r"[\w.\-]{0,64}(?:key(?!error|board|tab|words?\b)|token|passw(?:or)?d|passphrase|secret|credential|"
-    r"signature|authorization|cookie)[\w.\-]{0,64}"
+    r"[\w.\-]{0,64}"
+    r"(?:key(?!error|board|tab|words?\b)|token|passw(?:or)?d|passphrase|secret|credential"
+    r"|signature|authorization|cookie)[\w.\-]{0,64}"
 )
 _NUMBERS = r"\d{1,6}|\d{1,3}(?:\.\d{1,5}){1,3}"
 _HARMLESS = (
