@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913 (one for each option)
         path = path or Path(f"{made.folder}.tar.gz")
         made.write(path)
         click.echo(path)
-    if names_to is not None:
+    if names_to is not None and not dry_run:
         _tell_names(names_to, made.stand_ins)
     click.echo(_summary(made), err=True)
 

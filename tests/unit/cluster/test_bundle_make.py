@@ -73,6 +73,18 @@ def test_what_would_still_tell_is_given_to_nobody(fleet: FakeFleet) -> None:
     assert caught.value.code == "TARN-3843"
 
 
+def test_each_line_of_a_long_secret_is_one(fleet: FakeFleet) -> None:
+    """Programs write them one by one, each behind a time."""
+    secret = "first of the lines\nsecond of the lines\nend"
+    spec = {**SPEC, "triton": {"env": {"SERVICE_KEY": secret}}}
+    one = Cluster(spec, surroundings=fleet.surroundings).up()
+    (fleet.directory / "logs").mkdir()
+    said = "".join(f"12:00 {line}\n" for line in secret.splitlines())
+    (fleet.directory / "logs" / "master.log").write_text(said)
+    text = made(one, without=("machine", "doctor")).files["logs/master.log"]
+    assert text == "12:00 ***setting***\n12:00 ***setting***\n12:00 end\n"
+
+
 def test_names_stay_where_they_are_wished(cluster: Cluster) -> None:
     """Secrets still go."""
     text = made(cluster, with_names=True).files["logs/master.log"]

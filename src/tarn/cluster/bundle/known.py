@@ -34,6 +34,8 @@ NEVER_READ = frozenset(BROUGHT) - {SPEC, STAGED, TLS_CA}
 """Files of a cluster that no bundle holds, whatever becomes of their content."""
 _PEM_LINE = re.compile(r"^[A-Za-z0-9+/=]{24,}$", re.MULTILINE)
 _PLACE = re.compile(r"[/~.][^\s]*|[A-Za-z][A-Za-z0-9+.\-]*://[^@\s]*")
+_LINE = 12
+"""Characters of a line that is searched for by itself."""
 _KINDS = frozenset({"auto", "none", "true", "false"})
 _WORD = re.compile(r"[a-z]*|[A-Z]*|[0-9]*")
 _TOKEN, _SETTING, _VARIABLE = "api token", "setting", "environment variable"
@@ -65,7 +67,15 @@ def known(
             found[around.api_token() or ""] = _TOKEN
     found.update(_files(directory, instances))
     found.pop("", None)
-    return found, tuple(unread)
+    return {**dict(_lines(found)), **found}, tuple(unread)
+
+
+def _lines(found: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of those that have several: a log may write each by itself."""
+    for value, kind in found.items():
+        lines = value.splitlines()
+        if len(lines) > 1:
+            yield from ((line.strip(), kind) for line in lines if len(line.strip()) >= _LINE)
 
 
 def _of_stores(spec: ClusterSpec, around: Surroundings, found: dict[str, str]) -> Iterator[str]:
