@@ -146,7 +146,7 @@ class StateStoreContract:
         store.keep("other", b"", epoch)
         after = self._store(tmp_path)
         assert (after.kept("history"), after.kept("other")) == (bytes(range(256)) * 300, b"")
-        assert (after.kept("othe"), after.load()) == (None, (_ONE, ()))
+        assert (after.kept("his"), after.load()) == (None, (_ONE, ()))
 
     def test_an_old_master_keeps_nothing_over_its_successors(self, tmp_path: Path) -> None:
         """It learns that it is superseded."""
