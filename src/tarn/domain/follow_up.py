@@ -12,6 +12,8 @@ __all__ = ["acknowledged", "open_sessions", "publish_view", "withdrawals"]
 
 FORGET_AFTER_S = 300.0
 """A follower that the spec does not name is forgotten so long after its lease ran out."""
+LONGEST_NUMBER = 12
+"""Digits of an instance's number."""
 
 
 def publish_view(fleet: Fleet) -> Fleet:
@@ -129,11 +131,25 @@ def _counted_after(follower: FollowerState, instance: Instance) -> bool:
     return took_out or (withdrawn_s is not None and follower.counted_s >= withdrawn_s)
 
 
-def _of_alive(fleet: Fleet, applied: Applied) -> dict[str, int]:
+def _of_ours(fleet: Fleet, applied: Applied) -> dict[str, int]:
     if not applied.sessions:
         return {}
     alive = {instance.id for instance in fleet.instances}
-    return {id_: count for id_, count in applied.sessions if id_ in alive}
+    return {
+        id_: count
+        for id_, count in applied.sessions
+        if id_ in alive or (count > 0 and _minted(fleet, id_))
+    }
+
+
+def _minted(fleet: Fleet, id_: str) -> bool:
+    """Say whether *id_* is one that this fleet has had: so its length and their number are bounded.
+
+    One that is not known now may still run, and be found late.
+    """
+    name, _, digits = id_.rpartition("-")
+    numbered = digits.isascii() and digits.isdecimal() and len(digits) <= LONGEST_NUMBER
+    return name == fleet.name and numbered and int(digits) < fleet.next_number
 
 
 def acknowledged(
@@ -143,9 +159,9 @@ def acknowledged(
 
     Nobody can have applied a view that was never published: such a word counts as the newest. The
     revision counts beside an error too: who left with that view has left, whatever else is amiss.
-    Its sessions count whatever else it says: they are open, or not. Those of instances that there
-    are not are nobody's. A follower in this process
-    repeats its last word in every tick, so that word tells itself when they were counted.
+    Its sessions count whatever else it says: they are open, or not; also those at an instance that
+    this master does not know yet: it may be found late, and be drained at once. A follower in this
+    process repeats its last word in every tick, so that word tells itself when they were counted.
     """
     old = fleet.followers.get(applied.name, FollowerState())
     # with an error and no view yet, it has done nothing
@@ -161,7 +177,7 @@ def acknowledged(
         until_s,
         applied.error,
         came=came,
-        sessions=_of_alive(fleet, applied),
+        sessions=_of_ours(fleet, applied),
         counted_s=counted_s,
     )
     fleet = attrs.evolve(fleet, followers={**fleet.followers, applied.name: new})

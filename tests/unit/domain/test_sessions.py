@@ -114,6 +114,16 @@ def test_the_newest_word_replaces_the_one_before() -> None:
     assert some.followers["lb1"].sessions == {}
 
 
+def test_sessions_at_an_instance_that_is_found_late_are_known_then() -> None:
+    """Those at one that never was are nobody's: a follower cannot make the master keep anything."""
+    late, never = name(1), name(9)
+    some = attrs.evolve(fleet(), next_number=2)
+    said = word(AT, (late, 2), (never, 2), ("x", 1), (f"{late}x", 1))
+    some = acknowledged(some, said, NOW_S, AT, lease_s=15.0)
+    assert some.followers["lb1"].sessions == {late: 2}
+    assert open_sessions(ready(1), some) == (("lb1", 2),)
+
+
 def test_a_word_that_is_repeated_in_each_tick_says_itself_when_it_counted() -> None:
     """A discovery in this process: hearing it again does not make it newer."""
     again = acknowledged(fleet(), word(AT - 3.0, ("a", 0)), NOW_S, AT, lease_s=None)
