@@ -1,37 +1,24 @@
 """A real master whose fleet is one good instance, one that hangs, and ten that nobody reaches."""
 
 import contextlib
-import json
 import socket
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
-import yaml
+from master_in_thread import at_work, brought, running
 
-from tarn import config, master, plugins
-from tarn.control.loop import Outcome
-from tarn.domain import Choice, Endpoint, Epoch, Fact, Recovered, Running, RuntimeWish
-from tarn.errors import TarnError
+from tarn.domain import Choice, ClusterSpec, Endpoint, Fact, Recovered, Running, RuntimeWish
 from tarn.hookspecs import RuntimeFactory, hookimpl
-from tarn.interfaces import RuntimeCapabilities
 from tarn.testing.context import cluster_spec
 from tarn.testing.fake_triton import FakeTriton
-from tarn.testing.fakes import FakeRuntime, FakeStateStore
-from tarn.testing.wait import until
+from tarn.testing.fakes import FakeRuntime
 
 API_TOKEN = "the-api-token-of-the-silent"
 UNREACHABLE = 10
 NOWHERE = "192.0.2."
 """Addresses of RFC 5737, at which nobody may be."""
-
-
-@attrs.frozen
-class Nothing:
-    """No settings."""
 
 
 class Found(FakeRuntime):
@@ -66,19 +53,7 @@ class Stage:
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
-        def never(*_arguments: object) -> Any:
-            raise AssertionError("only a client makes this")
-
-        made = RuntimeFactory(
-            Nothing,
-            never,
-            lambda _settings, _context: self.runtime,
-            lambda _settings, _context: FakeStateStore(),
-            lambda _settings, _directory, _environ: Epoch(1, 1),
-            RuntimeCapabilities(),
-            "the silent fleet's",
-        )
-        return {"found": made}
+        return {"found": running(self.runtime)}
 
 
 @contextlib.contextmanager
@@ -91,7 +66,9 @@ def silent_master(directory: Path) -> Iterator[str]:
         full = [_full(stack) for _ in range(UNREACHABLE // 2)]
         lost = [Endpoint(f"{NOWHERE}{n}", 8000, 8001, 8002) for n in range(1, UNREACHABLE // 2 + 1)]
         runtime = Found((good.endpoint, hung.endpoint, *full, *lost))
-        yield stack.enter_context(_running(directory, runtime))
+        brought(directory, _spec(), API_TOKEN)
+        stack.enter_context(at_work(directory, Stage(runtime), runtime))
+        yield runtime.api_url
 
 
 def _full(stack: contextlib.ExitStack) -> Endpoint:
@@ -105,33 +82,9 @@ def _full(stack: contextlib.ExitStack) -> Endpoint:
     return Endpoint("127.0.0.1", port, port, port)
 
 
-@contextlib.contextmanager
-def _running(directory: Path, runtime: Found) -> Iterator[str]:
-    stop, over = threading.Event(), list[Outcome | TarnError]()
-    _files(directory)
-    offered = plugins.load([Stage(runtime)])
-
-    def run() -> None:
-        try:
-            over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
-        except TarnError as error:
-            over.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        until(lambda: runtime.api_url or over, 15, "the master's announcement")
-        assert not over, over
-        yield runtime.api_url
-    finally:
-        stop.set()
-        thread.join(15)
-    assert over == [Outcome.LEFT]
-
-
-def _files(directory: Path) -> None:
+def _spec() -> ClusterSpec:
     spec = cluster_spec("quiet")
-    spec = attrs.evolve(
+    return attrs.evolve(
         spec,
         models=attrs.evolve(spec.models, repository="/models", serve=("echo",)),
         triton=attrs.evolve(spec.triton, restricted=()),
@@ -140,6 +93,3 @@ def _files(directory: Path) -> None:
         replicas=attrs.evolve(spec.replicas, min=0, max=20, initial=UNREACHABLE + 2),
         scaling=attrs.evolve(spec.scaling, use="fixed"),
     )
-    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
-    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
-    (directory / "api_token").write_text(API_TOKEN)

@@ -1,7 +1,6 @@
 """Knox' rows of the table of who may what: real Knox, real HAProxy, a real master behind it."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,19 +8,16 @@ from pathlib import Path
 import attrs
 import httpx
 import pytest
-import yaml
 from authz_stage import TOKEN
 from knox_stage import ALICE, BOB
+from master_in_thread import at_work, brought
 from security.matrix_master import API_TOKEN, Stage
 from security.truth import table
 
-from tarn import config, master, plugins
-from tarn.control.loop import Outcome
 from tarn.domain import Choice
 from tarn.domain.spec import TrustedProxy
 from tarn.http.sessions import Sessions
 from tarn.testing.context import cluster_spec
-from tarn.testing.wait import until
 
 pytestmark = pytest.mark.discovery
 SESSION = Sessions(API_TOKEN.encode(), cluster_spec().name, time.time).begin()
@@ -44,25 +40,13 @@ def gateway(perimeter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     """Run a master that trusts HAProxy by its token; yield where Knox answers."""
     directory = tmp_path_factory.mktemp("master")
     _files(directory)
-    stage, stop, over = Stage(), threading.Event(), list[Outcome]()
-    offered = plugins.load([stage])
-
-    def run() -> None:
-        over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        until(lambda: stage.runtime.api_url or over, 10, "the master's announcement")
+    stage = Stage()
+    with at_work(directory, stage, stage.runtime):
         port = httpx.URL(stage.runtime.api_url).port
         for backend in ("tarn_master", "tarn_master_api"):
             perimeter.manned.say(f"set server {backend}/master addr 127.0.0.1 port {port}")
             perimeter.manned.say(f"set server {backend}/master state ready")
         yield perimeter.knox.url("manned", "triton")
-    finally:
-        stop.set()
-        thread.join(10)
-    assert over == [Outcome.LEFT]
 
 
 def _files(directory: Path) -> None:
@@ -76,10 +60,7 @@ def _files(directory: Path) -> None:
         api=attrs.evolve(spec.api, port=0, trusted_proxies=(lb,)),
         replicas=attrs.evolve(spec.replicas, min=0),
     )
-    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
-    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
-    (directory / "api_token").write_text(API_TOKEN)
-    (directory / "triton.secret").write_text("of-the-instances")
+    brought(directory, spec, API_TOKEN)
     (directory / "proxy_tokens.json").write_text(json.dumps({"lb1": TOKEN}))
 
 

@@ -2,20 +2,15 @@
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
-import yaml
+from master_in_thread import Nothing, at_work, brought, running
 
-from tarn import config, master, plugins
-from tarn.control.loop import Outcome
 from tarn.domain import (
     Choice,
-    Epoch,
     Principal,
     ProxyRule,
     Readiness,
@@ -23,12 +18,10 @@ from tarn.domain import (
 )
 from tarn.domain.access import MODEL_ACTIONS, VIEW
 from tarn.domain.spec import SpnegoSpec, TlsSpec, TrustedProxy
-from tarn.errors import TarnError
 from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
-from tarn.interfaces import Authorizer, MasterContext, RuntimeCapabilities
+from tarn.interfaces import Authorizer, MasterContext
 from tarn.testing.context import cluster_spec
-from tarn.testing.fakes import FakeRuntime, FakeStateStore
-from tarn.testing.wait import until
+from tarn.testing.fakes import FakeRuntime
 
 API_TOKEN = "the-api-token-of-the-cluster"
 LB_TOKEN = "the-own-token-of-one-load-balancer"
@@ -41,11 +34,6 @@ PROXIES = (
 )
 
 GATE = TrustedProxy("gate", PROXY, "mtls", users=("alice",))
-
-
-@attrs.frozen
-class Nothing:
-    """No settings."""
 
 
 @attrs.frozen
@@ -95,20 +83,8 @@ class Stage:
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
-        def never(*_arguments: object) -> Any:
-            raise AssertionError("only a client makes this")
-
         rule = ProxyRule(frozenset({RM}), "the-owner", proves=True)
-        made = RuntimeFactory(
-            Nothing,
-            never,
-            lambda _settings, _context: self.runtime,
-            lambda _settings, _context: FakeStateStore(),
-            lambda _settings, _directory, _environ: Epoch(1, 1),
-            RuntimeCapabilities(),
-            "the table's",
-            proxy=lambda _settings, _directory, _environ: rule,
-        )
+        made = running(self.runtime, proxy=lambda _settings, _directory, _environ: rule)
         return {"stage": made}
 
 
@@ -120,26 +96,10 @@ def matrix_master(
 
     With *secured*, its TLS files, it takes certificates of clients; without *keytab* no tickets.
     """
-    stage, stop, over = Stage(), threading.Event(), list[Outcome | TarnError]()
+    stage = Stage()
     _files(directory, keytab, secured or {})
-    offered = plugins.load([stage])
-
-    def run() -> None:
-        try:
-            over.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
-        except TarnError as error:
-            over.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        until(lambda: stage.runtime.api_url or over, 10, "the master's announcement")
-        assert not over, over
+    with at_work(directory, stage, stage.runtime):
         yield stage.runtime.api_url, stage.authorizer
-    finally:
-        stop.set()
-        thread.join(10)
-    assert over == [Outcome.LEFT]
 
 
 def _files(directory: Path, keytab: Path | None, secured: Mapping[str, bytes]) -> None:
@@ -160,10 +120,8 @@ def _files(directory: Path, keytab: Path | None, secured: Mapping[str, bytes]) -
         ),
         replicas=attrs.evolve(spec.replicas, min=0),
     )
+    brought(directory, spec, API_TOKEN)
     files = {
-        "spec.yaml": yaml.safe_dump(config.dump(spec)).encode(),
-        "staged.json": json.dumps({"location": "/models"}).encode(),
-        "api_token": API_TOKEN.encode(),
         "proxy_tokens.json": json.dumps({"lb1": LB_TOKEN}).encode(),
         **({} if keytab is None else {"spnego.keytab": keytab.read_bytes()}),
         **secured,

@@ -1,30 +1,20 @@
 """What a master makes of the discoveries of its spec before it is announced."""
 
-import json
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-import yaml
+from master_in_thread import Nothing, at_work, brought, running
 
-from tarn import config, master, plugins
-from tarn.control.loop import Outcome
-from tarn.domain import Epoch, SavedState
+from tarn.domain import SavedState
 from tarn.domain.spec import DiscoverySpec
 from tarn.errors import DiscoveryError
 from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
-from tarn.interfaces import Discovery, MasterContext, RuntimeCapabilities
+from tarn.interfaces import Discovery, MasterContext
 from tarn.testing.context import cluster_spec
 from tarn.testing.fakes import FakeDiscovery, FakeRuntime, FakeStateStore
-from tarn.testing.wait import until
-
-
-@attrs.frozen
-class Nothing:
-    """No settings."""
 
 
 @attrs.frozen
@@ -82,19 +72,7 @@ class World:
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
-        def never(*_arguments: object) -> Any:
-            raise AssertionError("only a client makes this")
-
-        made = RuntimeFactory(
-            Nothing,
-            never,
-            lambda _settings, _context: self.runtime,
-            lambda _settings, _context: self.store,
-            lambda _settings, _directory, _environ: Epoch(1, 1),
-            RuntimeCapabilities(),
-            "a runtime of nothing",
-        )
-        return {"world": made}
+        return {"world": running(self.runtime, lambda: self.store)}
 
 
 @pytest.fixture
@@ -102,8 +80,8 @@ def world() -> World:
     return World()
 
 
-def run(world: World, directory: Path, *discoveries: DiscoverySpec) -> Outcome:
-    """Run a master until it has announced itself and made its control thread; then it leaves."""
+def run(world: World, directory: Path, *discoveries: DiscoverySpec) -> None:
+    """Run a master until it has announced itself; then it leaves."""
     spec = cluster_spec()
     spec = attrs.evolve(
         spec,
@@ -111,26 +89,9 @@ def run(world: World, directory: Path, *discoveries: DiscoverySpec) -> Outcome:
         replicas=attrs.evolve(spec.replicas, min=0),
         discovery=discoveries,
     )
-    (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
-    (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
-    (directory / "triton.secret").write_bytes(b"s3cret")
-    stop, said = threading.Event(), []
-
-    def work() -> None:
-        try:
-            said.append(master.run(directory, {"HOME": "/nowhere"}, stop, "", offered))
-        except Exception as error:  # noqa: BLE001 (raised again on the test's thread)
-            said.append(error)
-
-    offered = plugins.load([world])
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    until(lambda: said or world.runtime.api_url, 10, "the announcement, or an end")
-    stop.set()
-    thread.join(10)
-    if isinstance(said[0], Exception):
-        raise said[0]
-    return said[0]
+    brought(directory, spec)
+    with at_work(directory, world, world.runtime):
+        pass
 
 
 def test_a_required_discovery_that_is_away_ends_a_first_start(world: World, tmp_path: Path) -> None:
@@ -146,13 +107,13 @@ def test_a_required_discovery_that_is_away_ends_a_first_start(world: World, tmp_
 def test_one_that_is_not_required_is_not_even_asked(world: World, tmp_path: Path) -> None:
     """Its views are tried again for as long as it takes."""
     world.broken = "no server answers"
-    assert run(world, tmp_path, DiscoverySpec("near")) is Outcome.LEFT
+    run(world, tmp_path, DiscoverySpec("near"))
     assert world.made[0][0].asked == 0
 
 
 def test_a_required_one_that_answers_lets_the_start_go_on(world: World, tmp_path: Path) -> None:
     """Asked once."""
-    assert run(world, tmp_path, DiscoverySpec("near", required=True)) is Outcome.LEFT
+    run(world, tmp_path, DiscoverySpec("near", required=True))
     assert world.made[0][0].asked == 1
 
 
@@ -162,7 +123,7 @@ def test_a_later_master_goes_on_without_it(
 ) -> None:
     """Its fleet serves, which is worth more."""
     world.store.left, world.broken = left, "no server answers"
-    assert run(world, tmp_path, DiscoverySpec("near", required=True)) is Outcome.LEFT
+    run(world, tmp_path, DiscoverySpec("near", required=True))
     assert world.made[0][0].asked == 0
 
 
@@ -170,7 +131,7 @@ def test_what_agents_elsewhere_do_is_not_made_by_the_master(world: World, tmp_pa
     """Nor is it asked, required or not: an agent comes when it comes."""
     world.broken = "never asked"
     far = DiscoverySpec("far", {"followers": ["lb1"]}, required=True)
-    assert run(world, tmp_path, far, DiscoverySpec("near")) is Outcome.LEFT
+    run(world, tmp_path, far, DiscoverySpec("near"))
     assert len(world.made) == 1
 
 

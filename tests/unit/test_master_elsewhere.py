@@ -1,35 +1,25 @@
 """A master on another machine: who brings its files, where it listens, whose word it takes."""
 
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import httpx
 import pytest
-import yaml
+from master_in_thread import at_work, brought, running
 
-from tarn import config, master, plugins
+from tarn import master, plugins
 from tarn.clock import SystemClock
-from tarn.control.loop import Outcome
 from tarn.control.state import load_state
 from tarn.domain import Epoch, ProxyRule, SavedState
 from tarn.errors import ConfigError, LaunchError, ProviderError
 from tarn.hookspecs import RuntimeFactory, hookimpl
 from tarn.http.server import Server
-from tarn.interfaces import RuntimeCapabilities
 from tarn.testing.context import cluster_spec
-from tarn.testing.fakes import FakeRuntime, FakeStateStore
-from tarn.testing.wait import until
+from tarn.testing.fakes import FakeRuntime
 
 TOKEN = "correct-horse"
-
-
-@attrs.frozen
-class Nothing:
-    """No settings."""
 
 
 class Elsewhere:
@@ -49,24 +39,12 @@ class Elsewhere:
             api=attrs.evolve(spec.api, port=self.port),
             replicas=attrs.evolve(spec.replicas, min=0),
         )
-        (directory / "spec.yaml").write_text(yaml.safe_dump(config.dump(spec)))
-        (directory / "staged.json").write_text(json.dumps({"location": "/models"}))
-        (directory / "triton.secret").write_bytes(b"s3cret")
-        (directory / "api_token").write_text(TOKEN)
+        brought(directory, spec, TOKEN)
 
     @hookimpl
     def tarn_runtimes(self) -> Mapping[str, RuntimeFactory]:
-        def never(*_arguments: object) -> Any:
-            raise AssertionError("only a client makes this")
-
-        made = RuntimeFactory(
-            Nothing,
-            never,
-            lambda _settings, _context: self.runtime,
-            lambda _settings, _context: FakeStateStore(),
-            lambda _settings, _directory, _environ: Epoch(1, 1),
-            RuntimeCapabilities(),
-            "another machine",
+        made = running(
+            self.runtime,
             unpack=self.unpack,
             host=lambda environ: environ.get("HOST", self.host),
             proxy=lambda _settings, _directory, environ: ProxyRule(
@@ -85,24 +63,13 @@ def elsewhere() -> Elsewhere:
 
 
 @pytest.fixture
-def outcome(elsewhere: Elsewhere, tmp_path: Path) -> Iterator[list[Outcome]]:
+def at_its_work(elsewhere: Elsewhere, tmp_path: Path) -> Iterator[None]:
     """Run a master of it on a thread until the test is over."""
-    stop, over = threading.Event(), []
-    offered = plugins.load([elsewhere])
-
-    def run() -> None:
-        over.append(master.run(tmp_path, ENVIRON, stop, "elsewhere", offered))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    until(lambda: elsewhere.runtime.api_url, 10, "the master's announcement")
-    yield over
-    stop.set()
-    thread.join(10)
-    assert over == [Outcome.LEFT]
+    with at_work(tmp_path, elsewhere, elsewhere.runtime, ENVIRON, "elsewhere"):
+        yield
 
 
-@pytest.mark.usefixtures("outcome")
+@pytest.mark.usefixtures("at_its_work")
 def test_the_runtime_brings_the_files_and_the_name_is_advertised(
     elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
@@ -114,7 +81,7 @@ def test_the_runtime_brings_the_files_and_the_name_is_advertised(
     assert answer.json()["runtime"] == "elsewhere"
 
 
-@pytest.mark.usefixtures("outcome")
+@pytest.mark.usefixtures("at_its_work")
 def test_the_owner_comes_in_through_the_proxy_without_the_token(elsewhere: Elsewhere) -> None:
     """As whom the runtime says; of others it is known who they are, and that they may nothing."""
     for cookie, status in (("proxy-user=alice", 200), ("proxy-user=bob", 403)):
@@ -123,7 +90,7 @@ def test_the_owner_comes_in_through_the_proxy_without_the_token(elsewhere: Elsew
         assert answer.status_code == status
 
 
-@pytest.mark.usefixtures("outcome")
+@pytest.mark.usefixtures("at_its_work")
 def test_every_thread_of_a_master_is_a_daemon() -> None:
     """Nothing can keep its process from ending."""
     names = {t.name for t in threading.enumerate() if not t.daemon}
