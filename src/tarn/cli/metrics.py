@@ -118,7 +118,7 @@ def scrape(
     The token is named by its file, and stands in no configuration. Prometheus must be allowed to
     read that file.
     """
-    found = scrape_of(cluster, around, credentials, ca)
+    found = scrape_of(cluster.source, around, credentials, ca)
     plain = yaml.safe_dump(scrape_config(found), sort_keys=False, allow_unicode=True)
     text = _HEAD.format(found.cluster, found.url) + plain
     _give({f"tarn-{found.cluster}.yaml": text}, folder)

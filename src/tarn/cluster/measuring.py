@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Alerts, History, Metrics, Usage
+from tarn.cluster.monitoring import metrics_rows, metrics_text
 from tarn.plain import seconds as span_of
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ class Measuring(abc.ABC):
         Rows of ``name``, ``type``, ``labels`` and ``value``; ``.to_pandas()`` has a column for
         each label.
         """
-        from tarn.cluster.monitoring import metrics_rows, metrics_text  # noqa: PLC0415 (seldom)
-
         return Metrics(metrics_rows(metrics_text(self._link)))
 
     def history(self, since: str | float = "3h") -> History:

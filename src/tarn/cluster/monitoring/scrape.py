@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.cluster.handle import Cluster
+from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.trusting import trust
 
@@ -35,12 +35,12 @@ class Scrape:
 
 
 def scrape_of(
-    cluster: Cluster, around: Surroundings, credentials: Path | None = None, ca: Path | None = None
+    link: Link, around: Surroundings, credentials: Path | None = None, ca: Path | None = None
 ) -> Scrape:
-    """Ask for the master of *cluster*, and return how it is scraped.
+    """Ask for the master at the end of *link*, and return how it is scraped.
 
     Args:
-        cluster: Must run.
+        link: To a cluster that runs.
         around: Where its files are.
         credentials: File with a token, in place of the api token that is kept with the cluster.
         ca: File with the authority, in place of the one that is kept with the cluster.
@@ -48,12 +48,12 @@ def scrape_of(
     Raises:
         TarnError: There is no such cluster, or its master does not answer or let us in.
     """
-    cluster.source.ask(lambda api: api.status())
-    url = cluster.source.url or ""
-    directory = around.paths.cluster(cluster.name)
+    link.ask(lambda api: api.status())
+    url = link.url or ""
+    directory = around.paths.cluster(link.name)
     kept = directory / "api_token"
     return Scrape(
-        cluster.name,
+        link.name,
         url,
         credentials or (kept.absolute() if kept.is_file() else None),
         ca or trust(directory, url).ca,
