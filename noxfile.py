@@ -29,7 +29,7 @@ SUPPORTED = ("3.11", "3.12", "3.13")
 EVERYTHING = ".[local,examples,zookeeper,haproxy,schedule,keystore]"
 WITH_YARN = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,pack]"
 WITH_PROOFS = ".[local,examples,zookeeper,haproxy,schedule,yarn,kerberos,keystore,ranger,secrets]"
-WITH_EYES = ".[local,examples,schedule,notebook,plot]"
+WITH_EYES = ".[local,examples,schedule,keystore,notebook,plot]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
