@@ -372,7 +372,7 @@ def test_it_shows_when_nobody_answers_and_goes_on_when_somebody_does(
     tab.said.clear()  # Chromium tells of each that got no answer
 
 
-@pytest.mark.skipif(not PICTURES, reason="nobody asked for pictures")
+@pytest.mark.skipif(not PICTURES, reason="only with TARN_TEST_SCREENSHOTS=FOLDER: it takes minutes")
 @pytest.mark.timeout(600)
 def test_the_pictures_of_the_documentation(fleet: Fleet, look: Look) -> None:
     """What the pages under docs show, after some minutes with load, scaling and a kill."""

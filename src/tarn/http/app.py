@@ -19,7 +19,7 @@ from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
 from tarn.http.api import Api
 from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
-from tarn.http.dashboard import Dashboard
+from tarn.http.dashboard import Dashboard, read_page
 from tarn.http.identity import Identity
 from tarn.http.logs import Logs
 from tarn.http.measured import Measured
@@ -81,7 +81,7 @@ class Application:
         self._routes = Starlette(
             routes=[
                 *Pages(sources, rights).routes(),
-                *Dashboard().routes(),
+                *Dashboard(read_page(only_sessions=sources.only_sessions)).routes(),
                 *PastPages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),

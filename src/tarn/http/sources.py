@@ -58,3 +58,9 @@ class Sources:
     """Whether the control thread still turns; for ``/livez``."""
     past: Callable[[], Past] = Past
     """What was seen over the hours; never blocks."""
+
+    @property
+    def only_sessions(self) -> bool:
+        """Whether a browser proves somebody by a session, and by nothing else."""
+        others = self.proofs.tickets is not None or bool(self.proofs.trusted)
+        return self.api_token is not None and not others

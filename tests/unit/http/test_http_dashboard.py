@@ -67,3 +67,12 @@ def test_a_part_that_would_end_its_element_is_refused(style: str, script: str) -
     """What follows would be markup."""
     with pytest.raises(AssertionError):
         assemble("/*STYLE*//*SCRIPT*/", style, script)
+
+
+@pytest.mark.parametrize(("only", "proof"), [(True, "session"), (False, "any")])
+def test_the_page_knows_whether_anything_but_a_session_proves_who_looks(
+    only: bool, proof: str
+) -> None:
+    """Where nothing does, it need not ask to be refused."""
+    html = read_page(only_sessions=only).html.decode()
+    assert html.count("data-proof=") == html.count(f'<body data-proof="{proof}">') == 1

@@ -4,6 +4,7 @@ It names nobody and nothing of the cluster, so it asks nobody: what it shows it 
 as whoever looks at it.
 """
 
+from tarn.http.dashboard.assembly import read_page
 from tarn.http.dashboard.route import Dashboard
 
-__all__ = ["Dashboard"]
+__all__ = ["Dashboard", "read_page"]

@@ -18,6 +18,8 @@ SCRIPTS = (
 
 _STYLE, _SCRIPT = "/*STYLE*/", "/*SCRIPT*/"
 """Where the parts go in ``page.html``."""
+_SIGN_IN = '<body data-proof="any">', '<body data-proof="session">'
+"""As it stands there, and where nothing but a session proves who looks."""
 
 
 @attrs.frozen
@@ -57,15 +59,21 @@ def assemble(html: str, style: str, script: str) -> Page:
     return Page(whole.encode(), policy)
 
 
-def read_page() -> Page:
-    """Return the page of the parts that came with the package."""
+def read_page(*, only_sessions: bool = False) -> Page:
+    """Return the page of the parts that came with the package.
+
+    With *only_sessions* it has people sign in at once: to ask who looks would be refused, and a
+    browser writes each refusal into its console.
+    """
     folder = importlib.resources.files(__package__)
 
     def text(name: str) -> str:
         return folder.joinpath(name).read_text("utf-8")
 
     script = "\n".join(text(f"{name}.js") for name in SCRIPTS)
-    return assemble(text("page.html"), text("page.css"), script)
+    html = text("page.html")
+    assert html.count(_SIGN_IN[0]) == 1
+    return assemble(html.replace(*_SIGN_IN) if only_sessions else html, text("page.css"), script)
 
 
 def _hash(text: str) -> str:

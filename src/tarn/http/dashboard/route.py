@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarn.http.dashboard.assembly import Page, read_page
+from tarn.http.dashboard.assembly import Page
 
 __all__ = ["Dashboard"]
 
@@ -14,7 +14,7 @@ __all__ = ["Dashboard"]
 class Dashboard:
     """Answers the page, which is joined once, at the start."""
 
-    page: Page = attrs.field(factory=read_page)
+    page: Page
 
     def routes(self) -> list[Route]:
         """Return the route; GET and HEAD."""

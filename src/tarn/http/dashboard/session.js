@@ -8,6 +8,9 @@ const BASE = location.pathname.replace(/\/dashboard\/?$/, "") + "/";
 // is never: there the page asks again and again instead.
 const PREFIXED = BASE !== "/";
 
+// Where nothing but a session proves who looks, nobody without one needs to ask.
+const SIGNS_IN = document.body.dataset.proof === "session" && !PREFIXED;
+
 const session = {
   get: () => ofTab.get(SESSION),
   begin: (value) => ofTab.set(SESSION, value),

@@ -81,6 +81,7 @@ function showClosed({ user }) {
 async function begin(why = "") {
   live?.stop();
   live = null;
+  if (SIGNS_IN && session.get() === null) return showSigning(why);
   try {
     seen.me = await ask("api/v1/me");
   } catch (error) {
