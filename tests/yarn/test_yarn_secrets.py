@@ -36,7 +36,7 @@ def put(house: YarnHouse, spec: str, name: str, value: str, **environ: str) -> s
     file = house.root / "value"
     file.write_text(value)
     done = house.tarn("secrets", "put", name, "-f", spec, "--from", str(file), **environ)
-    assert "8151" not in done.stdout + done.stderr
+    assert "canary-8151" not in done.stdout + done.stderr
     return done.stderr if done.returncode else ""
 
 
@@ -119,7 +119,7 @@ def test_a_fleet_gets_them_through_its_launch_files_only(yarn_house, hadoop, fol
     assert b"secrets.json" not in seen
     for form in (CANARY, quote(CANARY), base64.b64encode(CANARY.encode()).decode()):
         assert form.encode() not in seen
-    assert b"8151" not in seen
+    assert b"canary-8151" not in seen
     fleet.down()
 
 
@@ -131,7 +131,7 @@ def _bundled(fleet: Fleet, name: str = "bundle") -> dict[str, str]:
         members = {m.name.partition("/")[2]: tar.extractfile(m) for m in tar}
         files = {name: held.read().decode() for name, held in members.items() if held}
     whole = "".join(files.values())
-    assert "8151" not in whole
+    assert "canary-8151" not in whole
     assert fleet.house.hadoop.host("nm1") not in whole
     if name == "bundle":
         assert "tarn_target_containers 1" in files["cluster/metrics.txt"]

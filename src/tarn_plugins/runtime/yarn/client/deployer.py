@@ -180,7 +180,7 @@ class YarnDeployer:
                 container_id=container_id,
                 host=host,
                 into=str(into),
-                tail=tail,
+                tail=None if tail is None else max(1, tail),  # of none it is asked whether it is
             )
             if not found:
                 raise verdicts.no_log(ref, instance_id)

@@ -116,12 +116,13 @@ class Logs:
         self._meta: dict[str, tuple[str, ...]] | None = None
         self._nodes: dict[str, str] | None = None
         self.refused = ""
-        """What a node said last that did not show a log, in words; empty: none refused."""
+        """What a node said that did not show the log asked for last; empty: none refused."""
         self._nobody: set[str] = set()
         """Containers of which nothing says now whose they were."""
 
     def master(self, tail: int | None = None) -> list[bytes]:
         """Return the logs of every attempt, oldest first, or enough for the last *tail* lines."""
+        self.refused = ""
         found: list[bytes] = []
         for container_id, node in reversed(list(self._attempts())):
             missing = None if tail is None else tail - _lines(found)
@@ -137,6 +138,7 @@ class Logs:
 
         *host* is where the container is or was; empty: only collected logs are looked at.
         """
+        self.refused = ""
         if container_id:
             return self._texts(container_id, self._node(host), _INSTANCE, tail)
         found: list[bytes] = []
