@@ -180,7 +180,7 @@ class YarnDeployer:
                 container_id=container_id,
                 host=host,
                 into=str(into),
-                tail=None if tail is None else max(1, tail),  # of none it is asked whether it is
+                tail=None if tail is None else max(1, tail),  # for none of it, too: is it there?
             )
             if not found:
                 raise verdicts.no_log(ref, instance_id)
