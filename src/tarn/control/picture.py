@@ -7,7 +7,7 @@ import attrs
 from tarn.control.render import render_instances
 from tarn.control.sights import Sight
 from tarn.control.snapshot import Follower, Snapshot
-from tarn.domain import ClusterState, Epoch, Reading, Sample, Unknown, Wish
+from tarn.domain import ClusterState, DiscoveryView, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.model_totals import ModelLooks
 from tarn.domain.outlook import Prospect, holds, prospect
@@ -111,8 +111,9 @@ def _follower(name: str, fleet: Fleet, rules: Rules, around: Surroundings) -> Fo
 def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
     """Return what is shown before the first tick: nothing is known, nothing is ready.
 
-    Its state is none in which a cluster could be taken for one that serves.
+    Its state is none in which a cluster could be taken for one that serves, and its view removes
+    nothing: who follows may ask before this master has looked at what an earlier one left.
     """
-    empty = Fleet(rules.spec.name, epoch, 0)
+    empty = Fleet(rules.spec.name, epoch, 0, view=DiscoveryView(epoch, 0, complete=False))
     shown = picture(empty, rules, Surroundings(0.0, at, stale=True), None)
     return attrs.evolve(shown, state=ClusterState.SUBMITTED, reason="the master takes up its work")

@@ -33,6 +33,12 @@ def test_the_first_picture_can_be_mistaken_for_nothing_that_serves() -> None:
     assert first.instances_text == b""
 
 
+def test_the_first_picture_removes_nothing() -> None:
+    """The API listens before the first tick: a follower that is quick asks in between."""
+    first = blank(Epoch(1, 2), RULES, 5.0).view
+    assert (first.complete, first.members) == (False, ())
+
+
 def test_bytes_that_cannot_have_changed_are_not_rendered_again() -> None:
     """``/instances`` by view."""
     one = picture(FLEET, RULES, Surroundings(10.0, 100.0), None)
