@@ -57,7 +57,7 @@ def test_the_seed_names_are_there_with_their_labels() -> None:
     memory = [({**one, "gpu": "GPU-1"}, 8e9)]
     assert samples["tarn_gpu_memory_used"] == samples["tarn_gpu_memory_used_bytes"] == memory
     assert ({"state": "draining"}, 1.0) in samples["tarn_instances"]
-    assert samples["tarn_container_startup_ms"][0] == ({"container_id": "40001"}, 20000.0)
+    assert samples["tarn_container_startup_seconds"][0] == ({"container_id": "40001"}, 20.0)
     assert [one for one in samples["tarn_events_total"] if one[1]] == [
         ({"code": "TARN-1102", "severity": "info"}, 3.0),
         ({"code": "TARN-1105", "severity": "warning"}, 1.0),

@@ -78,14 +78,11 @@ def _info(snapshot: Snapshot) -> Iterator[Sample]:
         yield "", ",".join((held.labels, *more)), 1
 
 
-def _startup(times: float) -> Callable[[Snapshot], Iterable[Sample]]:
-    def samples(snapshot: Snapshot) -> Iterator[Sample]:
-        for instance in (held.instance for held in _held(snapshot)):
-            if instance.ready_s is not None:
-                took_s = instance.ready_s - instance.requested_s
-                yield "", label("container_id", instance.container_id or ""), took_s * times
-
-    return samples
+def _startup(snapshot: Snapshot) -> Iterator[Sample]:
+    for instance in (held.instance for held in _held(snapshot)):
+        if instance.ready_s is not None:
+            took_s = instance.ready_s - instance.requested_s
+            yield "", label("container_id", instance.container_id or ""), took_s
 
 
 def _gpus(signal: str) -> Callable[[Snapshot], Iterable[Sample]]:
@@ -157,15 +154,9 @@ FAMILIES = (
         _each(lambda held: held.load),
     ),
     _gauge(
-        "tarn_container_startup_ms",
-        "Milliseconds from the request of an instance to its first ready.",
-        _startup(1000.0),
-        ("container_id",),
-    ),
-    _gauge(
         "tarn_container_startup_seconds",
         "Seconds from the request of an instance to its first ready.",
-        _startup(1.0),
+        _startup,
         ("container_id",),
     ),
     _gauge(
