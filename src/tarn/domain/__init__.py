@@ -26,7 +26,7 @@ from tarn.domain.facts import (
     Running,
     RuntimeWish,
 )
-from tarn.domain.instance import ALIVE, Instance, State
+from tarn.domain.instance import ALIVE, PLACED, Instance, State
 from tarn.domain.limits import Limits
 from tarn.domain.principal import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.domain.reading import ModelState, Reading
@@ -43,6 +43,7 @@ __all__ = [
     "ANONYMOUS",
     "CODES",
     "FOLLOWER_NAME",
+    "PLACED",
     "Acknowledge",
     "Adapt",
     "Applied",

@@ -10,7 +10,7 @@ from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["ALIVE", "TRANSITIONS", "Instance", "State"]
+__all__ = ["ALIVE", "PLACED", "TRANSITIONS", "Instance", "State"]
 
 
 class State(enum.StrEnum):
@@ -26,6 +26,8 @@ class State(enum.StrEnum):
 
 ALIVE = frozenset({State.REQUESTED, State.STARTING, State.READY, State.DRAINING})
 """States in which an instance asks for or holds something of the runtime."""
+PLACED = frozenset({State.STARTING, State.READY, State.DRAINING})
+"""States in which an instance has a process, as far as the master knows."""
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.REQUESTED: frozenset({State.STARTING, State.DRAINING, State.STOPPED, State.FAILED}),

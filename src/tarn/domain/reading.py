@@ -6,7 +6,10 @@ import attrs
 
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["ModelState", "Reading"]
+__all__ = ["QUEUE_CAPACITY", "ModelState", "Reading"]
+
+QUEUE_CAPACITY = 16
+"""Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
 
 
 @attrs.frozen(order=True)
@@ -41,6 +44,18 @@ class Reading:
     requests in them are waited for. Unknown: Triton refuses, and why."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+
+    def known(self, signal: str) -> float | None:
+        """Return the value of *signal*; None when it is unknown."""
+        sample = self.metrics.get(signal)
+        return sample.value if isinstance(sample, Known) else None
+
+    @property
+    def load(self) -> float | None:
+        """The larger of what is known: how busy the GPUs are, how full the queue is; 0 to 1."""
+        pending, gpu = self.known("pending"), self.known("gpu_utilization")
+        filled = None if pending is None else min(1.0, max(0.0, pending / QUEUE_CAPACITY))
+        return max((part for part in (filled, gpu) if part is not None), default=None)
 
     @property
     def busy(self) -> Sample[float]:

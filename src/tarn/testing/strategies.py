@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
+    PLACED,
     Applied,
     Asked,
     ClusterState,
@@ -152,7 +153,7 @@ events = st.builds(
 def instances(draw: st.DrawFn, states: frozenset[State] = frozenset(State)) -> Instance:
     """Draw one instance in one of *states*."""
     state = draw(st.sampled_from(sorted(states)))
-    placed = state in (State.STARTING, State.READY, State.DRAINING)
+    placed = state in PLACED
     requested_s = draw(_seconds)
     return Instance(
         draw(instance_ids),

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from tarn.control.metrics.family import Family, Kind, Sample, flag, label, labels, one
 from tarn.control.snapshot import Snapshot
-from tarn.domain import ALIVE, ClusterState, Known, State
+from tarn.domain import ALIVE, PLACED, ClusterState, Known, State
 from tarn.domain.signals import SIGNALS
 
 __all__ = ["FAMILIES", "Snapshot"]
-
-_PROCESS = frozenset({State.STARTING, State.READY, State.DRAINING})
 
 
 @functools.cache
@@ -82,7 +80,7 @@ FAMILIES = (
     _gauge(
         "tarn_running_containers",
         "Instances that have a process.",
-        lambda s: one(sum(i.state in _PROCESS for i in s.instances)),
+        lambda s: one(sum(i.state in PLACED for i in s.instances)),
     ),
     _gauge("tarn_instances", "Instances by state.", _states, labels=("state",)),
     _gauge("tarn_ready_instances", "Instances in the view.", lambda s: one(s.ready)),

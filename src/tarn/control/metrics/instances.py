@@ -1,17 +1,14 @@
 """Instance by instance: what was scraped of each one that has a container."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
 from tarn.control.metrics.family import Family, Kind, Sample, label, labels, one
 from tarn.control.snapshot import Snapshot
-from tarn.domain import Instance, Known
+from tarn.domain import Instance, Reading
 
-__all__ = ["FAMILIES", "QUEUE_CAPACITY"]
-
-QUEUE_CAPACITY = 16
-"""Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
+__all__ = ["FAMILIES"]
 
 _ALL_GPUS = "all"
 """The label where only one number for all GPUs of an instance is known."""
@@ -23,36 +20,20 @@ class _Held:
     """One instance that has a container, what was read of it, and its labels."""
 
     instance: Instance
-    metrics: Mapping[str, object]
+    reading: Reading
 
     @property
     def labels(self) -> str:
         host = self.instance.endpoint.host if self.instance.endpoint else self.instance.node
         return labels(container_id=self.instance.container_id or "", host=host or "")
 
-    def known(self, signal: str) -> float | None:
-        """Return the value of *signal*; None when it is unknown."""
-        sample = self.metrics.get(signal)
-        return sample.value if isinstance(sample, Known) else None
-
-    @property
-    def load(self) -> float | None:
-        """The larger of what is known: how busy the GPUs are, how full the queue is."""
-        parts = []
-        pending, gpu = self.known("pending"), self.known("gpu_utilization")
-        if pending is not None:
-            parts.append(min(1.0, max(0.0, pending / QUEUE_CAPACITY)))
-        if gpu is not None:
-            parts.append(gpu)
-        return max(parts) if parts else None
-
 
 def _held(snapshot: Snapshot) -> Iterator[_Held]:
     """Yield each; those that ended are not in it, so they leave no series."""
     for instance in snapshot.instances:
         if instance.container_id:
-            reading = snapshot.readings.get(instance.id)
-            yield _Held(instance, {} if reading is None else reading.metrics)
+            reading = snapshot.readings.get(instance.id) or Reading(instance.id, 0.0)
+            yield _Held(instance, reading)
 
 
 def _each(value: Callable[[_Held], float | None]) -> Callable[[Snapshot], Iterable[Sample]]:
@@ -68,7 +49,7 @@ def _each(value: Callable[[_Held], float | None]) -> Callable[[Snapshot], Iterab
 def _depth(snapshot: Snapshot) -> Iterator[Sample]:
     """Yield the whole queue: 0 where no instance is left, nothing where none says."""
     held = list(_held(snapshot))
-    depths = [depth for each in held if (depth := each.known("pending")) is not None]
+    depths = [depth for each in held if (depth := each.reading.known("pending")) is not None]
     return one(sum(depths) if depths or not held else None)
 
 
@@ -100,12 +81,12 @@ def _by_gpu(held: _Held, signal: str) -> Iterator[tuple[str, float]]:
     A signal without the label is the number for all GPUs, and counts where no GPU has its own.
     """
     start, alone = f'{signal}{{gpu="', True
-    for key in held.metrics:
+    for key in held.reading.metrics:
         if key.startswith(start):
             alone = False
-            if (value := held.known(key)) is not None:
+            if (value := held.reading.known(key)) is not None:
                 yield key[len(start) : -2], value
-    if alone and (value := held.known(signal)) is not None:
+    if alone and (value := held.reading.known(signal)) is not None:
         yield _ALL_GPUS, value
 
 
@@ -141,17 +122,17 @@ FAMILIES = (
     _gauge(
         "tarn_container_queue_depth",
         "Requests that wait in one instance.",
-        _each(lambda held: held.known("pending")),
+        _each(lambda held: held.reading.known("pending")),
     ),
     _gauge(
         "tarn_container_executing",
         "Requests that one instance executes, an estimate.",
-        _each(lambda held: held.known("executing")),
+        _each(lambda held: held.reading.known("executing")),
     ),
     _gauge(
         "tarn_container_load",
         "Larger of GPU utilization and filled part of the queue, 0 to 1.",
-        _each(lambda held: held.load),
+        _each(lambda held: held.reading.load),
     ),
     _gauge(
         "tarn_container_startup_seconds",
