@@ -131,17 +131,21 @@ def _round(
     rate: int | None = None,
     path: str = "/instances",
 ) -> Mapping[str, list[float]]:
-    order = {
-        "path": path,
-        "port": master.server.port,
-        "api_token": TOKEN.decode(),
-        "connections": connections,
-        "seconds": seconds,
-        "rate": rate,
-    }
+    return asked(
+        path=path,
+        port=master.server.port,
+        api_token=TOKEN.decode(),
+        connections=connections,
+        seconds=seconds,
+        rate=rate,
+    )
+
+
+def asked(*, seconds: float, **order: object) -> Mapping[str, list[float]]:
+    """Ask from a process of its own, as *order* of load_http says; return its figures, seconds."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("load_http.py"))],
-        input=json.dumps(order),
+        input=json.dumps({**order, "seconds": seconds}),
         capture_output=True,
         text=True,
         timeout=seconds + 30,

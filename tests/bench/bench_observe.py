@@ -1,7 +1,5 @@
 """How fast the pages are answered while one instance hangs and ten cannot be reached."""
 
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -9,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+from bench.bench_http import asked as load
 from bench.bench_http import percentiles
 from bench.row import Row
 from silent_master import API_TOKEN, silent_master
@@ -54,24 +53,14 @@ def asked(url: str, page: str, seconds: float, rate: int = RATE) -> Mapping[str,
 
     Latency counts from the moment at which the question was due.
     """
-    order = {
-        "path": page,
-        "port": urlsplit(url).port,
-        "api_token": API_TOKEN,
-        "connections": 4,
-        "seconds": seconds,
-        "rate": rate,
-    }
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("load_http.py"))],
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        timeout=seconds + 30,
-        check=True,
+    return load(
+        path=page,
+        port=urlsplit(url).port,
+        api_token=API_TOKEN,
+        connections=4,
+        seconds=seconds,
+        rate=rate,
     )
-    answer: Mapping[str, list[float]] = json.loads(done.stdout)
-    return answer
 
 
 if __name__ == "__main__":

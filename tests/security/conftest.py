@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from house import house
+from marking import mark_all
 
 __all__ = ["house"]
 
@@ -15,7 +16,4 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test of this folder, so that none is left out of its session."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.security)
+    mark_all(items, HERE, pytest.mark.security)

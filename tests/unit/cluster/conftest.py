@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
-from fake_fleet import FakeFleet, repository
+from fake_fleet import API_TOKEN, FakeFleet, repository
+
+from tarn.cluster import Cluster
 
 
 @pytest.fixture
@@ -11,3 +13,12 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeFleet:
     repository(folder)
     monkeypatch.chdir(folder)
     return FakeFleet(tmp_path / "home")
+
+
+@pytest.fixture
+def cluster(fleet: FakeFleet) -> Cluster:
+    """A cluster that runs, with an api token."""
+    plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
+    one = Cluster(plain, surroundings=fleet.surroundings).up()
+    (fleet.directory / "api_token").write_text(API_TOKEN)
+    return one

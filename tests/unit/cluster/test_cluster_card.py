@@ -2,10 +2,9 @@ import json
 import re
 from html.parser import HTMLParser
 
-import pytest
-from fake_fleet import API_TOKEN, URL, FakeFleet, holds, instance, scaling, status
+from fake_fleet import API_TOKEN, URL, holds, instance, scaling, status
 
-from tarn.cluster import Cluster, card
+from tarn.cluster import card
 from tarn.errors import UnreachableError
 
 EVIL = "<script>alert('x')</script>\"&"
@@ -39,15 +38,6 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         self.text += f"{data} "
-
-
-@pytest.fixture
-def cluster(fleet: FakeFleet) -> Cluster:
-    """A cluster that runs, with an api token."""
-    plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    one = Cluster(plain, surroundings=fleet.surroundings).up()
-    (fleet.directory / "api_token").write_text(API_TOKEN)
-    return one
 
 
 def test_a_card_tells_state_sizes_instances_and_reasons():

@@ -14,15 +14,6 @@ from tarn.interfaces import ClusterRef
 PROXY = "http://rm.example:8088/proxy/application_1_2"
 
 
-@pytest.fixture
-def cluster(fleet: FakeFleet) -> Cluster:
-    """A cluster that runs, with an api token."""
-    plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    one = Cluster(plain, surroundings=fleet.surroundings).up()
-    (fleet.directory / "api_token").write_text(API_TOKEN)
-    return one
-
-
 def test_the_address_holds_a_code_behind_the_hash(cluster: Cluster) -> None:
     """A browser sends nothing behind the hash to anybody; a notebook gets a link."""
     address = cluster.dashboard()
