@@ -50,15 +50,17 @@ class Totals:
         """
         before = self._rows.get(instance_id, {})
         known = instance_id in self._rows
-        for name, row in rows.items():
+        # Whoever is back takes its place again before a new model takes that of the longest idle.
+        for name, row in sorted(rows.items(), key=lambda item: item[0] not in self._idle):
             if name not in before:
                 self._hold(name)
                 self._move(name, _NOTHING if fresh or known else row, row, waited=None)
             elif row != before[name]:
                 old = before[name]
                 self._move(name, old, row, waited=old.pending)
-        for name in before.keys() - rows.keys():
-            self._let_go(name, before[name].pending)
+        for name, row in before.items():
+            if name not in rows:
+                self._let_go(name, row.pending)
         self._rows[instance_id] = rows
 
     def silent(self, instance_id: str) -> None:

@@ -68,6 +68,15 @@ def test_models_beyond_the_bound_are_one_until_a_place_is_free() -> None:
     }
 
 
+def test_a_model_that_is_back_keeps_its_totals_whatever_comes_with_it() -> None:
+    """A new model takes the place of one that is not there, though that one was longer idle."""
+    totals = Totals(2)
+    totals.add("a-0001", {"a": Row(1.0), "b": Row(2.0)}, fresh=True)
+    totals.forget("a-0001")
+    totals.add("a-0002", {"new": Row(4.0), "a": Row(8.0)}, fresh=True)
+    assert totals.picture()[0] == {"a": ModelTotals(9.0), "new": ModelTotals(4.0)}
+
+
 def test_a_model_called_as_the_others_are_is_one_of_them() -> None:
     """And so is one without a name: neither has a series of its own."""
     totals = Totals()
