@@ -21,7 +21,7 @@ def test_no_instances_means_no_servers_within_a_second(haproxy: HAProxyStage) ->
         assert len(haproxy.serving("slots_backend")) == 3
         engine.sync(view(2))
         slots = haproxy.servers("slots_backend")
-        until(lambda: all(s.in_maintenance for s in haproxy.servers("slots_backend").values()), 1)
+        until(lambda: all(s.in_maintenance for s in haproxy.servers("slots_backend").values()), 3)
         assert len(slots) == 4
         given = engine.orders_given
         engine.sync(view(2))

@@ -275,7 +275,7 @@ def test_a_broken_master_is_a_no_and_soon(fresh: Stand, mode: str) -> None:
     answer = door.knox(f"/v2/models/broken-{mode}/infer", "POST")
     assert answer.status == 503
     assert b"cannot be asked" in answer.body
-    assert answer.after_s < BROKEN[mode]
+    assert answer.after_s < 3 * BROKEN[mode]
     assert len(master.asked) == 1
     assert triton.seen == []
 
@@ -285,7 +285,7 @@ def test_a_master_that_is_gone_is_a_no_at_once(tmp_path: Path) -> None:
     with standing(tmp_path) as (master, _, door):
         master.stop()
         answer = door.knox("/v2/models/gone")
-        assert (answer.status, answer.after_s < 0.3) == (503, True)
+        assert (answer.status, answer.after_s < 0.9) == (503, True)
         master.start()
         PAUSE.wait(1.1)
         assert door.knox("/v2/models/gone").status == 200
@@ -301,7 +301,7 @@ def test_twenty_at_once_are_one_question(fresh: Stand) -> None:
             path = f"/v2/models/{model}/infer"
             answers = list(pool.map(lambda _: door.knox(path, "POST"), range(20)))  # noqa: B023
         assert [one.status for one in answers] == [status] * 20
-        assert max(one.after_s for one in answers) < 0.6
+        assert max(one.after_s for one in answers) < 2  # one after the other they take 4 s
         assert master.times(("alice", "infer", model)) == 1
 
 
@@ -318,9 +318,9 @@ def test_a_hung_master_holds_up_nobody_who_is_known(fresh: Stand) -> None:
         PAUSE.wait(0.2)
         known = door.knox("/v2/models/known")
         answers = [one.result() for one in waiting]
-    assert (known.status, known.after_s < 0.2) == (200, True)
+    assert (known.status, known.after_s < 0.6) == (200, True)
     assert {one.status for one in answers} == {503}
-    assert max(one.after_s for one in answers) < 2
+    assert max(one.after_s for one in answers) < 6
 
 
 def test_one_user_has_a_bounded_number_of_questions(fresh: Stand) -> None:
@@ -347,7 +347,7 @@ def test_a_client_that_leaves_stops_no_other(fresh: Stand) -> None:
             within_s=0.1,
         )
     answer = door.knox("/v2/models/left")
-    assert (answer.status, answer.after_s < 1.6) == (200, True)
+    assert (answer.status, answer.after_s < 5) == (200, True)
 
 
 def test_answers_are_kept_for_a_few_seconds_and_a_right_outlives_the_master_for_its_grace(

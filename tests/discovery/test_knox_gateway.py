@@ -79,7 +79,7 @@ def test_a_stream_arrives_in_one_block(perimeter):
     with knox.client.stream("POST", url, json={}, auth=ALICE) as answer:
         came = [(line, time.monotonic()) for line in answer.iter_lines() if line]
     assert [line for line, _ in came] == [f"data: {number}" for number in range(4)]
-    assert came[-1][1] - came[0][1] < 0.2, "they arrived 0.2 s apart, as sent: mend the guide"
+    assert came[-1][1] - came[0][1] < 0.5, "they arrived 0.2 s apart each, as sent: mend the guide"
 
 
 def test_without_any_server_the_words_of_haproxy_pass(perimeter):

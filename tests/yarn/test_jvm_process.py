@@ -56,7 +56,7 @@ answer = {"stays": "stays" in names, "numpy": "numpy" in sys.modules}
 """
     answer, _, took_s = run(hadoop.environ, body)
     assert answer == {"stays": True, "numpy": False}
-    assert took_s < 1
+    assert took_s < 3
 
 
 def test_a_second_start_is_the_same_one_or_an_error(hadoop: Sandbox) -> None:
@@ -113,7 +113,7 @@ leave(0)
     answer, stderr, took_s = run(hadoop.environ, body)
     assert answer == {"left": True}
     assert stderr == ""
-    assert took_s < 1
+    assert took_s < 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -200,7 +200,7 @@ def test_audits_equal_decisions_after_a_master_was_told_to_leave(
     said = json.loads(process.communicate(timeout=60)[0])
     assert process.returncode == 0
     assert said["asked"] >= DECISIONS
-    assert said["closed_in_s"] < 1.0
+    assert said["closed_in_s"] < 3.0
     lines = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
     assert len(lines) == said["asked"]
     assert sum(line["result"] for line in lines) == said["allowed"]

@@ -67,7 +67,7 @@ def test_silence_ends_at_the_deadline(hole: str) -> None:
         session.read("/x", 0.3)
     assert caught.value.code == "TARN-3301"
     session.close()
-    assert time.monotonic() - began_s < 2.0
+    assert time.monotonic() - began_s < 6.0
     with pytest.raises(DiscoveryError, match="closed"):
         session.connect(0.1)
     session.close()

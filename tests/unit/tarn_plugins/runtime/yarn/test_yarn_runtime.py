@@ -83,7 +83,7 @@ def test_a_wish_is_on_its_way_at_once(make, yarn):
     """However long the rest between two heartbeats is."""
     runtime = make(heartbeat_s=3600.0)
     runtime.start("http://h:1")
-    within(2.0, lambda: runtime.apply(wish(A)), "apply")
+    within(6.0, lambda: runtime.apply(wish(A)), "apply")
     running(runtime, A)
 
 
@@ -109,11 +109,11 @@ def test_an_rm_that_is_away_blocks_nobody(make, yarn):
     running(runtime, A)
     yarn.answering.clear()
     heard_s = runtime.heard_s()
-    within(2.0, lambda: runtime.apply(wish(A, B)), "apply")
+    within(6.0, lambda: runtime.apply(wish(A, B)), "apply")
     assert isinstance(fact(runtime, B), Asked)
     assert isinstance(fact(runtime, A), Running)
-    assert runtime.heard_s() - heard_s < 1.0
-    within(1.0, runtime.close, "close")
+    assert runtime.heard_s() - heard_s < 3.0
+    within(3.0, runtime.close, "close")
     yarn.answering.set()
 
 
@@ -473,7 +473,7 @@ def test_an_error_of_ours_ends_the_master_and_is_told_once(make, yarn, caplog):
         with pytest.raises(PluginError, match="KeyError: 'nm-1'"):
             ask()
     with pytest.raises(PluginError):
-        within(1.0, runtime.finish, "finish")
+        within(3.0, runtime.finish, "finish")
     assert len([r for r in caplog.records if r.exc_info]) == 1
 
 
