@@ -1,6 +1,7 @@
 """`tarn up`."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -61,19 +62,20 @@ def command(  # noqa: PLR0913 (one for each option)
     finally:
         talk.done()
     with_master = cluster.status()
-    emit(with_master, form, lambda: _ending(with_master, cluster.url, str(around.paths.home)))
+    kept = around.paths.cluster(cluster.name) / "api_token"
+    emit(with_master, form, lambda: _ending(with_master, cluster.url, kept))
     cluster.detach()
 
 
-def _ending(status: Mapping[str, Any], url: str | None, home: str) -> str:
-    """Return where it serves, and what to paste next."""
+def _ending(status: Mapping[str, Any], url: str | None, kept: Path) -> str:
+    """Return where it serves, where the api token is *kept* if it has one, and what to paste."""
     name = status["name"]
     serving = [item for item in status["instances"] if item["state"] == "ready" and item["http"]]
     lines = [f"{name} is {status['state']}: {status['ready']} of {status['desired']} ready"]
     notes = [status.get("reason"), *status.get("warnings", ())]
     lines += [f"! {first_words(line)}" for line in notes if line]
     rows = [("serves", f"http://{item['http']}") for item in serving]
-    rows.append(("API", f"{url} (api token: {home}/clusters/{name}/api_token)"))
+    rows.append(("API", f"{url} (api token: {kept})" if kept.is_file() else str(url)))
     if serving:
         rows.append(("try", f"curl -s http://{serving[0]['http']}{_path(serving[0])}"))
     rows.append(("end it", f"tarn down -c {name}"))

@@ -76,6 +76,13 @@ def test_up_tells_of_each_phase_and_ends_with_what_to_paste(tarn, fleet):
     ]
 
 
+def test_up_names_no_token_where_there_is_none(tarn, fleet):
+    """With `api: {token: none}` nothing is kept, so there is no file to name."""
+    code, out, err = tarn("up", "--set", "api.token=none")
+    assert code == 0, err
+    assert f"API     {URL}" in out.splitlines()
+
+
 def test_up_attaches_and_says_since_when(tarn, running):
     """A second up is no error."""
     code, _, err = tarn("up")
