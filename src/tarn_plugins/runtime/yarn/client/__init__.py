@@ -1,1 +1,1 @@
-"""The client's side: a child process with a JVM, and the deployer that asks it."""
+"""The client's side: the deployer, its door to the child with the JVM, and what that child reads."""

@@ -376,7 +376,7 @@ def open_door(settings: Settings, context: ClientContext) -> ChildDoor:
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root
     return ChildDoor(
-        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.client.child"],
+        [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child.serving"],
         {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
         {
             "environ": dict(context.environ),

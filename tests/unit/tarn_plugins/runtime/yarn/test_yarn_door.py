@@ -14,7 +14,7 @@ from tarn_plugins.runtime.yarn.client.door import ChildDoor
 CHILD = """
 import os, sys, threading
 from tarn.errors import NotFoundError
-from tarn_plugins.runtime.yarn.client.child import serve
+from tarn_plugins.runtime.yarn.child.serving import serve
 class Answers:
     def answer(self, question, parts):
         print("asked", question, file=sys.stderr, flush=True)

@@ -9,8 +9,8 @@ import pytest
 from files_in_memory import FilesInMemory
 
 from tarn.errors import LaunchError, ProviderError
-from tarn_plugins.runtime.yarn.client import questions as module
-from tarn_plugins.runtime.yarn.client.questions import Questions
+from tarn_plugins.runtime.yarn.child import questions as module
+from tarn_plugins.runtime.yarn.child.questions import Questions
 from tarn_plugins.runtime.yarn.client.reports import Report
 from tarn_plugins.runtime.yarn.hadoop import web
 

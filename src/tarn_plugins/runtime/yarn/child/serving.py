@@ -70,7 +70,7 @@ def _lines(reading: int, idle_s: float) -> Iterator[bytes]:
 
 def main() -> None:
     """Run as the child of a client; leaves without waiting for Java's threads."""
-    from tarn_plugins.runtime.yarn.client.questions import Questions  # noqa: PLC0415
+    from tarn_plugins.runtime.yarn.child.questions import Questions  # noqa: PLC0415
 
     writing = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
