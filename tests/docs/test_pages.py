@@ -91,6 +91,8 @@ def test_the_http_page_has_every_route() -> None:
     page = (ROOT / "docs/reference/http.md").read_text("utf-8")
     plain = {route for route in routes if "{verb}" not in route}
     assert [route for route in sorted(plain) if f"`{route}`" not in page] == []
+    rows = re.findall(r"^\| `(/[^`]*)` \|", page, re.MULTILINE)
+    assert sorted(rows) == sorted(set(rows)), "a row for each, and one"
 
 
 def test_every_promised_command_of_the_readme_is_run_by_ci() -> None:

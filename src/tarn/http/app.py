@@ -152,7 +152,10 @@ class Application:
             return False
         if any(n == b"accept" and wants_json(v.decode("latin-1")) for n, v in scope["headers"]):
             return False
-        body = self._sources.board.current.instances_text
+        now = self._sources.board.current
+        if not now.view.complete:
+            return False
+        body = now.instances_text
         headers = [
             (b"content-type", TEXT.encode()),
             (b"content-length", str(len(body)).encode()),

@@ -9,7 +9,8 @@ from starlette.routing import Route
 
 from tarn.control.metrics import OPENMETRICS, PROMETHEUS
 from tarn.control.snapshot import Snapshot
-from tarn.http.answers import json_answer, text_answer, wants_json, wants_openmetrics
+from tarn.errors import UnreachableError
+from tarn.http.answers import error_answer, json_answer, text_answer, wants_json, wants_openmetrics
 from tarn.http.exposition import Exposition
 from tarn.http.front import front
 from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, STALE, health, render_instances_json
@@ -53,12 +54,17 @@ class Pages:
         return Response(front(now, base, hidden), media_type="text/html")
 
     async def instances(self, request: Request) -> Response:
-        """Answer ``host:port`` lines of the ready ones, or every instance in JSON."""
+        """Answer ``host:port`` lines of the ready ones, or every instance in JSON.
+
+        Lines cannot say that they are not all: before they are, there are none, and a 503.
+        """
+        now = self._now
         if _json(request):
-            now = self._now
             hidden = await self.rights.hidden(principal_of(request), now)
             return json_answer(render_instances_json(now, self.sources.clock.now_s(), hidden))
-        return text_answer(self._now.instances_text)
+        if not now.view.complete:
+            return error_answer(_not_yet(now), headers={"Retry-After": "1"})
+        return text_answer(now.instances_text)
 
     async def health(self, request: Request) -> Response:
         """Answer the contract's word, then one line for each fault; names nobody."""
@@ -91,6 +97,17 @@ class Pages:
         text = await self.exposition.text(now, hidden, openmetrics=openmetrics)
         kind = OPENMETRICS if openmetrics else PROMETHEUS
         return Response(text, headers={"Content-Type": kind, "Vary": "Accept"})
+
+
+def _not_yet(now: Snapshot) -> UnreachableError:
+    return UnreachableError(
+        "the master has taken up its work, and has not seen yet which instances are ready",
+        where=now.name,
+        next_step=(
+            "Ask again in a second, and keep the list that you have: nobody left it. "
+            "With `Accept: application/json` you get what is known."
+        ),
+    )
 
 
 def _json(request: Request) -> bool:

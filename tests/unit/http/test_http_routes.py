@@ -90,6 +90,22 @@ def test_instances_are_host_and_port_lines_of_the_ready_ones(web: httpx.Client) 
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
+def test_lines_that_would_not_be_all_are_none() -> None:
+    """A script that obeys them would drop instances which an earlier master left; JSON says so."""
+    picture = snapshot(instance(1))
+    part = attrs.evolve(picture, view=attrs.evolve(picture.view, complete=False))
+    with (
+        FakeMaster(part, api_token=None) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        lines = web.get("/instances")
+        known = web.get("/instances", headers={"Accept": "application/json"})
+    assert (lines.status_code, lines.headers["Retry-After"]) == (503, "1")
+    assert "keep the list that you have" in lines.json()["error"]["next_step"]
+    assert "127.0.0.1" not in lines.text
+    assert (known.status_code, known.json()["complete"]) == (200, False)
+
+
 @pytest.mark.parametrize(
     ("accept", "kind"),
     [
