@@ -104,14 +104,27 @@ class House:
         }
 
 
-def until(true: Callable[[], Any], within_s: float, what: str = "it", pause_s: float = 0.05) -> Any:
-    """Return the first true answer of *true*; fail when there is none in time."""
+def until(
+    true: Callable[[], Any],
+    within_s: float,
+    what: str | Callable[[], str] = "it",
+    pause_s: float = 0.05,
+) -> Any:
+    """Return the first true answer of *true*; fail when there is none in time.
+
+    Args:
+        true: Asked again and again.
+        within_s: For how long.
+        what: What is waited for; one that is called tells what was seen last, too.
+        pause_s: Between two questions.
+    """
     pause, end_s = threading.Event(), time.monotonic() + within_s
     while True:
         if answer := true():
             return answer
         if time.monotonic() > end_s:
-            pytest.fail(f"{what} did not come true within {within_s:g} s")
+            said = what if isinstance(what, str) else what()
+            pytest.fail(f"{said} did not come true within {within_s:g} s")
         pause.wait(pause_s)
 
 

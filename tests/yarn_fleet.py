@@ -76,14 +76,19 @@ class Fleet:
 
     def settled(self, count: int, within_s: float = SETTLED_WITHIN_S) -> dict[str, Any]:
         """Wait until *count* are ready and nothing else is there."""
+        status: dict[str, Any] | None = None
 
         def calm() -> dict[str, Any] | None:
+            nonlocal status
             status = self.answered()
             if status is None:
                 return None
             return status if len(status["instances"]) == count == len(ids(status)) else None
 
-        return until(calm, within_s, f"{count} ready and nothing else", LOOK_S)
+        def seen() -> str:
+            return f"{count} ready and nothing else (last: {_brief(status)})"
+
+        return until(calm, within_s, seen, LOOK_S)
 
     def answered(self) -> dict[str, Any] | None:
         """Return the status, or None while no master answers."""
@@ -196,6 +201,13 @@ def steady(fleet: Fleet, status: dict[str, Any]) -> Iterator[Steady]:
         yield load
     assert not load.failed, load.failed[:5]
     assert load.answered >= len(ready), f"{load.answered} in {time.monotonic() - began_s:.1f} s"
+
+
+def _brief(status: dict[str, Any] | None) -> str:
+    if status is None:
+        return "no master answered"
+    rows = [(i["id"], i["state"], i["reason"]) for i in status["instances"]]
+    return f"{rows}, desired {status['desired']}, holds {status['holds']}, {status['warnings']}"
 
 
 def dead(pid: int) -> bool:

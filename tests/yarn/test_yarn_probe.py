@@ -195,7 +195,7 @@ def test_a_client_that_is_gone_leaves_nothing(yarn_house: YarnHouse) -> None:
         for client in clients[1:]:
             client.kill()
         for client in clients:
-            client.communicate(timeout=30)
+            print(client.args, *client.communicate(timeout=30), sep="\n")
     # the first two end theirs themselves; YARN ends the third after a silence
     until(lambda: len(alive(hadoop, before)) <= 1, 20, "the end of two")
     until(lambda: not alive(hadoop, before), 60, "the end of the third")
