@@ -110,6 +110,8 @@ class FakeYarn:
         """Cleared: the ResourceManager is away, and calls to it block."""
         self.answering.set()
         self.files = FakeFiles()
+        self.servers: dict[tuple[str, int], str] = {}
+        """(host, HTTP port) to the id that a Triton tells there."""
         self.containers: dict[str, Container] = {}
         self.asks: dict[int, Ask] = {}
         self.avoided: set[str] = set()
@@ -149,6 +151,7 @@ class FakeYarn:
             spec_hash,
             APPLICATION_ID,
             logs=NodeLogs(self.page).tail,
+            server_id=lambda endpoint: self.servers.get((endpoint.host, endpoint.http_port), ""),
         )
 
     def page(self, url: str) -> bytes:

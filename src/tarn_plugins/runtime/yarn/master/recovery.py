@@ -5,9 +5,9 @@ from typing import Self
 
 import attrs
 
-from tarn.domain import ClusterSpec
+from tarn.domain import ClusterSpec, Endpoint
 from tarn_plugins.runtime.yarn.master.records import avoided_host, read_names
-from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
+from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, id_of
 from tarn_plugins.runtime.yarn.wire import Grant, Record
 
 __all__ = ["Memory", "Recovery", "recover"]
@@ -22,8 +22,10 @@ class Memory:
     records: Mapping[str, Record] = attrs.field(factory=dict, hash=False)
     """By container id."""
     guess: ClusterSpec | None = None
-    """The present spec, where the records could not be read and its ports are exact."""
+    """The present spec, where the records could not be read."""
     spec_hash: str = ""
+    found: Mapping[str, Endpoint] = attrs.field(factory=dict, hash=False)
+    """Container id to where its instance said that it is, where the records could not be read."""
     avoided: frozenset[str] = frozenset()
     """Nodes that YARN was told to avoid, for what failed there."""
 
@@ -37,23 +39,28 @@ class Memory:
         return cls(spec.name, by_container, avoided=avoided), notes
 
     @classmethod
-    def lost(cls, spec: ClusterSpec, spec_hash: str) -> Self:
-        """Return what can be said without the records: numbers, and ports where they are exact."""
-        exact = spec.placement.spread == "node"
-        return cls(spec.name, {}, spec if exact else None, spec_hash)
+    def lost(cls, spec: ClusterSpec, spec_hash: str, found: Mapping[str, Endpoint]) -> Self:
+        """Return what can be said without the records: numbers, and what was *found* on the nodes.
+
+        One that said nothing is taken to listen where the spec says, if it is alone on its node.
+        """
+        return cls(spec.name, {}, spec, spec_hash, found)
 
     def of(self, grant: Grant) -> Record | None:
         """Return the record of the container *grant*; None where nobody can know it."""
         record = self.records.get(grant.container_id)
         if record is not None or self.guess is None or not grant.number:
             return record
+        endpoint = self.found.get(grant.container_id)
+        if endpoint is None and self.guess.placement.spread != "node":
+            return None
         return Record(
-            instance_id=f"{self.name}-{grant.number:04d}",
+            instance_id=id_of(self.name, grant.number),
             number=grant.number,
             container_id=grant.container_id,
             spec_hash=self.spec_hash,
             node=grant.node,
-            endpoint=endpoint_on(grant.node, grant.number, self.guess.triton, ()),
+            endpoint=endpoint or endpoint_on(grant.node, grant.number, self.guess.triton, ()),
             started_at=0.0,
         )
 

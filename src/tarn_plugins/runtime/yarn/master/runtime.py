@@ -3,12 +3,12 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.domain import Fact, Recovered, Running, RuntimeWish
+from tarn.domain import Endpoint, Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, LogTail, MasterContext
 from tarn_plugins.runtime.yarn import Settings, tokens
@@ -16,6 +16,7 @@ from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
+from tarn_plugins.runtime.yarn.master.listening import listening, server_id
 from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
 from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
@@ -58,6 +59,8 @@ class Doors:
     """Return the last lines of what a container wrote; blocks. None: nobody can."""
     renewal: Renewal = attrs.field(factory=Renewal)
     """Whether new delegation tokens come when the first ones have ended."""
+    server_id: Callable[[Endpoint], str] = server_id
+    """Asks a Triton for its id, as `listening.server_id`."""
 
 
 class YarnRuntime:
@@ -96,7 +99,7 @@ class YarnRuntime:
         """
         url = urlsplit(api_url)
         registered = self._beat.register(url.hostname or "", url.port or 0, api_url)
-        memory, notes = self._remember()
+        memory, notes = self._remember(registered.recovered)
         recovery = recover(registered.recovered, memory)
         self._beat.begin(recovery, memory, self._pool)
         running = tuple(f for f in self.facts() if isinstance(f, Running))
@@ -162,8 +165,8 @@ class YarnRuntime:
             with contextlib.suppress(ProviderError):
                 close()
 
-    def _remember(self) -> tuple[Memory, tuple[str, ...]]:
-        """Read what earlier masters left; without the tokens for it, guess what is exact."""
+    def _remember(self, grants: Iterable[Grant]) -> tuple[Memory, tuple[str, ...]]:
+        """Read what earlier masters left; without the tokens for it, ask the *grants*' servers."""
         spec = self._context.spec
         try:
             return Memory.read(spec, self._launch_files())
@@ -172,8 +175,9 @@ class YarnRuntime:
                 raise
             words = f"the launch files could not be listed ({error})"
         log.warning("%s", words)
-        note = f"{words}; instances are known by number"
-        return Memory.lost(spec, self._doors.spec_hash), (note,)
+        found = listening(spec.name, spec.triton, grants, self._doors.server_id)
+        note = f"{words}; instances are known by number, and {len(found)} said where they listen"
+        return Memory.lost(spec, self._doors.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
         """Return the names of the launch files; a file system that is away is waited for."""

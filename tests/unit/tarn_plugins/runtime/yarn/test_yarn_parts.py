@@ -85,7 +85,7 @@ def test_containers_are_matched_by_id_and_the_rest_is_stale():
 
 def test_without_records_the_number_and_the_exact_ports_are_enough():
     """One instance a node listens where the spec says."""
-    memory = Memory.lost(cluster_spec(), "hhhh")
+    memory = Memory.lost(cluster_spec(), "hhhh", {})
     ((_, record),) = recover([grant_of(ONE)], memory).running
     assert record == attrs.evolve(ONE, spec_hash="hhhh", started_at=0.0)
 
@@ -94,10 +94,21 @@ def test_what_nobody_can_address_goes_back_with_a_note():
     """Several on a node, and no word on their ports."""
     spec = cluster_spec()
     spec = attrs.evolve(spec, placement=attrs.evolve(spec.placement, spread="none"))
-    found = recover([grant_of(ONE)], Memory.lost(spec, ""))
+    found = recover([grant_of(ONE)], Memory.lost(spec, "", {}))
     assert found.running == ()
     assert found.lost == (grant_of(ONE),)
     assert ONE.container_id in found.notes[0]
+
+
+def test_what_says_where_it_listens_is_kept_however_many_are_on_a_node():
+    """Its word is as good as a record."""
+    spec = cluster_spec()
+    spec = attrs.evolve(spec, placement=attrs.evolve(spec.placement, spread="none"))
+    said = Endpoint(ONE.node, 8006, 8007, 8008)
+    ((_, record),) = recover(
+        [grant_of(ONE)], Memory.lost(spec, "", {ONE.container_id: said})
+    ).running
+    assert (record.instance_id, record.endpoint) == (ONE.instance_id, said)
 
 
 def test_of_two_containers_of_one_instance_one_stays():

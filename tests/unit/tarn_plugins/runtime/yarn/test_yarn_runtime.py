@@ -9,7 +9,7 @@ import pytest
 from fake_yarn import FakeYarn
 
 from tarn.clock import SystemClock
-from tarn.domain import Asked, Ended, Epoch, Running, RuntimeWish, SavedState
+from tarn.domain import Asked, Ended, Endpoint, Epoch, Running, RuntimeWish, SavedState
 from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
@@ -226,6 +226,23 @@ def test_instances_are_known_without_their_records(make, yarn):
     assert (after.endpoint, after.container_id) == (before.endpoint, before.container_id)
     assert (after.spec_hash, after.adopted) == (GOOD, True)
     assert "token is expired" in found.notes[0]
+
+
+def test_instances_without_records_are_asked_where_they_listen(make, yarn):
+    """Another fleet holds the ports of the spec there: what listens on them is not ours."""
+    old = make(1)
+    old.start("http://h:1")
+    old.apply(wish(A))
+    before = running(old, A)
+    old.close()
+    host = before.endpoint.host
+    yarn.servers |= {(host, 8000): "other-0007", (host, 8003): A}
+    yarn.files.refuses, yarn.files.code = "token is expired", TOKENS_ENDED
+    found = make(2).start("http://h:2")
+    (after,) = found.running
+    assert after.endpoint == Endpoint(host, 8003, 8004, 8005)
+    assert after.container_id == before.container_id
+    assert "1 said where they listen" in found.notes[0]
 
 
 def test_what_a_master_was_writing_is_cleared_away(make, yarn):

@@ -1,0 +1,82 @@
+"""Where instances listen whose launch files cannot be read: the servers of their nodes are asked.
+
+A Triton tells as ``name`` of its metadata (``GET /v2``) what it was started with as ``--id``: the
+id of the instance. So each set of ports that an instance may have been given is tried, in the order
+in which they are given; a server with another name is somebody else's.
+"""
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from tarn.domain import Endpoint
+from tarn.domain.spec import TritonSpec
+from tarn_plugins.runtime.yarn.master.shapes import NoPortError, endpoint_on, id_of
+from tarn_plugins.runtime.yarn.wire import Grant
+
+__all__ = ["candidates", "listening", "server_id"]
+
+MOST_SETS = 32
+"""Sets of ports that are tried on a node."""
+WITHIN_S = 3.0
+"""For all of one instance: a server that hangs must not hold up the master's beginning."""
+_ANSWER_WITHIN_S = 1.0
+_AT_ONCE = 32
+_LARGEST = 65_536
+
+
+def listening(
+    name: str,
+    triton: TritonSpec,
+    grants: Iterable[Grant],
+    ask: Callable[[Endpoint], str],
+) -> Mapping[str, Endpoint]:
+    """Return container id to the endpoint of its instance, of those that say who they are.
+
+    Args:
+        name: The cluster's.
+        triton: The ports of the spec.
+        grants: The containers.
+        ask: Returns the id of the server at an endpoint; '' where none says it. Called on threads.
+    """
+
+    def look(grant: Grant) -> Endpoint | None:
+        give_up_s = time.monotonic() + WITHIN_S
+        for endpoint in candidates(grant, triton):
+            if ask(endpoint) == id_of(name, grant.number):
+                return endpoint
+            if time.monotonic() >= give_up_s:
+                break
+        return None
+
+    wanted = [grant for grant in grants if grant.number]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="who-listens") as pool:
+        found = zip(wanted, pool.map(look, wanted), strict=True)
+        return {grant.container_id: endpoint for grant, endpoint in found if endpoint is not None}
+
+
+def candidates(grant: Grant, triton: TritonSpec) -> Iterator[Endpoint]:
+    """Yield where the instance of *grant* may listen: as the spec says first, then further on."""
+    tried: list[Endpoint] = []
+    with contextlib.suppress(NoPortError):
+        for _ in range(MOST_SETS):
+            endpoint = endpoint_on(grant.node, grant.number, triton, tried)
+            yield endpoint
+            tried.append(endpoint)
+
+
+def server_id(endpoint: Endpoint) -> str:
+    """Return what the Triton at *endpoint* was started with as ``--id``; '' where none says it."""
+    line = http.client.HTTPConnection(endpoint.host, endpoint.http_port, timeout=_ANSWER_WITHIN_S)
+    try:
+        line.request("GET", "/v2", headers={"Connection": "close"})
+        told = json.loads(line.getresponse().read(_LARGEST))
+    except (OSError, ValueError, http.client.HTTPException):
+        return ""
+    finally:
+        line.close()
+    said = told.get("name") if isinstance(told, dict) else None
+    return said if isinstance(said, str) else ""
