@@ -55,12 +55,9 @@ def alive(hadoop: Hadoop, before: set[str]) -> list[str]:
 
 def at_work(hadoop: Hadoop, before: set[str]) -> list[list[str]]:
     """Return the processes of probes on the nodes."""
-    marks = tuple(one.removeprefix("application_") for one in began(hadoop) - before)
-    return [
-        one.argv
-        for one in contained()
-        if marks and one.container_id.partition("_")[2].startswith(marks)
-    ]
+    # a ResourceManager that was restarted puts its number between: container_e02_…
+    marks = [one.replace("application", "") + "_" for one in began(hadoop) - before]
+    return [one.argv for one in contained() if any(mark in one.container_id for mark in marks)]
 
 
 def codes(row: Row) -> list[str]:
