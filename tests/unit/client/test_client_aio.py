@@ -60,7 +60,7 @@ def test_one_caller_spreads_its_calls_evenly(three):
 
 def test_thirty_at_once_spread_over_three_idle_instances():
     """Ten each, give or take two."""
-    models = [FakeModel("echo", latency_s=0.2, instances=30) for _ in range(3)]
+    models = [FakeModel("echo", latency_s=0.8, instances=30) for _ in range(3)]
     with FakeTriton(models[0]) as a, FakeTriton(models[1]) as b, FakeTriton(models[2]) as c:
 
         async def work(client):

@@ -52,7 +52,7 @@ def test_one_caller_spreads_its_calls_evenly(three):
 
 def test_thirty_at_once_spread_over_three_idle_instances():
     """Ten each, give or take two."""
-    models = [FakeModel("echo", latency_s=0.3, instances=30) for _ in range(3)]
+    models = [FakeModel("echo", latency_s=0.8, instances=30) for _ in range(3)]
     with FakeTriton(models[0]) as a, FakeTriton(models[1]) as b, FakeTriton(models[2]) as c:
         fleet = (a, b, c)
         with tarn.client.http(http_of(fleet)) as client, ThreadPoolExecutor(30) as pool:
@@ -312,7 +312,7 @@ def test_a_compressed_request_is_what_its_header_says():
 
 def test_async_infer_gives_its_result_later(three):
     """The handle is like tritonclient's; without blocking it says that there is none yet."""
-    three[0].model("echo").latency_s = 0.3
+    three[0].model("echo").latency_s = 1.0
     before = set(threading.enumerate())
     with tarn.client.http(three[0].endpoint.http) as client:
         pending = client.async_infer("echo", tensor(4))

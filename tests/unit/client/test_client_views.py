@@ -68,7 +68,7 @@ def test_a_request_in_flight_on_a_withdrawn_instance_ends_normally(fleet):
     """Draining cuts nothing."""
     master, (a, b, _) = fleet
     publish(master, [a.endpoint], 5)
-    a.model("echo").latency_s = 0.4
+    a.model("echo").latency_s = 1.0
     with tarn.client.http(master.url, api_token=TOKEN_TEXT) as client:
         got = []
         thread = threading.Thread(target=lambda: got.append(asks(client, 9)))

@@ -60,7 +60,7 @@ def test_nothing_is_unloaded_before_it_is_asked_for() -> None:
 
 def test_the_end_of_the_last_request_is_waited_for() -> None:
     """Whatever an estimate says: a request far longer than any before is work."""
-    with FakeTriton(FakeModel("m", latency_s=0.5)) as triton:
+    with FakeTriton(FakeModel("m", latency_s=1.5)) as triton:
         asking = infer(triton, "m")
         with watching(a=Target(triton.endpoint, unload=True)) as watcher:
             watcher.until(lambda r: r.unloaded == Known(value=False))
@@ -71,7 +71,7 @@ def test_the_end_of_the_last_request_is_waited_for() -> None:
 
 def test_models_go_one_after_the_other() -> None:
     """The next one is asked for only when the one before is gone: it may be called by that one."""
-    models = [FakeModel("a", latency_s=0.4), FakeModel("b")]
+    models = [FakeModel("a", latency_s=1.0), FakeModel("b")]
     with FakeTriton(*models) as triton:
         asking = infer(triton, "a")
         with watching(a=Target(triton.endpoint, unload=True)) as watcher:
