@@ -241,12 +241,12 @@ def test_one_that_hangs_is_unknown_and_not_gone_and_delays_nobody() -> None:
     with FakeTriton() as stuck, FakeTriton() as well:
         stuck.hang()
         targets = {"a": Target(stuck.endpoint), "b": Target(well.endpoint)}
-        with watching(timeout_s=0.3, **targets) as watcher:
+        with watching(timeout_s=1.0, **targets) as watcher:
             looks = well.looks
             reading = watcher.until(
-                lambda r: isinstance(r.live, Unknown) and "0.3" in r.live.reason
+                lambda r: isinstance(r.live, Unknown) and "no answer for" in r.live.reason
             )
-            assert "no answer for 0.3 s" in reason(reading.live)
+            assert "no answer for 1.0 s" in reason(reading.live)
             assert not reading.gone
             assert well.looks - looks >= 6
             assert is_live(watcher.until(is_live, of="b"))

@@ -89,7 +89,7 @@ def test_who_never_finishes_a_head_is_hung_up_on() -> None:
     """A byte now and then does not hold a connection; a second request is timed too."""
     master = FakeMaster(api_token=None)
     master.server.close()
-    master.server = Server(head_within_s=0.2)
+    master.server = Server(head_within_s=0.5)
     with master:
         address = ("127.0.0.1", master.server.port)
         fresh = socket.create_connection(address, timeout=5)
@@ -108,14 +108,14 @@ def test_a_stream_outlives_the_time_for_a_head() -> None:
     """Only waiting for a head is timed."""
     master = FakeMaster(api_token=None)
     master.server.close()
-    master.server = Server(head_within_s=0.1)
+    master.server = Server(head_within_s=0.3)
     with master:
         connection = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=5)
         connection.request("GET", "/api/v1/stream", headers={"Accept": "text/event-stream"})
         answer = connection.getresponse()
         whole = [answer.readline() for _ in range(7)]
         assert whole[0] == b"event: instances\n"
-        threading.Event().wait(0.4)
+        threading.Event().wait(0.9)
         master.publish(desired=6)
         change = [answer.readline() for _ in range(4)]
         assert b'"desired": 6' in change[2]
@@ -135,6 +135,7 @@ def test_a_silent_control_thread_is_503() -> None:
             assert "may still obey" in answer.json()["error"]["next_step"]
             (request,) = master.inbox.drain()
             request.answer.set_exception(ProviderError("master", "too late"))
+            master.app._api._answer_within_s = 20.0
             master.silent = False
             assert web.put(f"{master.url}/api/v1/resume").status_code == 200
 
