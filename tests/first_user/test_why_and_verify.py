@@ -29,6 +29,13 @@ def _slow_request(address: str, delay_s: float) -> threading.Thread:
     return asking
 
 
+def _executed(address: str) -> int:
+    """Return how many requests the model at *address* has answered."""
+    with urllib.request.urlopen(f"http://{address}/v2/models/echo/stats", timeout=10) as answer:
+        (stats,) = json.load(answer)["model_stats"]
+    return int(stats["inference_stats"]["success"]["count"])
+
+
 def test_a_fleet_is_verified_explained_and_watched(house: House) -> None:
     """Canaries reach every instance; a drain loses none and says what it waits for; a kill does."""
     name = "proof"
@@ -76,8 +83,9 @@ def _verify_through_a_drain(house: House, name: str) -> None:
 def _verify_through_a_kill(house: House, name: str) -> None:
     """What was lost is told, with the instance and the reason; the fleet heals."""
     victim = house.status(name)["instances"][-1]
+    before = _executed(victim["http"])
     verifying = house.start("verify", "-c", name, "--rps", "40", "--for", "4s", "-o", "json")
-    threading.Event().wait(1.0)
+    until(lambda: _executed(victim["http"]) > before, 30.0, "a canary at the victim")
     kill(int(victim["container_id"]))
     said = until(lambda: house.tarn("why", "-c", name, "-o", "json").stdout, 5.0, "an explanation")
     assert any(victim["id"] in cause["found"] for cause in json.loads(said))

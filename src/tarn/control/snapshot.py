@@ -104,6 +104,14 @@ class Snapshot:
         """How many instances are in the view."""
         return len(self.view.members)
 
+    @property
+    def instances_known(self) -> bool:
+        """Say whether a view without members means that nobody is ready.
+
+        A new master has yet to see those that an earlier one left.
+        """
+        return self.view.complete or bool(self.view.members)
+
 
 class Board:
     """Holds the newest snapshot; one writer (the control thread), any readers."""

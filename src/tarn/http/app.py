@@ -153,7 +153,7 @@ class Application:
         if any(n == b"accept" and wants_json(v.decode("latin-1")) for n, v in scope["headers"]):
             return False
         now = self._sources.board.current
-        if not now.view.complete:
+        if not now.instances_known:
             return False
         body = now.instances_text
         headers = [

@@ -56,13 +56,13 @@ class Pages:
     async def instances(self, request: Request) -> Response:
         """Answer ``host:port`` lines of the ready ones, or every instance in JSON.
 
-        Lines cannot say that they are not all: before they are, there are none, and a 503.
+        No line means that nobody is ready. A master that does not know that yet says 503.
         """
         now = self._now
         if _json(request):
             hidden = await self.rights.hidden(principal_of(request), now)
             return json_answer(render_instances_json(now, self.sources.clock.now_s(), hidden))
-        if not now.view.complete:
+        if not now.instances_known:
             return error_answer(_not_yet(now), headers={"Retry-After": "1"})
         return text_answer(now.instances_text)
 

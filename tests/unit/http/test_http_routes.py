@@ -90,9 +90,10 @@ def test_instances_are_host_and_port_lines_of_the_ready_ones(web: httpx.Client) 
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
 
 
-def test_lines_that_would_not_be_all_are_none() -> None:
-    """A script that obeys them would drop instances which an earlier master left; JSON says so."""
-    picture = snapshot(instance(1))
+def test_that_nobody_is_ready_is_said_once_it_is_known() -> None:
+    """A script that obeyed an empty text would drop instances which an earlier master left."""
+    picture = snapshot(instance(1, State.STARTING))
+    assert picture.view.members == ()
     part = attrs.evolve(picture, view=attrs.evolve(picture.view, complete=False))
     with (
         FakeMaster(part, api_token=None) as master,
