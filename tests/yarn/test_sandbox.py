@@ -14,7 +14,7 @@ from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
 from tarn.errors import NotFoundError, RefusedError, UnreachableError
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.processes import containers, start_ticks
+from tarn_plugins.cli.sandbox.processes import Process, containers, start_ticks
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn
@@ -214,11 +214,11 @@ def test_containers_outlive_their_node_manager_and_the_resource_manager(hadoop: 
     ``EXPIRY_S`` to live.
     """
     one, node = _placed(hadoop)
-    before = set(containers(hadoop.directory / "data" / node))
-    assert before
+    data = hadoop.directory / "data" / node
+    before = until(lambda: _asleep(data), 10, "its command")
     hadoop.kill(node)
     hadoop.start(node)
-    assert before <= set(containers(hadoop.directory / "data" / node))
+    assert before <= set(containers(data))
     hadoop.kill_application(one)
     hadoop.wait_nodes(3)
     two, _ = _placed(hadoop)
@@ -236,6 +236,18 @@ def _known(hadoop: Hadoop, application_id: str) -> str:
         return str(hadoop.app(application_id)["state"])
     except UnreachableError:
         return ""
+
+
+def _asleep(data: Path) -> set[Process]:
+    """Return who sleeps there; the scripts before it are over in a moment."""
+    return {one for one in containers(data) if _program(one) == b"sleep"}
+
+
+def _program(process: Process) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:  # over meanwhile
+        return b""
 
 
 def _placed(hadoop: Hadoop) -> tuple[str, str]:
