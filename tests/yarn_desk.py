@@ -83,7 +83,7 @@ class Master:
             entries = self.doors.files.listing(LAUNCHES)
         except NotFoundError:
             entries = ()
-        memory, notes = Memory.read(self.spec, (entry.path for entry in entries))
+        memory, notes = Memory.read(entry.path for entry in entries)
         found = recover(registered.recovered, memory)
         self.beating.begin(found, memory, self.pool)
         running = tuple(f for f in self.facts() if isinstance(f, Running))

@@ -15,7 +15,8 @@ from house import until
 from java_stage import java
 from probing import probe, rows
 from unmanaged import Application
-from yarn_stage import ALIVE, Hadoop, YarnHouse, contained
+from yarn_fleet import Process, processes
+from yarn_stage import ALIVE, Hadoop, YarnHouse
 
 from tarn.clock import SystemClock
 from tarn.interfaces import ClientContext, Paths
@@ -53,11 +54,9 @@ def alive(hadoop: Hadoop, before: set[str]) -> list[str]:
     return [app["id"] for app in apps if app["id"] not in before]
 
 
-def at_work(hadoop: Hadoop, before: set[str]) -> list[list[str]]:
+def at_work(hadoop: Hadoop, before: set[str]) -> list[Process]:
     """Return the processes of probes on the nodes."""
-    # a ResourceManager that was restarted puts its number between: container_e02_…
-    marks = [one.replace("application", "") + "_" for one in began(hadoop) - before]
-    return [one.argv for one in contained() if any(mark in one.container_id for mark in marks)]
+    return [one for each in began(hadoop) - before for one in processes(each)]
 
 
 def codes(row: Row) -> list[str]:

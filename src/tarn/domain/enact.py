@@ -9,7 +9,7 @@ from tarn.domain.draining import Drain
 from tarn.domain.events import NOBODY
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, State, id_of
 from tarn.domain.plan import Plan
 from tarn.domain.samples import Known
 
@@ -34,7 +34,7 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     ]
     first = fleet.next_number
     fresh = [
-        Instance(f"{fleet.name}-{number:04d}", rules.spec_hash, since_s=now_s, requested_s=now_s)
+        Instance(id_of(fleet.name, number), rules.spec_hash, since_s=now_s, requested_s=now_s)
         for number in range(first, first + step.launch)
     ]
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)

@@ -10,7 +10,7 @@ from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["ALIVE", "PLACED", "TRANSITIONS", "Instance", "State"]
+__all__ = ["ALIVE", "PLACED", "TRANSITIONS", "Instance", "State", "id_of"]
 
 
 class State(enum.StrEnum):
@@ -38,6 +38,11 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.FAILED: frozenset(),
 }
 """Which state may follow which. A drain may be taken back until its stop was posted."""
+
+
+def id_of(cluster: str, number: int) -> str:
+    """Return the id of instance *number* of *cluster*, the name of a cluster."""
+    return f"{cluster}-{number:04d}"
 
 
 @attrs.frozen

@@ -21,6 +21,7 @@ from tarn.domain import (
     Wish,
 )
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.instance import id_of
 from tarn.domain.memory import begin
 from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
@@ -94,7 +95,7 @@ class _Simulation:
         replicas = spec.replicas
         first = replicas.min if replicas.initial is None else replicas.initial
         serving = first if model.begins == "serving" else 0
-        found = tuple(running(f"{spec.name}-{n:04d}", _HASH) for n in range(1, serving + 1))
+        found = tuple(running(id_of(spec.name, n), _HASH) for n in range(1, serving + 1))
         self._world = World(model, found)
         self._fleet = begin(
             _EPOCH, None, Recovered(found), self._rules, now_s=0.0, at=model.begins_at

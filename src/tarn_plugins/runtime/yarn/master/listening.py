@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tarn.domain import Endpoint
+from tarn.domain.instance import id_of
 from tarn.domain.spec import TritonSpec
-from tarn_plugins.runtime.yarn.master.shapes import NoPortError, endpoint_on, id_of
+from tarn_plugins.runtime.yarn.master.shapes import NoPortError, endpoint_on
 from tarn_plugins.runtime.yarn.wire import Grant
 
 __all__ = ["candidates", "listening", "server_id"]

@@ -6,8 +6,9 @@ from typing import Self
 import attrs
 
 from tarn.domain import ClusterSpec, Endpoint
+from tarn.domain.instance import id_of
 from tarn_plugins.runtime.yarn.master.records import avoided_host, read_names
-from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, id_of
+from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
 from tarn_plugins.runtime.yarn.wire import Grant, Record
 
 __all__ = ["Memory", "Recovery", "recover"]
@@ -17,8 +18,6 @@ __all__ = ["Memory", "Recovery", "recover"]
 class Memory:
     """What the records of earlier masters say, for as long as containers may still turn up."""
 
-    name: str = ""
-    """The cluster's."""
     records: Mapping[str, Record] = attrs.field(factory=dict, hash=False)
     """By container id."""
     guess: ClusterSpec | None = None
@@ -30,13 +29,13 @@ class Memory:
     """Nodes that YARN was told to avoid, for what failed there."""
 
     @classmethod
-    def read(cls, spec: ClusterSpec, names: Iterable[str]) -> tuple[Self, tuple[str, ...]]:
+    def read(cls, names: Iterable[str]) -> tuple[Self, tuple[str, ...]]:
         """Return what the launch files *names* say, and notes on those that say nothing."""
         names = tuple(names)
         records, notes = read_names(names)
         avoided = frozenset(host for name in names if (host := avoided_host(name)) is not None)
         by_container = {r.container_id: r for r in records}
-        return cls(spec.name, by_container, avoided=avoided), notes
+        return cls(by_container, avoided=avoided), notes
 
     @classmethod
     def lost(cls, spec: ClusterSpec, spec_hash: str, found: Mapping[str, Endpoint]) -> Self:
@@ -44,7 +43,7 @@ class Memory:
 
         One that said nothing is taken to listen where the spec says, if it is alone on its node.
         """
-        return cls(spec.name, {}, spec, spec_hash, found)
+        return cls({}, spec, spec_hash, found)
 
     def of(self, grant: Grant) -> Record | None:
         """Return the record of the container *grant*; None where nobody can know it."""
@@ -55,7 +54,7 @@ class Memory:
         if endpoint is None and self.guess.placement.spread != "node":
             return None
         return Record(
-            instance_id=id_of(self.name, grant.number),
+            instance_id=id_of(self.guess.name, grant.number),
             number=grant.number,
             container_id=grant.container_id,
             spec_hash=self.spec_hash,

@@ -169,7 +169,7 @@ class YarnRuntime:
         """Read what earlier masters left; without the tokens for it, ask the *grants*' servers."""
         spec = self._context.spec
         try:
-            return Memory.read(spec, self._launch_files())
+            return Memory.read(self._launch_files())
         except ProviderError as error:
             if error.code != tokens.TOKENS_ENDED:
                 raise

@@ -10,7 +10,6 @@ from tarn_plugins.runtime.yarn.wire import Shape
 __all__ = [
     "NoPortError",
     "endpoint_on",
-    "id_of",
     "number_of",
     "shape_of",
     "size_in_words",
@@ -32,11 +31,6 @@ def number_of(instance_id: str) -> int:
     """Return the number in ``<name>-<nnnn>``, the allocationRequestId; 0 for another form."""
     digits = instance_id.rpartition("-")[2]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
-
-
-def id_of(name: str, number: int) -> str:
-    """Return the id of instance *number* of the cluster *name*."""
-    return f"{name}-{number:04d}"
 
 
 def shape_of(launch: Launch, placement: PlacementSpec) -> Shape:

@@ -76,7 +76,7 @@ def test_junk_names_are_told_and_left_alone():
 def test_containers_are_matched_by_id_and_the_rest_is_stale():
     """A record without a container may still find one later."""
     gone = attrs.evolve(ONE, instance_id="fleet-0002", number=2, container_id="container_x_2")
-    memory, _ = Memory.read(cluster_spec(), [file_name(ONE), file_name(gone)])
+    memory, _ = Memory.read([file_name(ONE), file_name(gone)])
     found = recover([grant_of(ONE)], memory)
     assert found.running == ((grant_of(ONE), ONE),)
     assert found.stale == (gone,)
@@ -114,7 +114,7 @@ def test_what_says_where_it_listens_is_kept_however_many_are_on_a_node():
 def test_of_two_containers_of_one_instance_one_stays():
     """The later one."""
     later = attrs.evolve(ONE, container_id=ONE.container_id.replace("_000004", "_000009"))
-    memory, _ = Memory.read(cluster_spec(), [file_name(ONE), file_name(later)])
+    memory, _ = Memory.read([file_name(ONE), file_name(later)])
     found = recover([grant_of(later), grant_of(ONE)], memory)
     assert [record for _, record in found.running] == [later]
     assert found.lost == (grant_of(ONE),)

@@ -213,13 +213,19 @@ def test_finish_is_done_although_the_tokens_ended(make, yarn):
     assert yarn.finished
 
 
-def test_instances_are_known_without_their_records(make, yarn):
-    """Where the tokens ended: by number, with the ports of the spec."""
+def left_running(make):
+    """Have a master start one instance, and leave; return the instance as it knew it."""
     old = make(1)
     old.start("http://h:1")
     old.apply(wish(A))
     before = running(old, A)
     old.close()
+    return before
+
+
+def test_instances_are_known_without_their_records(make, yarn):
+    """Where the tokens ended: by number, with the ports of the spec."""
+    before = left_running(make)
     yarn.files.refuses, yarn.files.code = "token is expired", TOKENS_ENDED
     found = make(2).start("http://h:2")
     (after,) = found.running
@@ -230,11 +236,7 @@ def test_instances_are_known_without_their_records(make, yarn):
 
 def test_instances_without_records_are_asked_where_they_listen(make, yarn):
     """Another fleet holds the ports of the spec there: what listens on them is not ours."""
-    old = make(1)
-    old.start("http://h:1")
-    old.apply(wish(A))
-    before = running(old, A)
-    old.close()
+    before = left_running(make)
     host = before.endpoint.host
     yarn.servers |= {(host, 8000): "other-0007", (host, 8003): A}
     yarn.files.refuses, yarn.files.code = "token is expired", TOKENS_ENDED
@@ -259,11 +261,7 @@ def test_what_a_master_was_writing_is_cleared_away(make, yarn):
 def test_launch_files_that_cannot_be_listed_are_waited_for(make, yarn, monkeypatch):
     """Nothing is guessed and given back; at last the attempt ends, and the next one looks."""
     monkeypatch.setattr(module, "_LOOK_AGAIN_S", 0.01)
-    old = make(1)
-    old.start("http://h:1")
-    old.apply(wish(A))
-    before = running(old, A)
-    old.close()
+    before = left_running(make)
     yarn.files.refuses = "the NameNode is in safe mode"
     monkeypatch.setattr(module, "PATIENCE_S", 0.05)
     with pytest.raises(ProviderError, match="safe mode"):
