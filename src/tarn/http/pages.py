@@ -104,7 +104,7 @@ def _not_yet(now: Snapshot) -> UnreachableError:
         "the master has taken up its work, and has not seen yet which instances are ready",
         where=now.name,
         next_step=(
-            "Ask again in a second, and keep the list that you have: nobody left it. "
+            "Ask again in a second, and keep the list that you have until then. "
             "With `Accept: application/json` you get what is known."
         ),
     )
