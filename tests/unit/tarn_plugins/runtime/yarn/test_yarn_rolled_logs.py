@@ -144,8 +144,9 @@ def test_the_keeper_of_logs_knows_no_value_and_ends_with_its_program(shell, tmp_
         assert b"hunter2" in Path(f"/proc/{process.pid}/environ").read_bytes()
         assert b"hunter2" not in Path(f"/proc/{keeper.pid}/environ").read_bytes()
         assert b"hunter2" not in _memory(keeper.pid)
-        held = (Path(f"/proc/{keeper.pid}/fd/{descriptor}") for descriptor in (0, 1, 2))
-        assert {str(each.readlink()) for each in held} == {"/dev/null"}
+        held = [Path(f"/proc/{keeper.pid}/fd/{descriptor}") for descriptor in (0, 1, 2)]
+        # it is a copy of its shell until it has begun
+        until(lambda: {str(each.readlink()) for each in held} == {"/dev/null"}, 10, "its start")
         os.kill(process.pid, signal.SIGKILL)
         process.wait(timeout=10)
         until(lambda: not keeper.is_running(), 10, "the end of who kept the logs")
