@@ -43,7 +43,7 @@ def lacking() -> str:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             importlib.metadata.version(wheel)
             continue
-        return f"there is no {wheel} here: pip install 'tarn[local]'"
+        return f"there is no {wheel} here: pip install 'tarn-orchestrator[local]'"
     if shutil.which("zstd") is None:
         return "there is no zstd on PATH: apt-get install zstd"
     if _archive().is_file():

@@ -101,7 +101,7 @@ def _found(user: str) -> str | None:
 def _needed() -> list[importlib.metadata.Distribution]:
     """Return tarn and what its extras need, as they are installed here."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [Requirement(f"tarn[{','.join(EXTRAS)}]")]
+    waiting = [Requirement(f"tarn-orchestrator[{','.join(EXTRAS)}]")]
     seen: set[str] = set()
     while waiting:
         wanted = waiting.pop()

@@ -20,7 +20,7 @@ needed = [
     pytest.mark.triton,
     pytest.mark.skipif(
         importlib.util.find_spec("pytriton") is None,
-        reason="needs a real tritonserver: pip install 'tarn[local]'",
+        reason="needs a real tritonserver: pip install 'tarn-orchestrator[local]'",
     ),
 ]
 """Marks of a module that starts one."""

@@ -72,7 +72,7 @@ def examples() -> Iterator[tuple[str, str, str]]:
 def needs_more(content: str) -> Any:
     """Return a mark where the extra of a policy is not installed."""
     lacking = "use: schedule" in content and find_spec("cronsim") is None
-    return pytest.mark.skipif(lacking, reason="pip install 'tarn[schedule]'")
+    return pytest.mark.skipif(lacking, reason="pip install 'tarn-orchestrator[schedule]'")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.triton,
     pytest.mark.skipif(
         importlib.util.find_spec("rapidocr_onnxruntime") is None,
-        reason="needs pip install 'tarn[examples]' on Python 3.11 or 3.12",
+        reason="needs pip install 'tarn-orchestrator[examples]' on Python 3.11 or 3.12",
     ),
 ]
 

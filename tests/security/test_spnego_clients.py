@@ -140,7 +140,7 @@ def test_without_a_ticket_a_person_hears_what_lacks(acceptor, monkeypatch) -> No
     monkeypatch.setitem(sys.modules, "gssapi", None)
     with Api(url, None) as api, pytest.raises(NotAuthorizedError) as caught:
         api.status()
-    assert "pip install 'tarn[kerberos]'" in caught.value.next_step
+    assert "pip install 'tarn-orchestrator[kerberos]'" in caught.value.next_step
 
 
 def test_with_an_api_token_no_ticket_is_shown(acceptor, kerberos, monkeypatch) -> None:

@@ -45,7 +45,7 @@ def _rows(offered: Plugins) -> Iterable[Mapping[str, Any]]:
                 "kind": kind,
                 "name": name,
                 "plugin": offered.owner(kind, name),
-                "needs": f"tarn[{factory.extra}]" if factory.extra else "",
+                "needs": f"tarn-orchestrator[{factory.extra}]" if factory.extra else "",
                 "summary": factory.summary,
                 "options": [attrs.asdict(o) for o in options(settings)]
                 if _described(settings)

@@ -138,5 +138,5 @@ def _needs(*modules: str, extra: str) -> None:
             raise ProviderMissingError(
                 "client",
                 f"it needs the module '{module}', which is not installed",
-                next_step=f"pip install 'tarn[{extra}]'",
+                next_step=f"pip install 'tarn-orchestrator[{extra}]'",
             )

@@ -55,7 +55,7 @@ def _no_module() -> ConfigError:
         "needs the Python module gssapi, which is not installed here",
         code="TARN-3700",
         where="api.spnego",
-        next_step="pip install 'tarn[kerberos]'",
+        next_step="pip install 'tarn-orchestrator[kerberos]'",
     )
 
 

@@ -43,7 +43,7 @@ def missing(module: str, what: str, extra: str) -> ProviderMissingError:
     error = ProviderMissingError(
         module,
         f"{what} needs the module {module}, not installed here",
-        next_step=f"pip install 'tarn[{extra}]'",
+        next_step=f"pip install 'tarn-orchestrator[{extra}]'",
     )
     error.where = ""
     return error

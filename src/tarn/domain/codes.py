@@ -155,7 +155,7 @@ _TABLE = (
     # 30xx: providers
     Code("TARN-3000", _A, "provider failed", "A provider could not do its work.", "Read its message."),
     Code("TARN-3100", _A, "launch failed", "A runtime could not start an instance.", "Read its message."),
-    Code("TARN-3101", _A, "no tritonserver", "No tritonserver was found.", "pip install 'tarn[local]', put tritonserver on PATH, or set triton.binary."),
+    Code("TARN-3101", _A, "no tritonserver", "No tritonserver was found.", "pip install 'tarn-orchestrator[local]', put tritonserver on PATH, or set triton.binary."),
     Code("TARN-3102", _A, "system too old", "The Triton wheel needs a newer C library.", "Use a system with glibc 2.35 or newer, or set triton.binary."),
     Code("TARN-3103", _A, "port taken", "A fixed port is in use by another process.", "Choose another port, or 0 for a free one."),
     Code("TARN-3104", _A, "no libpython", "Triton's Python backend needs the shared library of Python, and there is none.", "Install it (Debian: libpython3.11), or use a Python built with --enable-shared."),
@@ -329,7 +329,7 @@ _TABLE = (
     Code("TARN-3767", _W, "master without its key", "The master could not log in with its keytab: it works with the delegation tokens of the submission, and they end.", "Mend what the message says; the next master tries again: `tarn logs` tells how this one began."),
     Code("TARN-3768", _A, "master not proven", "Who answered after a Kerberos log-in did not prove to hold the master's key.", "Check the URL, and that the master's keytab has a key of HTTP/<its host>."),
     # 370x: who asks
-    Code("TARN-3700", _A, "no SPNEGO", "The master was told to take Kerberos tickets, and cannot: gssapi is not installed there, or Kerberos refuses its keytab. It does not start half closed.", "Install tarn[kerberos] where the master runs, and check the keytab with `klist -kt`."),
+    Code("TARN-3700", _A, "no SPNEGO", "The master was told to take Kerberos tickets, and cannot: gssapi is not installed there, or Kerberos refuses its keytab. It does not start half closed.", "Install tarn-orchestrator[kerberos] where the master runs, and check the keytab with `klist -kt`."),
     Code("TARN-3701", _A, "keytab of SPNEGO not usable", "The keytab that `api.spnego` names is missing, no keytab, or has no key of HTTP/<host>.", "Name one that you may read, with the keys of HTTP/<host> for every host where a master may run."),
     Code("TARN-3702", _A, "token of a trusted proxy not usable", "It is missing, too short, or somebody else's, too.", "Write one of its own for each proxy: a file of 0600 or a variable with 32 or more random characters."),
     # 371x: questions over HTTP

@@ -232,7 +232,7 @@ def _jpype() -> ModuleType:
         raise ProviderMissingError(
             "java",
             "the module jpype, which joins Python and Java, is not installed",
-            next_step="pip install 'tarn[yarn]'",
+            next_step="pip install 'tarn-orchestrator[yarn]'",
         ) from error
     finally:
         if hidden:

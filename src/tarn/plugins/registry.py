@@ -178,7 +178,7 @@ class Plugins:
     def _demand_modules(what: str, name: str, factory: Provider) -> None:
         missing = [module for module in factory.requires if not _installed(module)]
         if missing:
-            bring = f"'tarn[{factory.extra}]'" if factory.extra else " ".join(missing)
+            bring = f"'tarn-orchestrator[{factory.extra}]'" if factory.extra else " ".join(missing)
             noun = "module" if len(missing) == 1 else "modules"
             found = f"{what} needs the {noun} {', '.join(missing)}, not installed here"
             raise _missing(name, found, f"pip install {bring}")

@@ -21,7 +21,7 @@ def png(runs: Sequence[Run]) -> bytes:
         error = ProviderMissingError(
             "matplotlib",
             "a PNG needs the module matplotlib, not installed here",
-            next_step="pip install 'tarn[plot]', or name a file that ends in .html",
+            next_step="pip install 'tarn-orchestrator[plot]', or name a file that ends in .html",
         )
         error.where = ""
         raise error

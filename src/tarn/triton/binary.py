@@ -37,7 +37,7 @@ OLDEST_GLIBC = (2, 35)
 """What the wheel's binaries were linked against."""
 _LIBRARY, _MODULE = "libtriton_python.so", "triton_python_backend_utils.py"
 _WHEEL = (
-    "pip install 'tarn[local]'"
+    "pip install 'tarn-orchestrator[local]'"
     if sys.version_info < (3, 13)
     else "pip install --no-deps 'nvidia-pytriton==0.7.*'"  # its numpy 1 has no wheel for 3.13
 )

@@ -43,7 +43,7 @@ def utilization() -> Sample[float]:
 def _nvml() -> Iterator[Any]:
     """Yield the library, or why there is none."""
     if importlib.util.find_spec("pynvml") is None:
-        yield "the module pynvml is not installed: pip install 'tarn[local]'"
+        yield "the module pynvml is not installed: pip install 'tarn-orchestrator[local]'"
         return
     import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
 

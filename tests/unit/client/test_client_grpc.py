@@ -15,7 +15,7 @@ from tarn.domain import Endpoint
 from tarn.errors import RefusedError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
 
-grpc = pytest.importorskip("grpc", reason="pip install 'tarn[grpc]'")
+grpc = pytest.importorskip("grpc", reason="pip install 'tarn-orchestrator[grpc]'")
 from tritonclient.grpc import InferInput, service_pb2, service_pb2_grpc  # noqa: E402
 
 

@@ -140,8 +140,8 @@ def test_a_drawing_is_written_in_the_format_of_its_name(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("home", "ask", "extra"),
     [
-        (frames, lambda rows: rows.to_pandas(), "pip install 'tarn[notebook]'"),
-        (plots, lambda rows: rows.plot(), "pip install 'tarn[plot]'"),
+        (frames, lambda rows: rows.to_pandas(), "pip install 'tarn-orchestrator[notebook]'"),
+        (plots, lambda rows: rows.plot(), "pip install 'tarn-orchestrator[plot]'"),
     ],
 )
 def test_what_is_not_installed_is_said_with_what_to_install(

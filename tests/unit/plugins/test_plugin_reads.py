@@ -173,7 +173,7 @@ def test_a_signal_whose_modules_are_missing_says_what_to_install(tmp_path: Path)
         made_with(tmp_path, offered, "tide")
     assert str(raised.value) == (
         "scaling.options: the signal 'tide' needs the module no_such_module, not installed here. "
-        "pip install 'tarn[local]'"
+        "pip install 'tarn-orchestrator[local]'"
     )
 
 

@@ -227,7 +227,7 @@ def test_missing_modules_become_one_line_with_the_extra() -> None:
         loaded.choose("scaling", "a", "scaling.use")
     assert str(caught.value) == (
         "scaling.use = 'a': needs the module no_such_module, not installed here. "
-        "pip install 'tarn[yarn]'"
+        "pip install 'tarn-orchestrator[yarn]'"
     )
 
 

@@ -162,7 +162,7 @@ def _variables(environ: Mapping[str, str]) -> object:
 def _versions(around: Surroundings) -> Mapping[str, object]:
     plugins = around.plugins()
     return {
-        "tarn": importlib.metadata.version("tarn"),
+        "tarn": importlib.metadata.version("tarn-orchestrator"),
         "python": sys.version,
         "executable": sys.executable,
         "packages": dict(sorted(_packages())),

@@ -50,7 +50,7 @@ def manifest(about: About, parts: Sequence[Part], counts: Mapping[str, Mapping[s
     """Return the manifest as JSON; *counts* has what was taken out, by path."""
     plain = {
         "format": FORMAT,
-        "tarn": importlib.metadata.version("tarn"),
+        "tarn": importlib.metadata.version("tarn-orchestrator"),
         "made_at": datetime.fromtimestamp(about.made_at, UTC).isoformat(timespec="seconds"),
         "cluster": about.cluster or None,
         "names": "kept" if about.with_names else "stand-ins",

@@ -15,7 +15,7 @@ __all__ = ["FAMILIES", "Snapshot"]
 @functools.cache
 def _version() -> str:
     try:
-        return importlib.metadata.version("tarn")
+        return importlib.metadata.version("tarn-orchestrator")
     except importlib.metadata.PackageNotFoundError:  # a folder of sources
         return "unknown"
 

@@ -80,6 +80,6 @@ def _tickets(keytab: Path) -> Tickets:
             "http",
             f"api.spnego needs the Python module gssapi: {error}",
             code="TARN-3700",
-            next_step="Install tarn[kerberos] where the master runs",
+            next_step="Install tarn-orchestrator[kerberos] where the master runs",
         ) from error
     return KeytabTickets(keytab)

@@ -56,7 +56,7 @@ def load(import_module: Callable[[str], Any] = importlib.import_module) -> Schem
         raise ProviderMissingError(
             "lint",
             f"a config.pbtxt is read with the module {error.name}, not installed here",
-            next_step="pip install 'tarn[local]'",
+            next_step="pip install 'tarn-orchestrator[local]'",
         ) from error
     return Schema(messages.ModelConfig, text_format)
 

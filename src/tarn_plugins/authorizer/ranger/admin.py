@@ -121,7 +121,7 @@ def _client(door: Door) -> tuple[Any, type[Exception]]:
         raise ProviderMissingError(
             "ranger",
             "the module apache_ranger, which speaks to Ranger Admin, is not installed",
-            next_step="pip install 'tarn[ranger]'",
+            next_step="pip install 'tarn-orchestrator[ranger]'",
         ) from error
     logging.getLogger("apache_ranger").setLevel(logging.CRITICAL)
     client = RangerClient(door.url, (door.user, door.password))

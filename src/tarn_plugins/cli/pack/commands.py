@@ -51,7 +51,7 @@ _NO_SPEC: tuple[frozenset[str], str, Mapping[str, object]] = frozenset(), "yarn"
     help="The oldest C library among the nodes; `ldd --version` on a node tells it.",
 )
 @click.option(
-    "--extra", "extras", multiple=True, metavar="NAME", help="Also tarn[NAME]; may be repeated."
+    "--extra", "extras", multiple=True, metavar="NAME", help="Also tarn-orchestrator[NAME]; may be repeated."
 )
 @click.option(
     "--with",
@@ -254,7 +254,7 @@ def _dry(order: Order, target: str) -> dict[str, Any]:
 
     from tarn_plugins.cli.pack.source import origin  # noqa: PLC0415
 
-    version, url = origin(distribution("tarn"))
+    version, url = origin(distribution("tarn-orchestrator"))
     return {
         "target": target,
         "python": order.python,

@@ -118,7 +118,7 @@ def _about(
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
     needed = fitness.newest(needs)
     return {
-        "tarn": version("tarn"),
+        "tarn": version("tarn-orchestrator"),
         "python": told.strip(),
         "glibc": ".".join(map(str, order.glibc)),
         "glibc_needed": ".".join(map(str, needed)),

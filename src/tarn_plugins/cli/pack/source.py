@@ -22,7 +22,7 @@ def requirement(order: Order, build: Callable[[Path], Path]) -> str:
     Raises:
         ProviderError: The source that was installed is gone (TARN-3196), or cannot be built.
     """
-    return written(order.extras, *origin(distribution("tarn")), build)
+    return written(order.extras, *origin(distribution("tarn-orchestrator")), build)
 
 
 def origin(installed: Distribution) -> tuple[str, str]:
@@ -33,7 +33,7 @@ def origin(installed: Distribution) -> tuple[str, str]:
 
 def written(extras: tuple[str, ...], version: str, url: str, build: Callable[[Path], Path]) -> str:
     """Return the requirement of tarn *version* with *extras*, which came from *url*."""
-    tarn = f"tarn[{','.join(extras)}]"
+    tarn = f"tarn-orchestrator[{','.join(extras)}]"
     if not url:
         return f"{tarn}=={version}"
     parts = urlsplit(url)

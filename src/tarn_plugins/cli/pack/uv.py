@@ -1,4 +1,4 @@
-"""The interpreter and the packages, brought by uv: a program that comes with ``tarn[pack]``.
+"""The interpreter and the packages, brought by uv: a program that comes with ``tarn-orchestrator[pack]``.
 
 Its settings of the environment (``UV_DEFAULT_INDEX``, ``UV_PYTHON_INSTALL_MIRROR`` and so on) hold
 here, too.
@@ -39,7 +39,7 @@ def found(environ: Mapping[str, str]) -> str:
     if program is None:
         error = ProviderMissingError(
             "pack", "uv is not installed; it brings interpreter and packages",
-            next_step="pip install 'tarn[pack]'",
+            next_step="pip install 'tarn-orchestrator[pack]'",
         )  # fmt: skip
         error.code = "TARN-3196"
         raise error

@@ -26,7 +26,7 @@ def _create(settings: Settings, context: MasterContext) -> Discovery:
             "discovery_haproxy",
             f"discovery.use = 'haproxy' with a socket: needs the module {error.name}, not "
             "installed here",
-            next_step="pip install 'tarn[haproxy]'",
+            next_step="pip install 'tarn-orchestrator[haproxy]'",
         ) from error
     target = settings.target(context.spec.name, context.spec.replicas.max)
     return HAProxyServers(target, context.clock, context.wake)

@@ -48,7 +48,7 @@ class _Look:
             raise ProviderMissingError(
                 "discovery_haproxy",
                 f"a HAProxy with a socket needs the module {error.name}, not installed here",
-                next_step="pip install 'tarn[haproxy]'",
+                next_step="pip install 'tarn-orchestrator[haproxy]'",
             ) from error
         api = RuntimeApi(self._target.socket, _ANSWER_WITHIN_S, "haproxy")
         doors = Doors(self._target, api)

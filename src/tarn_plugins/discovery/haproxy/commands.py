@@ -245,7 +245,7 @@ def _session(ensemble: str) -> "Session":
         raise ProviderMissingError(
             "discovery_haproxy",
             f"finding a master through ZooKeeper needs the module kazoo, not usable here ({error})",
-            next_step="pip install 'tarn[zookeeper]'",
+            next_step="pip install 'tarn-orchestrator[zookeeper]'",
         ) from error
     return Session(ensemble)
 
@@ -319,7 +319,7 @@ def _lacks(error: ImportError) -> ProviderMissingError:
     return ProviderMissingError(
         "discovery_haproxy",
         f"driving HAProxy needs the module haproxyadmin, not usable here ({error})",
-        next_step="pip install 'tarn[haproxy]'",
+        next_step="pip install 'tarn-orchestrator[haproxy]'",
     )
 
 

@@ -130,7 +130,7 @@ def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
             "TARN-3194",
             where,
             "does not say what is in it; it must hold bin/python3, able to run from any directory, "
-            f"with tarn[yarn] {ours}",
+            f"with tarn-orchestrator[yarn] {ours}",
             f"{_PACK} and says so",
             fatal=False,
         )

@@ -99,7 +99,7 @@ def _pyjks() -> ModuleType:
         raise ProviderMissingError(
             "jceks",
             "the module jks, which reads keystores of this machine, is not installed",
-            next_step="pip install 'tarn[secrets]'",
+            next_step="pip install 'tarn-orchestrator[secrets]'",
         ) from error
     # its parser logs what it holds when something is damaged, and so perhaps a value
     logging.getLogger(_PARSER).setLevel(logging.CRITICAL + 1)

@@ -183,4 +183,4 @@ def test_a_missing_module_names_the_extra_that_brings_it(
     module, words = MISSING[extra]
     monkeypatch.setitem(sys.modules, module, None)
     assert run(["lb", "haproxy", "--socket", "s", *words], around) == 6
-    assert f"pip install 'tarn[{extra}]'" in capsys.readouterr().err
+    assert f"pip install 'tarn-orchestrator[{extra}]'" in capsys.readouterr().err

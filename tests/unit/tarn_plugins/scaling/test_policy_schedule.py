@@ -15,7 +15,7 @@ from tarn.plain import structure
 from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.schedule import Schedule, Settings, Window
 
-pytest.importorskip("cronsim", reason="pip install 'tarn[schedule]'")
+pytest.importorskip("cronsim", reason="pip install 'tarn-orchestrator[schedule]'")
 PARIS = ZoneInfo("Europe/Paris")
 OFFICE = Window("0 8 * * mon-fri", 10 * 3600.0, min=3, max=8)
 NIGHT = Window("30 2 * * *", 3600.0, min=3)

@@ -146,4 +146,4 @@ def test_without_protobuf_one_line_says_what_to_install() -> None:
         lint.load(absent)
     assert caught.value.exit_code == 6
     assert "tritonclient" in str(caught.value)
-    assert "pip install 'tarn[local]'" in str(caught.value)
+    assert "pip install 'tarn-orchestrator[local]'" in str(caught.value)

@@ -192,7 +192,7 @@ class Questions:
 
     def environment(self, python: str) -> Any:
         """Return the findings about a packed environment."""
-        seen = packed.look(python, self._at().files, version("tarn"))
+        seen = packed.look(python, self._at().files, version("tarn-orchestrator"))
         return [attrs.asdict(finding) for finding in seen]
 
     def bring_environment(self, python: str) -> Any:

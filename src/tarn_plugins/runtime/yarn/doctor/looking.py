@@ -145,7 +145,7 @@ def _land(hadoop: Hadoop) -> Land | None:
 
 
 def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
-    return packed.look(archive, hadoop.files, version("tarn")) if archive else ()
+    return packed.look(archive, hadoop.files, version("tarn-orchestrator")) if archive else ()
 
 
 def _manager(site: web.Web, base: str) -> ResourceManager:

@@ -136,6 +136,6 @@ def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
 
 def _our_version() -> str:
     try:
-        return version("tarn")
+        return version("tarn-orchestrator")
     except PackageNotFoundError:
         return ""

@@ -62,7 +62,7 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
     mend = (
         "Pack it anew: `tarn pack`"
         if told.subject.order.archive
-        else f"On the nodes: {_named(told)} -m pip install 'tarn[yarn]=={ours}'; or bring all "
+        else f"On the nodes: {_named(told)} -m pip install 'tarn-orchestrator[yarn]=={ours}'; or bring all "
         "along: `tarn pack`"
     )
     if error := facts.get("tarn_error"):

@@ -120,7 +120,7 @@ try:
     import tarn
     try:
         from importlib.metadata import version
-        say("tarn_version", version("tarn"))
+        say("tarn_version", version("tarn-orchestrator"))
     except Exception:
         say("tarn_version", "unknown")
 except BaseException as error:

@@ -120,7 +120,7 @@ def test_no_uv_is_told(around, monkeypatch, capsys):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     around = attrs.evolve(around, environ={**around.environ, "PATH": "/nowhere"})
     assert run(["pack"], around) == 6
-    assert "pip install 'tarn[pack]'" in capsys.readouterr().err
+    assert "pip install 'tarn-orchestrator[pack]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])

@@ -260,7 +260,7 @@ def wanted(url: str | None) -> str:
 
 def test_a_release_is_packed_at_its_version():
     """From the index; never a newer one."""
-    assert wanted(None) == "tarn[yarn,zookeeper]==1.2"
+    assert wanted(None) == "tarn-orchestrator[yarn,zookeeper]==1.2"
 
 
 def test_a_checkout_is_built(tmp_path):
@@ -268,14 +268,14 @@ def test_a_checkout_is_built(tmp_path):
     folder = tmp_path / "a b"
     folder.mkdir()
     wheel = (folder / "tarn-1.2-py3-none-any.whl").as_uri()
-    assert wanted(folder.as_uri()) == f"tarn[yarn,zookeeper] @ {wheel}"
+    assert wanted(folder.as_uri()) == f"tarn-orchestrator[yarn,zookeeper] @ {wheel}"
 
 
 def test_a_wheel_and_a_revision_are_taken_as_they_are(tmp_path):
     """What was installed from there."""
     wheel = tmp_path / "tarn.whl"
     wheel.touch()
-    assert wanted(wheel.as_uri()) == f"tarn[yarn,zookeeper] @ {wheel.as_uri()}"
+    assert wanted(wheel.as_uri()) == f"tarn-orchestrator[yarn,zookeeper] @ {wheel.as_uri()}"
     assert wanted("git+https://h/t@abc").endswith(" @ git+https://h/t@abc")
 
 
@@ -314,7 +314,7 @@ def test_no_uv_says_what_brings_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ProviderMissingError, match="is not installed") as caught:
         uv.found({"PATH": str(tmp_path)})
-    assert "tarn[pack]" in caught.value.next_step
+    assert "tarn-orchestrator[pack]" in caught.value.next_step
     assert caught.value.code == "TARN-3196"
 
 
