@@ -72,7 +72,9 @@ class TestLatency(ScalingPolicyContract):
     signals = ("queue_time", "in_flight", "requests_per_s")
 
 
-@pytest.mark.skipif(find_spec("cronsim") is None, reason="pip install 'tarn-orchestrator[schedule]'")
+@pytest.mark.skipif(
+    find_spec("cronsim") is None, reason="pip install 'tarn-orchestrator[schedule]'"
+)
 class TestSchedule(ScalingPolicyContract):
     """Asks another policy, made by the master, within bounds that go by the calendar."""
 

@@ -16,7 +16,9 @@ def explained(house: House) -> str:
     return " ".join(done.stdout.split())
 
 
-@pytest.mark.skipif(find_spec("cronsim") is None, reason="pip install 'tarn-orchestrator[schedule]'")
+@pytest.mark.skipif(
+    find_spec("cronsim") is None, reason="pip install 'tarn-orchestrator[schedule]'"
+)
 def test_a_window_grows_the_fleet_and_says_until_when(house: House) -> None:
     """The inner policy is made by the master, and its reason comes first."""
     window = {"cron": "* * * * *", "for": "1h", "min": 2}

@@ -3,11 +3,12 @@
 import os
 import shutil
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tarn import doctor
+from tarn import doctor, release
 from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.link import Link
@@ -92,6 +93,12 @@ def offers(
 
 def _before(around: Surroundings) -> Iterator[Check]:
     yield Check(
+        "this TARN",
+        "Another project's library is also called `tarn`: where it is installed, it takes the "
+        "place of TARN's package.",
+        installation,
+    )
+    yield Check(
         "TARN's directory",
         "What is known of clusters, their api tokens and local logs are kept there.",
         lambda: home(around.paths),
@@ -159,6 +166,21 @@ def secrets(spec: ClusterSpec, around: Surroundings) -> Looked:
     found, amiss = stores.look(spec, around)
     names = ", ".join(stores.given(found)) or "nothing"
     return Looked("" if amiss else f"instances get {names}", amiss)
+
+
+def installation() -> Looked:
+    """Look whether this Python has TARN's packages, or another project's of the same name."""
+    other = release.other_tarn()
+    found = (
+        Finding(
+            "TARN-3620",
+            sys.prefix,
+            f"holds the distribution 'tarn' {other}: another project's, whose package 'tarn' takes "
+            "the place of TARN's own",
+            f"pip uninstall tarn, then pip install --force-reinstall {release.DISTRIBUTION}",
+        ),
+    )
+    return Looked(f"{release.DISTRIBUTION} {release.version()}", found if other else ())
 
 
 def home(paths: Paths) -> Looked:

@@ -182,7 +182,8 @@ def _pkcs12(data: bytes, password: str) -> bytes:
     if importlib.util.find_spec("cryptography") is None:
         raise KeystoreError(
             "is a PKCS12 keystore, which needs the module cryptography: pip install "
-            "'tarn-orchestrator[keystore]'; or write it as PEM: openssl pkcs12 -in FILE -noenc -out cert.pem"
+            "'tarn-orchestrator[keystore]'; or write it as PEM: "
+            "openssl pkcs12 -in FILE -noenc -out cert.pem"
         )
     from tarn.cluster.pkcs12 import pem  # noqa: PLC0415 (needs an extra)
 

@@ -309,6 +309,7 @@ _TABLE = (
     Code("TARN-3612", _W, "no redispatch", "A request that finds no connection to an instance that just died is not given to another one.", "Write `option redispatch 1` and `retries 3` in the backend or in defaults."),
     Code("TARN-3613", _W, "requests run twice", "A request that was sent may have run; sent once more it runs twice.", "Write `retry-on conn-failure`, unless every model may be asked twice."),
     Code("TARN-3614", _W, "little shared memory", "The machine's /dev/shm may not hold what Python models have there.", "Make it larger, or free it: regions of a Triton that was killed stay there."),
+    Code("TARN-3620", _A, "another tarn installed", "Another project's library of the name `tarn` is installed in this Python, and its package takes the place of TARN's own.", "pip uninstall tarn, then pip install --force-reinstall tarn-orchestrator."),
     # 374x: secrets; each is met by a client, before anything starts
     Code("TARN-3740", _A, "no secret store", "The file with the secrets is missing, or this user may not read it.", "Check the path; `tarn secrets put NAME` makes a new one."),
     Code("TARN-3741", _A, "no JCEKS keystore", "The file with the secrets is damaged, or of a kind that holds none or that is not read: PKCS12, BCFKS, JKS.", "Write the secrets into a JCEKS keystore: `tarn secrets put NAME`, or `hadoop credential create`."),

@@ -13,7 +13,8 @@ __all__ = ["NoTicket", "Proof", "Tickets"]
 
 _SPNEGO = "1.3.6.1.5.5.2"
 NOT_INSTALLED = (
-    "the module gssapi, which finds tickets, is not installed: pip install 'tarn-orchestrator[kerberos]'"
+    "the module gssapi, which finds tickets, is not installed: "
+    "pip install 'tarn-orchestrator[kerberos]'"
 )
 
 

@@ -17,6 +17,7 @@ from tarn.cluster.surroundings import Surroundings
 from tarn.errors import NotFoundError, TimedOutError
 from tarn.plain import redact
 from tarn.plugins import KINDS
+from tarn.release import version
 from tarn.triton import gpus
 
 __all__ = ["VERSIONS", "offers"]
@@ -162,7 +163,7 @@ def _variables(environ: Mapping[str, str]) -> object:
 def _versions(around: Surroundings) -> Mapping[str, object]:
     plugins = around.plugins()
     return {
-        "tarn": importlib.metadata.version("tarn-orchestrator"),
+        "tarn": version(),
         "python": sys.version,
         "executable": sys.executable,
         "packages": dict(sorted(_packages())),

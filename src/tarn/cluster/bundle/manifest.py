@@ -1,6 +1,5 @@
 """What a bundle says of itself: what is in it, what is missing and why, what was masked. Pure."""
 
-import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -8,6 +7,7 @@ from datetime import UTC, datetime
 import attrs
 
 from tarn.cluster.bundle.part import Part
+from tarn.release import version
 
 __all__ = ["MANIFEST", "README", "About", "manifest", "readme"]
 
@@ -50,7 +50,7 @@ def manifest(about: About, parts: Sequence[Part], counts: Mapping[str, Mapping[s
     """Return the manifest as JSON; *counts* has what was taken out, by path."""
     plain = {
         "format": FORMAT,
-        "tarn": importlib.metadata.version("tarn-orchestrator"),
+        "tarn": version(),
         "made_at": datetime.fromtimestamp(about.made_at, UTC).isoformat(timespec="seconds"),
         "cluster": about.cluster or None,
         "names": "kept" if about.with_names else "stand-ins",

@@ -1,23 +1,14 @@
 """The cluster as a whole: its size, its states, and what holds it."""
 
-import functools
-import importlib.metadata
 from collections.abc import Iterator
 
 from tarn.control.metrics.family import Family, Kind, Sample, flag, label, labels, one
 from tarn.control.snapshot import Snapshot
 from tarn.domain import ALIVE, PLACED, ClusterState, Known, State
 from tarn.domain.signals import SIGNALS
+from tarn.release import version
 
 __all__ = ["FAMILIES", "Snapshot"]
-
-
-@functools.cache
-def _version() -> str:
-    try:
-        return importlib.metadata.version("tarn-orchestrator")
-    except importlib.metadata.PackageNotFoundError:  # a folder of sources
-        return "unknown"
 
 
 def _info(snapshot: Snapshot) -> Iterator[Sample]:
@@ -25,7 +16,7 @@ def _info(snapshot: Snapshot) -> Iterator[Sample]:
         name=snapshot.name,
         runtime=snapshot.runtime,
         epoch=str(snapshot.epoch),
-        version=_version(),
+        version=version(),
     )
     yield "", given, 1
 

@@ -51,7 +51,11 @@ _NO_SPEC: tuple[frozenset[str], str, Mapping[str, object]] = frozenset(), "yarn"
     help="The oldest C library among the nodes; `ldd --version` on a node tells it.",
 )
 @click.option(
-    "--extra", "extras", multiple=True, metavar="NAME", help="Also tarn-orchestrator[NAME]; may be repeated."
+    "--extra",
+    "extras",
+    multiple=True,
+    metavar="NAME",
+    help="Also tarn-orchestrator[NAME]; may be repeated.",
 )
 @click.option(
     "--with",
@@ -252,9 +256,10 @@ def _not_writable(where: str, found: str) -> ProviderError:
 def _dry(order: Order, target: str) -> dict[str, Any]:
     from importlib.metadata import distribution  # noqa: PLC0415
 
+    from tarn.release import DISTRIBUTION  # noqa: PLC0415
     from tarn_plugins.cli.pack.source import origin  # noqa: PLC0415
 
-    version, url = origin(distribution("tarn-orchestrator"))
+    version, url = origin(distribution(DISTRIBUTION))
     return {
         "target": target,
         "python": order.python,

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tarn.errors import ProviderError
+from tarn.release import DISTRIBUTION
 from tarn_plugins.cli.pack.order import Order
 
 __all__ = ["origin", "requirement"]
@@ -22,7 +23,7 @@ def requirement(order: Order, build: Callable[[Path], Path]) -> str:
     Raises:
         ProviderError: The source that was installed is gone (TARN-3196), or cannot be built.
     """
-    return written(order.extras, *origin(distribution("tarn-orchestrator")), build)
+    return written(order.extras, *origin(distribution(DISTRIBUTION)), build)
 
 
 def origin(installed: Distribution) -> tuple[str, str]:
@@ -33,7 +34,7 @@ def origin(installed: Distribution) -> tuple[str, str]:
 
 def written(extras: tuple[str, ...], version: str, url: str, build: Callable[[Path], Path]) -> str:
     """Return the requirement of tarn *version* with *extras*, which came from *url*."""
-    tarn = f"tarn-orchestrator[{','.join(extras)}]"
+    tarn = f"{DISTRIBUTION}[{','.join(extras)}]"
     if not url:
         return f"{tarn}=={version}"
     parts = urlsplit(url)

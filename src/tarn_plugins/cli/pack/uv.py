@@ -1,4 +1,4 @@
-"""The interpreter and the packages, brought by uv: a program that comes with ``tarn-orchestrator[pack]``.
+"""The interpreter and the packages, brought by uv, a program that comes with the extra ``pack``.
 
 Its settings of the environment (``UV_DEFAULT_INDEX``, ``UV_PYTHON_INSTALL_MIRROR`` and so on) hold
 here, too.

@@ -17,7 +17,8 @@ def test_says_what_the_driver_says() -> None:
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("pynvml") is None, reason="needs pynvml: pip install 'tarn-orchestrator[local]'"
+    importlib.util.find_spec("pynvml") is None,
+    reason="needs pynvml: pip install 'tarn-orchestrator[local]'",
 )
 def test_this_machine_answers() -> None:
     """A fraction where it has GPUs; a reason, and no UUID, where it has none."""

@@ -88,7 +88,8 @@ def _session(name: str, threads: int) -> onnxruntime.InferenceSession:
     wheel = importlib.util.find_spec("rapidocr_onnxruntime")
     if wheel is None or wheel.origin is None:
         raise ModuleNotFoundError(
-            "the models of rapidocr-onnxruntime are missing; pip install 'tarn-orchestrator[examples]'"
+            "the models of rapidocr-onnxruntime are missing; "
+            "pip install 'tarn-orchestrator[examples]'"
         )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads

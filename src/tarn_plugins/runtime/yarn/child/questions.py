@@ -4,7 +4,6 @@ import base64
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
+from tarn.release import version
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -192,7 +192,7 @@ class Questions:
 
     def environment(self, python: str) -> Any:
         """Return the findings about a packed environment."""
-        seen = packed.look(python, self._at().files, version("tarn-orchestrator"))
+        seen = packed.look(python, self._at().files, version())
         return [attrs.asdict(finding) for finding in seen]
 
     def bring_environment(self, python: str) -> Any:

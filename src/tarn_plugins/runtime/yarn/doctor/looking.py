@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 import attrs
@@ -17,6 +16,7 @@ from tarn.clock import Skew, skew
 from tarn.errors import ProviderError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.java import jvm
+from tarn.release import version
 from tarn_plugins.runtime.yarn.client import packed, versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -145,7 +145,7 @@ def _land(hadoop: Hadoop) -> Land | None:
 
 
 def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
-    return packed.look(archive, hadoop.files, version("tarn-orchestrator")) if archive else ()
+    return packed.look(archive, hadoop.files, version()) if archive else ()
 
 
 def _manager(site: web.Web, base: str) -> ResourceManager:

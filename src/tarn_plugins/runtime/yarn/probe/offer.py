@@ -5,12 +5,12 @@ import random
 import secrets
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.interfaces import Check, ClientContext, Looked
 from tarn.plain import structure
+from tarn.release import version
 from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
@@ -103,7 +103,7 @@ def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
         yield (
             "Python",
             "The nodes' interpreter runs the master, and starts tritonserver without Docker.",
-            lambda told: program_checks.python(told, _our_version()),
+            lambda told: program_checks.python(told, version()),
         )
     if subject.master:
         yield (
@@ -132,10 +132,3 @@ def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
             "Clients speak to the master at a port of its node.",
             node_checks.port,
         )
-
-
-def _our_version() -> str:
-    try:
-        return version("tarn-orchestrator")
-    except PackageNotFoundError:
-        return ""

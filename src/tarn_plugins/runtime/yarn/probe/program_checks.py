@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tarn.interfaces import Finding, Looked
 from tarn.java import OLDEST_HADOOP, OLDEST_JAVA
+from tarn.release import DISTRIBUTION, UNKNOWN
 from tarn_plugins.runtime.yarn.environment import PYTHONS
 from tarn_plugins.runtime.yarn.probe.told import Told
 
@@ -62,9 +63,20 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
     mend = (
         "Pack it anew: `tarn pack`"
         if told.subject.order.archive
-        else f"On the nodes: {_named(told)} -m pip install 'tarn-orchestrator[yarn]=={ours}'; or bring all "
-        "along: `tarn pack`"
+        else f"On the nodes: {_named(told)} -m pip install "
+        f"'{DISTRIBUTION}[yarn]=={ours}'; or bring all along: `tarn pack`"
     )
+    if other := facts.get("tarn_other"):
+        yield Finding(
+            "TARN-3182",
+            where,
+            f"holds the package 'tarn' {other} {on}: another project's, which takes the place of "
+            "TARN's own",
+            f"On the nodes: {_named(told)} -m pip uninstall tarn, then {_named(told)} -m pip "
+            f"install --force-reinstall '{DISTRIBUTION}[yarn]=={ours}'; or bring all along: "
+            "`tarn pack`",
+        )
+        return
     if error := facts.get("tarn_error"):
         yield Finding("TARN-3182", where, f"cannot import tarn {on}: {error}", mend)
         return
@@ -72,7 +84,7 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
     if lacks and told.subject.master:
         yield Finding("TARN-3182", where, f"lacks what a master needs {on}: {lacks}", mend)
     tarn = facts.get("tarn_version")
-    if tarn not in ("", "unknown", ours):
+    if UNKNOWN not in (tarn, ours) and tarn not in ("", ours):
         found = f"has tarn {tarn} {on}, and this client has {ours}"
         yield Finding("TARN-3182", where, found, mend, fatal=False)
 

@@ -117,6 +117,11 @@ try:
 except Exception:
     pass
 try:
+    from importlib.metadata import version
+    say("tarn_other", version("tarn"))
+except Exception:
+    pass
+try:
     import tarn
     try:
         from importlib.metadata import version

@@ -70,6 +70,14 @@ def test_a_good_node_has_no_findings():
     assert all(each.known and each.seen for each in looked)
 
 
+def test_another_projects_tarn_on_the_nodes_is_an_error():
+    """Its package hides TARN's own, whether or not it can be imported."""
+    finding = only(look("Python", outcome(tarn_other="0.14.2", tarn_error="ImportError: x")))
+    assert finding.fatal
+    assert "the package 'tarn' 0.14.2 on nm1: another project's" in finding.found
+    assert "/py -m pip uninstall tarn" in finding.next_step
+
+
 def test_another_tarn_on_the_nodes_is_a_warning():
     """A master of another version may not know the spec."""
     finding = only(look("Python", outcome()))
