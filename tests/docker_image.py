@@ -91,7 +91,8 @@ def _cache() -> Path:
 def _archive() -> Path:
     """Return where the image lies: another recipe, another name."""
     versions = [f"{name}={importlib.metadata.version(name)}" for name in WHEELS]
-    steps = [inspect.getsource(_system), inspect.getsource(_triton), TRITONSERVER, *NEEDLESS]
+    made_by = (_system, keep_root_only, _triton)
+    steps = [*(inspect.getsource(step) for step in made_by), TRITONSERVER, *NEEDLESS]
     recipe = [*steps, *versions, _suite(), platform.machine(), OURS]
     of = hashlib.sha256("\n".join(recipe).encode()).hexdigest()[:16]
     return _cache() / f"triton-{of}.tar.zst"
@@ -156,9 +157,14 @@ def _system(root: Path) -> None:
     assert done.returncode == 0, f"debootstrap fails:\n{done.stdout[-1500:]}\n{tail}"
     for each in NEEDLESS:
         shutil.rmtree(root / each, ignore_errors=True)
+    keep_root_only(root / "etc")
+
+
+def keep_root_only(etc: Path) -> None:
+    """Take every account but root's out of the files in *etc*."""
     for name in ("passwd", "shadow"):
-        kept = [line for line in (root / "etc" / name).open() if line.startswith("root:")]
-        (root / "etc" / name).write_text("".join(kept))
+        lines = (etc / name).read_text().splitlines(keepends=True)
+        (etc / name).write_text("".join(line for line in lines if line.startswith("root:")))
 
 
 def _triton(root: Path) -> None:
