@@ -1,8 +1,6 @@
 """Which TARN this is: the name of its distribution, its version, and who else is called tarn."""
 
 import functools
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 
 __all__ = ["DISTRIBUTION", "UNKNOWN", "other_tarn", "version"]
 
@@ -25,7 +23,9 @@ def other_tarn() -> str:
 
 
 def _version(name: str) -> str:
+    import importlib.metadata  # noqa: PLC0415 (slow, and every command imports this module)
+
     try:
-        return installed_version(name)
-    except PackageNotFoundError:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
         return ""

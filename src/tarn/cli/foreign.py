@@ -21,7 +21,11 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
     """
     around: Surroundings = ctx.obj or here()
     brought = click.Group()
-    around.plugins().cli(brought)
+    for error in around.plugins().cli(brought):
+        told = ctx.meta.setdefault("tarn.told", set())
+        if str(error) not in told:  # a shell's completion and `--help` ask several times
+            told.add(str(error))
+            click.echo(f"tarn: [{error.code}] {error}; its verbs are missing", err=True)
 
     def find(
         name: str | None,

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 import click
 
+from tarn.release import DISTRIBUTION
+
 __all__ = ["VERBS", "LazyGroup", "root"]
 
 VERBS = {
@@ -80,6 +82,6 @@ def _brought(ctx: click.Context) -> Mapping[str, click.Command]:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="`tarn VERB --help` says more of a verb; plugins bring more, such as `tarn sandbox`.",
 )
-@click.version_option(package_name="tarn")
+@click.version_option(package_name=DISTRIBUTION)
 def root() -> None:
     """Run fleets of NVIDIA Triton Inference Server."""

@@ -295,9 +295,12 @@ class Plugins:
 
     # -- hooks of the client side
 
-    def cli(self, group: click.Group) -> None:
-        """Let every plugin add its commands to `tarn`."""
-        self._manager.hook.tarn_cli(commands=group)
+    def cli(self, group: click.Group) -> tuple[PluginError, ...]:
+        """Let every plugin add its commands to `tarn`; return what failed, a plugin each."""
+        return tuple(
+            PluginError(plugin, f"tarn_cli raised {type(error).__name__}: {error}")
+            for plugin, error in self._tell("tarn_cli", commands=group)
+        )
 
     def doctor_checks(
         self, spec: ClusterSpec, context: ClientContext
@@ -369,19 +372,23 @@ class Plugins:
 
     def _announce(self, hook: str, **arguments: object) -> None:
         """Tell every plugin, even after one raised; then raise one `PluginError` for all."""
-        failures: list[tuple[str, Exception]] = []
-        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            call = cast("Callable[..., object]", implementation.function)
-            try:
-                call(*(arguments[name] for name in implementation.argnames))
-            except Exception as error:  # noqa: BLE001 (a stranger's code; raised below)
-                failures.append((implementation.plugin_name, error))
-        if failures:
+        if failures := self._tell(hook, **arguments):
             name, first = failures[0]
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
             raise PluginError(
                 name, f"{hook} raised {type(first).__name__}: {first}{more}"
             ) from first
+
+    def _tell(self, hook: str, **arguments: object) -> list[tuple[str, Exception]]:
+        """Call *hook* of every plugin, even after one raised; return who raised what."""
+        failures: list[tuple[str, Exception]] = []
+        for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
+            call = cast("Callable[..., object]", implementation.function)
+            try:
+                call(*(arguments[name] for name in implementation.argnames))
+            except Exception as error:  # noqa: BLE001 (a stranger's code; told by the caller)
+                failures.append((implementation.plugin_name, error))
+        return failures
 
 
 def _missing(name: str, found: str, next_step: str, code: str = "") -> ProviderMissingError:

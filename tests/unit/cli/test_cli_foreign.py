@@ -12,6 +12,7 @@ from tarn.cluster import Surroundings
 from tarn.hookspecs import hookimpl
 from tarn.interfaces import ClientContext, Progress
 from tarn.plugins import load
+from tarn.release import version
 
 
 class Whereabouts:
@@ -36,6 +37,34 @@ def test_a_plugin_s_verb_finds_the_context_of_the_process(
     said = capsys.readouterr()
     assert said.out == f"{tmp_path}\n"
     assert said.err == "looking: around\n"
+
+
+class Failing:
+    """A plugin whose verbs cannot be added."""
+
+    @hookimpl
+    def tarn_cli(self, commands: click.Group) -> None:
+        raise LookupError("no such thing")
+
+
+def test_a_plugin_that_fails_takes_no_other_verb_along(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence names it; the other plugins' verbs and `--help` work."""
+    plugins = load([Failing(), Whereabouts()], points=())
+    around = Surroundings({"TARN_HOME": str(tmp_path)}, lambda: plugins)
+    assert run(["whereabouts"], around) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{tmp_path}\n"
+    (line,) = [line for line in said.err.splitlines() if "Failing" in line]
+    assert "tarn_cli raised LookupError: no such thing; its verbs are missing" in line
+    assert run(["--help"], around) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"tarn, version {version()}\n"
 
 
 class Searching:
