@@ -127,6 +127,19 @@ def _hadoop(session: nox.Session, version: str = "") -> tuple[dict[str, str], li
     return {name: value for name, value in named.items() if value}, words[end + 1 : -1]
 
 
+def _install_with_kerberos(session: nox.Session, *what: str) -> None:
+    """Install what needs `gssapi`, which comes as source only on Linux: it is compiled here."""
+    package = {"krb5-config": "libkrb5-dev", "gcc": "gcc libc6-dev"}
+    missing = [program for program in package if shutil.which(program) is None]
+    if missing:
+        session.error(
+            f"{', '.join(missing)} not found: the Python module gssapi is compiled from source, "
+            "with the headers of MIT Kerberos. On Debian: "
+            f"apt-get install {' '.join(package[program] for program in missing)} python3-dev"
+        )
+    session.install(*what)
+
+
 def _folders(*names: str) -> list[str]:
     """Return those that exist: each part of TARN brings its own."""
     return [f"tests/{name}" for name in names if (ROOT / "tests" / name).is_dir()]
@@ -227,7 +240,7 @@ def yarn(session: nox.Session) -> None:
     a second ``--``.
     """
     hadoop, own = _hadoop(session)
-    session.install("-e", WITH_YARN, *_group("tests"), *_group("browser"))
+    _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"), *_group("browser"))
     # The JVM and faulthandler want the same signals. Each worker has a sandbox of its own and takes
     # whole files, in the order of tests/yarn/conftest.py; a sandbox that runs already is one.
     workers = "0" if "TARN_TEST_SANDBOX" in os.environ else "2"  # noqa: TID251
@@ -243,7 +256,7 @@ def yarn(session: nox.Session) -> None:
 def yarn_older(session: nox.Session) -> None:
     """The smoke suite on the older Hadoop that is promised, or on ``-- --hadoop VERSION``."""
     hadoop, own = _hadoop(session, OLDER_HADOOP)
-    session.install("-e", WITH_YARN, *_group("tests"))
+    _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     chosen = ("-m", "yarn", "-p", "no:faulthandler", "--timeout", "300")
     _pytest_with(session, hadoop, *chosen, "tests/yarn/test_yarn_smoke.py", *own)
 
@@ -252,7 +265,7 @@ def yarn_older(session: nox.Session) -> None:
 @budgeted
 def docker(session: nox.Session) -> None:
     """A real YARN that runs Docker containers; needs root, a dockerd, and debootstrap once."""
-    session.install("-e", WITH_YARN, *_group("tests"))
+    _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     chosen = ("-m", "docker", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *chosen, *_folders("docker"))
 
@@ -283,7 +296,7 @@ def security(session: nox.Session) -> None:
 
     Needs a KDC, the headers of MIT Kerberos, a compiler, Java and, the first time, Maven.
     """
-    session.install("-e", WITH_PROOFS, *_group("tests"))
+    _install_with_kerberos(session, "-e", WITH_PROOFS, *_group("tests"))
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *BY_FILE, *chosen, *_folders("security", "compat"))
@@ -324,7 +337,7 @@ def minimums(session: nox.Session) -> None:
 @budgeted
 def bench(session: nox.Session) -> None:
     """Measure, and write docs/reference/performance.md between its markers."""
-    session.install("-e", WITH_YARN, *_group("tests"))
+    _install_with_kerberos(session, "-e", WITH_YARN, *_group("tests"))
     session.run("python", "tests/bench/run.py", *session.posargs, env={"PYTHONPATH": "tests"})
 
 
