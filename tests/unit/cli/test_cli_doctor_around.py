@@ -108,7 +108,7 @@ def test_where_all_is_well_each_thing_has_a_line(doctor, roof, spec):
     assert seen["model repository"].endswith("models, used where it lies")
     assert seen["what else `tarn up` looks at"] == "nothing is in the way"
     assert "TARN's directory" in seen
-    assert done.summary == "6 checks: 6 ok"
+    assert done.summary == "7 checks: 7 ok"
 
 
 def test_what_is_wrong_is_told_with_why_and_fix_the_worst_last(doctor, roof, spec):
@@ -131,7 +131,7 @@ def test_what_is_wrong_is_told_with_why_and_fix_the_worst_last(doctor, roof, spe
         "  what  roof.tiles = 3: it drips [WET-2]",
         "  fix   Set roof.tiles = 4",
     ]
-    assert done.summary.startswith("8 checks: 1 error, ")
+    assert done.summary.startswith("9 checks: 1 error, ")
 
 
 def test_what_one_check_told_no_other_tells_again(doctor, roof, spec, fleet):
@@ -162,6 +162,7 @@ def test_rows_for_programs(doctor, roof, spec):
     done, yamls = doctor("-o", "json"), doctor("-o", "yaml")
     assert yaml.safe_load(yamls.stdout) == json.loads(done.stdout)
     assert list(done.rows) == [
+        "this TARN",
         "TARN's directory",
         "roof",
         "model repository",
@@ -337,7 +338,7 @@ def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec)
     heard = []
     found = cluster.doctor(heard.append)
     assert not found.ok
-    assert repr(found).endswith("7 checks: 1 error, 6 ok")
+    assert repr(found).endswith("8 checks: 1 error, 7 ok")
     html = found._repr_html_()
     assert "&lt;b&gt;it leaks&lt;/b&gt;" in html
     assert "<b>it leaks" not in html

@@ -107,7 +107,7 @@ def test_a_master_of_this_python_needs_gssapi(tmp_path: Path) -> None:
     path = tmp_path / "http.keytab"
     path.write_bytes(keytab("HTTP/n1@R"))
     assert set(believed(asking(path), {})) == {"spnego.keytab"}
-    with pytest.raises(ConfigErrors, match=r"tarn\[kerberos\]"):
+    with pytest.raises(ConfigErrors, match=r"tarn-orchestrator\[kerberos\]"):
         believed(asking(path), {}, gssapi=False)
 
 
