@@ -345,7 +345,7 @@ def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec)
     assert "Set roof.tiles = 4" in html
     assert "Whoever is wet works badly." in html
     assert html.index("roof") < html.index("cellar")
-    assert heard[-1].of == 7
+    assert heard[-1].of == 8
     assert cluster.doctor(probe=True).results[-1].check == "rain"
 
 
