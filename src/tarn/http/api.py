@@ -187,8 +187,9 @@ class Api:
 
     async def _stream(self, request: Request, feed: Feed) -> Response:
         principal = principal_of(request)
-        follows = (await self._rights.on_fleet(principal, FOLLOW)).allowed
-        full = self._places.take(principal, follows=follows)
+        full = self._places.take(principal, follows=False)
+        if full and (await self._rights.on_fleet(principal, FOLLOW)).allowed:
+            full = self._places.take(principal, follows=True)
         if full:
             raise ProviderError("master", full, retry_after_s=10.0)
         last_id = request.headers.get("last-event-id")
