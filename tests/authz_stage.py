@@ -145,6 +145,7 @@ class Master:
             "empty": (204, ""),
             "forbids": (403, "true"),
             "begins": (503, "true"),
+            "hurried": (429, "true"),
         }
         status, body = odd.get(self.mode, (200, word))
         if token != TOKEN:

@@ -263,6 +263,7 @@ BROKEN = {
     "empty": 0.4,
     "forbids": 0.4,
     "begins": 0.4,
+    "hurried": 0.4,
 }
 """How a master may be broken, and within how many seconds a client is told."""
 
@@ -336,6 +337,19 @@ def test_one_user_has_a_bounded_number_of_questions(fresh: Stand) -> None:
     assert len([one for one in master.asked if one[0] == "anonymous"]) <= 32
 
 
+def test_a_right_is_asked_about_again_whatever_else_its_user_asks(tmp_path: Path) -> None:
+    """Everybody without a proof is one user: inventions of some take no right of the others."""
+    with standing(tmp_path, grace_s=0) as (master, _, door):
+        assert door.ask("/v2/models/public").status == 200
+        PAUSE.wait(5.1)
+        master.delay_s = 0.3
+        with ThreadPoolExecutor(40) as pool:
+            asked = [pool.submit(door.ask, f"/v2/models/invented{n}") for n in range(40)]
+            until(lambda: len(master.asked) > 16, 2, "as many questions as one user may have")
+            assert door.ask("/v2/models/public").status == 200
+            assert 503 in {one.result().status for one in asked}
+
+
 def test_a_client_that_leaves_stops_no_other(fresh: Stand) -> None:
     """The question that it had begun is answered, or asked again."""
     master, _, door = fresh
@@ -394,14 +408,16 @@ def test_a_master_that_is_there_and_says_neither_has_no_grace(tmp_path: Path) ->
             assert door.knox(f"/v2/models/{master.mode}").status == 503
 
 
-def test_a_right_outlives_a_master_that_cannot_tell_yet(tmp_path: Path) -> None:
-    """A master that just began says so by 503, until its authorizer is ready; then a no counts."""
+def test_a_right_outlives_a_master_that_cannot_tell_now(tmp_path: Path) -> None:
+    """It just began (503), or the user asked too often (429); then a no counts."""
     with standing(tmp_path, grace_s=30) as (master, _, door):
         assert door.knox("/v2/models/begun").status == 200
         PAUSE.wait(5.1)
-        master.mode = "begins"
-        assert door.knox("/v2/models/begun").status == 200
-        assert door.knox("/v2/models/unknown").status == 503
+        for mode in ("begins", "hurried"):
+            master.mode = mode
+            assert door.knox("/v2/models/begun").status == 200
+            assert door.knox(f"/v2/models/unknown-{mode}").status == 503
+            PAUSE.wait(1.1)
         assert {"why=grace", "why=away"} <= set(door.log.read_text().split())
         master.mode, master.rights = "well", lambda _asked: False
         PAUSE.wait(1.1)

@@ -251,7 +251,7 @@ def test_who_reads_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch)
         raw.settimeout(10)
         raw.connect(("127.0.0.1", deaf.server.port))
         raw.sendall(request(b"/api/v1/events", b"Accept: text/event-stream\r\n"))
-        streams = lambda: deaf.app._api._streams  # noqa: E731
+        streams = lambda: len(deaf.app._api._places)  # noqa: E731
         assert any(streams() == 1 or pause.wait(0.02) for _ in range(250))
         for number in range(40):
             if streams() == 0:

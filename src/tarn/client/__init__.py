@@ -53,12 +53,14 @@ def http(
     Args:
         fleet: See the module.
         api_token: Of the master at a URL; None where it asks for none.
-        ca: PEM file by which the master at an https URL is known, as ``tls_ca.pem`` of its cluster;
-            None: the authorities of the system.
+        ca: PEM file by which whoever has an https address is known: the master, as by
+            ``tls_ca.pem`` of its cluster, or the Tritons and load balancers of a list. None: the
+            authorities of the system.
         options: Fields of `Options`, like ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
-        ConfigError: *fleet* is no fleet, or an option is none.
+        ConfigError: *fleet* is no fleet, an option is none, or *ca* is of no use: no address of a
+            list has https.
         ProviderMissingError: tritonclient is not installed.
         TarnError: No master answers there, or not to this user.
     """
@@ -66,7 +68,7 @@ def http(
     from tarn.client.blocking import HttpClient  # noqa: PLC0415 (needs an extra)
 
     targets, source = _resolved(fleet, api_token, ca)
-    return HttpClient(targets, source, _options(options))
+    return HttpClient(targets, source, _options(options, targets, ca))
 
 
 def aio(
@@ -84,7 +86,7 @@ def aio(
     from tarn.client.awaiting import AioClient  # noqa: PLC0415 (needs an extra)
 
     targets, source = _resolved(fleet, api_token, ca)
-    return AioClient(targets, source, _options(options))
+    return AioClient(targets, source, _options(options, targets, ca))
 
 
 def grpc(
@@ -96,13 +98,18 @@ def grpc(
 ) -> "GrpcClient":
     """Return a client that infers and streams over gRPC, with ``tritonclient.grpc``.
 
-    The parameters are those of `http`; addresses in a list are those of the gRPC services.
+    The parameters are those of `http`; addresses in a list are those of the gRPC services. One with
+    ``https://`` is spoken to by TLS; without *ca*, gRPC's own authorities are believed.
     """
     _needs("tritonclient", "grpc", "numpy", extra="grpc")
     from tarn.client.streaming import GrpcClient  # noqa: PLC0415 (needs an extra)
 
     targets, source = _resolved(fleet, api_token, ca)
-    return GrpcClient(targets, source, _options(options))
+    roots = None
+    if targets and ca is not None:
+        Trust(Path(ca)).context()  # says what is wrong with the file
+        roots = Path(ca).read_bytes()
+    return GrpcClient(targets, source, _options(options), roots)
 
 
 def _resolved(
@@ -114,17 +121,25 @@ def _resolved(
     if isinstance(fleet, str) and "://" in fleet:
         trust = Trust(None if ca is None else Path(ca))
         return (), Master(fleet.rstrip("/"), api_token, trust)
-    if isinstance(fleet, str):
-        return (parse(fleet),), None
-    if not isinstance(fleet, Iterable):
+    if not isinstance(fleet, str) and not isinstance(fleet, Iterable):
         return (), fleet
-    targets = tuple(parse(text) for text in fleet)
+    targets = tuple(parse(text) for text in ([fleet] if isinstance(fleet, str) else fleet))
     if not targets:
         raise ConfigError("the list of Tritons is empty")
+    if ca is not None and not any(target.tls for target in targets):
+        raise ConfigError(
+            f"ca is given, and {targets[0].address} would be spoken to in clear text",
+            right="Right would be an address with https://",
+        )
     return targets, None
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(
+    given: dict[str, Any], targets: tuple[Target, ...] = (), ca: str | Path | None = None
+) -> Options:
+    """Return the options; the *targets* of a list are known by *ca*, where nothing else is said."""
+    if targets and ca is not None and given.get("tls") is None:
+        given = {**given, "tls": Trust(Path(ca)).context()}
     try:
         return Options(**given)
     except (TypeError, ValueError) as error:

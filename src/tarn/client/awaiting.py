@@ -246,6 +246,7 @@ class AioClient(_Spoken):
                 left_s = course.left_s(following.trouble if following else "")
                 with self._waiters.one():
                     await self._wait(left_s)
+                await self._begin()
                 continue
             try:
                 answer = await self._at(slot, request)
@@ -350,6 +351,8 @@ class AioClient(_Spoken):
     def _session(self, slot: Slot) -> aiohttp.ClientSession:
         session = self._sessions.get(slot)
         if session is None:
+            if self._closed:
+                raise RefusedError("the client is closed")
             options = self._options
             timeout = aiohttp.ClientTimeout(
                 total=None, sock_connect=options.connect_within_s, sock_read=options.answer_within_s

@@ -1,10 +1,12 @@
 """The client for threads: tritonclient's HTTP API over a whole fleet."""
 
+import contextlib
+import functools
 import os
 import ssl
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -23,7 +25,7 @@ from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
-from tarn.client.wire import Answer, Connection, WireError
+from tarn.client.wire import Answer, Connection, CutError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
 
@@ -33,6 +35,8 @@ T = TypeVar("T")
 
 MOST_THREADS = 64
 """Of ``async_infer`` and of what is asked of every instance."""
+CLOSE_WITHIN_S = 5.0
+"""For what these threads have in flight when the client is closed; then it is cut."""
 
 
 class PendingInference:
@@ -84,6 +88,12 @@ class HttpClient(Spoken):
         self._sequences = Sequences()
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._own = threading.local()
+        self._in_flight: set[Connection] = set()
+        """On which threads of the pool wait for answers."""
+        self._cuts = False
+        """Nothing more may begin on these threads."""
+        self._pending: set[Future[Any]] = set()
         self._closed, self._pid = False, os.getpid()
         self._waiters = Waiters(source, self._fleet)
         self._following: Following | None = None
@@ -110,7 +120,8 @@ class HttpClient(Spoken):
     def close(self) -> None:
         """End its threads and connections; what other threads have in flight ends by itself.
 
-        Idempotent. In a process that was forked off later there is nothing to end.
+        What `async_infer` has in flight has five seconds to end, and is cut then. Idempotent. In a
+        process that was forked off later there is nothing to end.
         """
         if os.getpid() != self._pid:
             return
@@ -118,11 +129,24 @@ class HttpClient(Spoken):
             self._closed = True
             pool, self._pool = self._pool, None
         if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
         self._waiters.close()
         if self._following is not None:
             self._following.close()
         self._fleet.close()
+        if pool is not None:
+            self._end(pool)
+
+    def _end(self, pool: ThreadPoolExecutor) -> None:
+        """End the threads of *pool*; what they wait for too long is cut."""
+        with self._lock:
+            pending = set(self._pending)
+        wait(pending, CLOSE_WITHIN_S)
+        with self._lock:
+            self._cuts, in_flight = True, set(self._in_flight)
+        for connection in in_flight:
+            connection.cut()
+        pool.shutdown(wait=True)
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -149,7 +173,7 @@ class HttpClient(Spoken):
     def async_infer(self, *given: Any, **named: Any) -> PendingInference:
         """Infer as `infer` does, on a thread of this client's own."""
         request = self._inference(given, named)
-        return PendingInference(self._threads().submit(self._infer, request))
+        return PendingInference(self._begin(self._threads(), lambda: self._infer(request)))
 
     def _inference(self, given: tuple[Any, ...], named: dict[str, Any]) -> Prepared:
         if self.plugin() is not None:
@@ -212,7 +236,9 @@ class HttpClient(Spoken):
         """
         slots, pool = self._fleet.slots, self._threads()
         asked = {
-            slot.target.instance_id or slot.target.address: pool.submit(ask, self._single(slot))
+            slot.target.instance_id or slot.target.address: self._begin(
+                pool, functools.partial(ask, self._single(slot))
+            )
             for slot in slots
         }
         failed, said = {}, {}
@@ -226,7 +252,7 @@ class HttpClient(Spoken):
         return said
 
     def _single(self, slot: Slot) -> SingleClient:
-        one = SingleClient(slot, self._fleet, self._connect)
+        one = SingleClient(slot, self._fleet, self._once)
         if self.plugin() is not None:
             one.register_plugin(self.plugin())
         return one
@@ -249,16 +275,15 @@ class HttpClient(Spoken):
         return self._balanced(request, repeats=True)[0]
 
     def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
-        self._check()
         course = Course(self._fleet, self._clock, self._options, repeats=repeats)
         while True:
+            self._check()
             slot = course.take()
             if slot is None:
                 following = self._following
                 left_s = course.left_s(following.trouble if following else "")
                 with self._waiters.one():
                     self._fleet.wait(left_s)
-                self._check()
                 continue
             try:
                 answer = self._at(slot, request)
@@ -275,7 +300,8 @@ class HttpClient(Spoken):
         try:
             connection = self._connection(slot)
             try:
-                answer = connection.ask(request.head(slot.target), request.body)
+                with self._cuttable(connection):
+                    answer = connection.ask(request.head(slot.target), request.body)
                 answered = True
                 if connection.keeps:
                     kept = connection
@@ -301,6 +327,28 @@ class HttpClient(Spoken):
             self._tls = ssl.create_default_context()
         limits = self._options.connect_within_s, self._options.answer_within_s
         return Connection(target, *limits, self._tls)
+
+    @contextlib.contextmanager
+    def _once(self, target: Target) -> Iterator[Connection]:
+        """Yield a connection for one request."""
+        with self._connect(target) as connection, self._cuttable(connection):
+            yield connection
+
+    @contextlib.contextmanager
+    def _cuttable(self, connection: Connection) -> Iterator[None]:
+        """Let `close` cut *connection* meanwhile, where a thread of the pool waits on it."""
+        if not getattr(self._own, "pooled", False):
+            yield
+            return
+        with self._lock:
+            if self._cuts:
+                raise CutError("the client was closed")
+            self._in_flight.add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_flight.discard(connection)
 
     def _in_sequence(self, request: Prepared) -> Answer:
         """Send to where the sequence lives; only its first request may choose, or be refused."""
@@ -336,5 +384,22 @@ class HttpClient(Spoken):
         self._check()
         with self._lock:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="tarn-client")
+                self._pool = ThreadPoolExecutor(
+                    MOST_THREADS, "tarn-client", lambda: setattr(self._own, "pooled", True)
+                )
             return self._pool
+
+    def _begin(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> "Future[T]":
+        """Do *work* on a thread of *pool*."""
+        try:
+            future = pool.submit(work)
+        except RuntimeError as error:  # closed since it was taken
+            raise RefusedError("the client is closed") from error
+        with self._lock:
+            self._pending.add(future)
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, future: "Future[Any]") -> None:
+        with self._lock:
+            self._pending.discard(future)

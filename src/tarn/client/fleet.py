@@ -29,7 +29,7 @@ class Kept(Protocol):
 class Slot:
     """One instance as this client sees it. Its attributes belong to the `Fleet`."""
 
-    __slots__ = ("cuts", "failures", "gone", "idle", "in_flight", "target", "until_s")
+    __slots__ = ("cuts", "failures", "gone", "idle", "in_flight", "target", "tried", "until_s")
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -43,6 +43,8 @@ class Slot:
         """Refused connections in a row; 0: not ejected."""
         self.until_s = 0.0
         """Until when it is left alone."""
+        self.tried = False
+        """One request tries out whether it is back."""
 
 
 class Fleet:
@@ -62,6 +64,7 @@ class Fleet:
         self._ejected = 0
         self._turn = int(draw() * 1000)  # clients that start together begin elsewhere
         self._listeners: list[Callable[[], None]] = []
+        self._closed = False
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -85,7 +88,7 @@ class Fleet:
             )
             self._ejected = 0
             for slot in self._slots:
-                slot.cuts, slot.failures, slot.until_s = 0, 0, 0.0
+                slot.cuts, slot.failures, slot.until_s, slot.tried = 0, 0, 0.0, False
             closing: list[Kept] = []
             for slot in old.values():
                 slot.gone = True
@@ -118,7 +121,7 @@ class Fleet:
             slot = slots[choose(slots, self._turn, self._draw())]
             slot.in_flight += 1
             if slot.failures:  # one request tries it out; the others wait for what becomes of it
-                slot.until_s = self._clock.now_s() + LONGEST_BACK_OFF_S
+                slot.until_s, slot.tried = self._clock.now_s() + LONGEST_BACK_OFF_S, True
         return slot
 
     def take_this(self, slot: Slot) -> None:
@@ -147,8 +150,15 @@ class Fleet:
             self.eject(slot)
 
     def eject(self, slot: Slot) -> None:
-        """Leave *slot* alone, for longer each time, or until the view changes."""
+        """Leave *slot* alone, for longer each time, or until the view changes.
+
+        One that is left alone already fails no more by what was in flight there before.
+        """
         with self._lock:
+            alone = slot.failures > 0 and slot.until_s > self._clock.now_s()
+            if alone and not slot.tried:
+                return
+            slot.tried = False
             if slot.failures == 0 and not slot.gone:
                 self._ejected += 1
             back_off_s = FIRST_BACK_OFF_S * 2.0 ** min(slot.failures, 10)
@@ -156,9 +166,12 @@ class Fleet:
             slot.until_s = self._clock.now_s() + min(back_off_s, LONGEST_BACK_OFF_S)
 
     def wait(self, limit_s: float) -> None:
-        """Return after *limit_s*, or sooner: when the view changed, or an ejection ended."""
+        """Return after *limit_s*, or sooner: when the view changed, or an ejection ended.
+
+        At once where it is closed: no view comes any more.
+        """
         with self._changed:
-            if not self._allowed(()):
+            if not self._closed and not self._allowed(()):
                 self._changed.wait(self.pause_s(limit_s))
 
     def pause_s(self, limit_s: float) -> float:
@@ -168,7 +181,8 @@ class Fleet:
         return max(0.01, min([limit_s, *ends]))
 
     def close(self) -> None:
-        """Forget every instance, and close what is idle."""
+        """Forget every instance, close what is idle, and wake whoever waits."""
+        self._closed = True
         self.obey(())
 
     def _allowed(self, tried: Collection[Slot]) -> tuple[Slot, ...]:
@@ -181,4 +195,4 @@ class Fleet:
         if slot.failures and not slot.gone:
             self._ejected -= 1
             self._changed.notify_all()
-        slot.failures, slot.until_s = 0, 0.0
+        slot.failures, slot.until_s, slot.tried = 0, 0.0, False

@@ -1,6 +1,7 @@
 """tritonclient's methods over our transport, and the client of exactly one instance."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tritonclient.http import InferenceServerClient, InferResult
@@ -40,7 +41,12 @@ class Spoken(InferenceServerClient):  # type: ignore[misc] # tritonclient has no
 class SingleClient(Spoken):
     """tritonclient's client of exactly one instance: nothing is balanced, nothing repeated."""
 
-    def __init__(self, slot: Slot, fleet: Fleet, connect: Callable[[Target], Connection]) -> None:
+    def __init__(
+        self,
+        slot: Slot,
+        fleet: Fleet,
+        connect: Callable[[Target], AbstractContextManager[Connection]],
+    ) -> None:
         super().__init__()
         self._slot, self._fleet, self._connect = slot, fleet, connect
 

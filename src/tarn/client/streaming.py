@@ -18,7 +18,7 @@ from tarn.client.targets import Target
 from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
 from tarn.clock import SystemClock
-from tarn.errors import RefusedError, TimedOutError, UnreachableError
+from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 
 __all__ = ["GrpcClient"]
 
@@ -35,9 +35,13 @@ class GrpcClient:
         targets: The gRPC services, when no master says the instances.
         source: Finds the master that says them.
         options: How patient it is.
+        roots: Certificates in PEM by which addresses with https are known; None: gRPC's own
+            authorities.
 
     Raises:
         TarnError: There is a source, and no master answers there, or not to this user.
+        ConfigError: An address with https has a path, or the options have an ``ssl.SSLContext``,
+            and gRPC can use neither.
     """
 
     def __init__(
@@ -45,8 +49,11 @@ class GrpcClient:
         targets: Iterable[Target] = (),
         source: Source | None = None,
         options: Options | None = None,
+        roots: bytes | None = None,
     ) -> None:
         self._options, self._clock = options or Options(), SystemClock()
+        targets = tuple(targets)
+        self._credentials = _credentials(targets, self._options, roots)
         self._fleet = Fleet(self._clock)
         self._fleet.obey(targets)
         self._lock = threading.Lock()
@@ -126,7 +133,7 @@ class GrpcClient:
         while True:
             slot, heard = self._take(course), False
             try:
-                with _one_stream(slot.target, self._options.answer_within_s) as answers:
+                with self._one_stream(slot.target) as answers:
                     for result in answers.ask(model_name, inputs, named):
                         heard = True
                         yield result
@@ -149,11 +156,13 @@ class GrpcClient:
         For sequences, and for streams with several requests.
         """
         slot = self._take(self._course({}))
-        client = InferenceServerClient(slot.target.grpc_address)
         try:
-            yield client
+            client = self._channel(slot.target)
+            try:
+                yield client
+            finally:
+                client.close()
         finally:
-            client.close()
             self._give_back(slot, answered=False)
 
     def _course(self, named: dict[str, Any]) -> Course:
@@ -178,7 +187,7 @@ class GrpcClient:
             raise course.late(slot, error.message()) from error
         if error.status() != _CUT:
             raise error
-        self._fleet.eject(slot)
+        self._fleet.eject(slot)  # perhaps refused: then the first time is enough
         course.cut(slot, error.message())
 
     def _give_back(self, slot: Slot, *, answered: bool) -> None:
@@ -188,10 +197,25 @@ class GrpcClient:
 
     def _client(self, slot: Slot) -> Any:
         with self._lock:
+            self._check()  # within the lock: `close` ends what was made before, and nothing later
             client = self._clients.get(slot)
             if client is None:
-                client = self._clients[slot] = InferenceServerClient(slot.target.grpc_address)
+                client = self._clients[slot] = self._channel(slot.target)
             return client
+
+    def _channel(self, target: Target) -> Any:
+        """Return tritonclient's client of *target*: encrypted where its address says https."""
+        credentials = self._credentials if target.tls else None
+        return InferenceServerClient(target.grpc_address, creds=credentials)
+
+    @contextlib.contextmanager
+    def _one_stream(self, target: Target) -> "Iterator[_Answers]":
+        client = self._channel(target)
+        try:
+            yield _Answers(client, target, self._options.answer_within_s)
+        finally:
+            client.stop_stream(cancel_requests=True)
+            client.close()
 
     def _tidy(self) -> None:
         """Close the channels to instances that left the view and have nothing in flight."""
@@ -241,11 +265,21 @@ class _Answers:
                 return
 
 
-@contextlib.contextmanager
-def _one_stream(target: Target, answer_within_s: float) -> Iterator[_Answers]:
-    client = InferenceServerClient(target.grpc_address)
-    try:
-        yield _Answers(client, target, answer_within_s)
-    finally:
-        client.stop_stream(cancel_requests=True)
-        client.close()
+def _credentials(targets: Iterable[Target], options: Options, roots: bytes | None) -> Any:
+    """Return what encrypts the channels to those of *targets* with https; None: there are none."""
+    encrypted = [target for target in targets if target.tls]
+    if not encrypted:
+        return None
+    for target in encrypted:
+        if target.path:
+            raise ConfigError(
+                f"'{target.url}' has a path, which gRPC has no place for",
+                right="Right would be 'https://host:port'",
+            )
+    if options.tls is not None:
+        raise ConfigError(
+            "gRPC takes no ssl.SSLContext, and its addresses have https",
+            right="Right would be ca=FILE, with the authorities in PEM",
+            next_step="Give the file as ca; without, gRPC's own authorities are believed",
+        )
+    return grpc.ssl_channel_credentials(roots)

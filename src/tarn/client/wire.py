@@ -5,6 +5,7 @@ from one that was cut. Here a connection may be handed from thread to thread.
 """
 
 import contextlib
+import re
 import select
 import socket
 import ssl
@@ -26,6 +27,11 @@ BLOCK = 65536
 LARGEST_HEAD = 65536
 JOINED_BELOW = 65536
 """A smaller body travels in one segment with its head."""
+_WITHOUT_BODY = frozenset({204, 304})
+"""Answers that end with their head, whatever it says."""
+_STATUS = re.compile(r"[1-9][0-9]{2}(?![0-9])")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_CHUNK = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 
 class WireError(Exception):
@@ -117,6 +123,11 @@ class Connection:
             self._look.register(self._sock, select.POLLIN | select.POLLRDHUP)
         return not self._look.poll(0)
 
+    def cut(self) -> None:
+        """End it while another thread waits for an answer on it; that one gets a `CutError`."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close it; idempotent."""
         with contextlib.suppress(OSError):
@@ -159,13 +170,16 @@ class Connection:
 
     def _whole(self, status: int, headers: dict[str, str], data: bytes) -> Answer:
         self.keeps = headers.get("connection", "").lower() != "close"
+        if status in _WITHOUT_BODY:
+            self.keeps = self.keeps and not data
+            return Answer(status, headers, b"")
         if "chunked" in headers.get("transfer-encoding", "").lower():
             return Answer(status, headers, self._chunks(data))
         length = headers.get("content-length")
         if length is None:
             self.keeps = False
             return Answer(status, headers, self._to_the_end(data))
-        if not length.isdigit():
+        if not _LENGTH.fullmatch(length):
             raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
         return Answer(status, headers, self._exactly(int(length), data))
 
@@ -190,29 +204,34 @@ class Connection:
         return b"".join(parts)
 
     def _chunks(self, data: bytes) -> bytes:
-        parts = []
+        parts: list[bytes] = []
+        at = 0
         while True:
-            line, data = self._line(data)
-            try:
-                size = int(line.partition(b";")[0], 16)
-            except ValueError as error:
-                raise NotHttpError("sends a chunk without a size") from error
+            line, data, at = self._line(data, at)
+            size = _chunk_size(line)
             if size == 0:
                 break
-            while len(data) < size + 2:
-                data += self._more()
-            parts.append(data[:size])
-            data = data[size + 2 :]
+            end = at + size + 2
+            if len(data) < end:  # an array grows in place: a large chunk is not copied each time
+                grown = bytearray(data[at:])
+                while len(grown) < size + 2:
+                    grown += self._more()
+                data, at, end = bytes(grown), 0, size + 2
+            parts.append(data[at : end - 2])
+            at = end
         while True:  # trailers, and the empty line after them
-            line, data = self._line(data)
+            line, data, at = self._line(data, at)
             if not line:
+                self.keeps = self.keeps and at == len(data)
                 return b"".join(parts)
 
-    def _line(self, data: bytes) -> tuple[bytes, bytes]:
-        while b"\r\n" not in data:
-            data += self._more()
-        line, _, rest = data.partition(b"\r\n")
-        return line, rest
+    def _line(self, data: bytes, at: int) -> tuple[bytes, bytes, int]:
+        """Return the line that begins at *at*, the data it stands in, and where it ends there."""
+        while (end := data.find(b"\r\n", at)) < 0:
+            if len(data) - at > LARGEST_HEAD:
+                raise NotHttpError("sends a line without an end")
+            data, at = data[at:] + self._more(), 0
+        return data[at:end], data, end + 2
 
     def _more(self) -> bytes:
         block = self._sock.recv(BLOCK)
@@ -234,10 +253,17 @@ def _connected(target: Target, within_s: float, tls: ssl.SSLContext | None) -> s
     return sock
 
 
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not _CHUNK.fullmatch(digits):
+        raise NotHttpError("sends a chunk without a size")
+    return int(digits, 16)
+
+
 def _parsed(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
-    if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+    if not version.startswith("HTTP/1.") or not _STATUS.match(rest):
         raise NotHttpError(f"answers '{first[:40]}', which is not HTTP/1")
     headers = {}
     for line in lines:

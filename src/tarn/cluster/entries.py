@@ -65,7 +65,7 @@ def kept_ref(directory: Path) -> ClusterRef | None:
 def _plain(directory: Path) -> dict[str, Any] | None:
     try:
         plain: Any = json.loads((directory / "ref.json").read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         return None
     except OSError as error:
         raise TarnError(

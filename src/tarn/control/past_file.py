@@ -81,7 +81,7 @@ def read(data: bytes) -> Past:
         raise ValueError("it is no history of a master")
     try:
         return _Reading().fold(json.loads(line) for line in lines[1:])
-    except (TypeError, IndexError, KeyError, AttributeError) as error:
+    except (TypeError, IndexError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(f"a line of it is damaged: {error}") from error
 
 

@@ -75,6 +75,8 @@ _TABLE = (
     Code("TARN-1301", _A, "follower lost", "A required follower's lease ran out; drains wait twice the quiesce time instead of its word.", "Restart the follower."),
     Code("TARN-1302", _W, "follower never came", "A required follower has not acknowledged anything yet; drains do not wait for it.", "Start it, or remove it from `discovery`."),
     Code("TARN-1303", _W, "discovery behind", "A discovery could not publish the view.", "Read its message; it is tried again."),
+    Code("TARN-1312", _W, "follower's name taken", "Somebody acknowledged under the name of a follower that belongs to another principal; the acknowledgement was refused.", "Give each follower a name of its own; the message says whose the name is, and until when."),
+    Code("TARN-1322", _W, "too many followers", "One principal follows under more names than one may, or the cluster has too many followers.", "Name them in `followers` of a discovery, or end some of them."),
     # 20xx: configuration
     Code("TARN-2000", _A, "configuration error", "What was written cannot be meant.", "Mend the named key; `tarn config schema` shows what is possible."),
     Code("TARN-2001", _A, "unknown key", "The configuration has a key that TARN does not know.", "Use the key it suggests, or remove it."),

@@ -47,6 +47,15 @@ class Asker:
     address: str = ""
     """Numeric address of who connected; empty when there was no connection."""
 
+    @property
+    def principal(self) -> str:
+        """Who it is, in words, whatever request, address or proof they came by."""
+        if self.via == "token":
+            return "whoever holds the api token"
+        if self.via == "trusted-proxy":
+            return f"the trusted proxy {self.user}"
+        return f"the user {self.user}"
+
     def same(self, other: "Asker | None") -> bool:
         """Say whether *other* is the same person at the same place, by whatever request."""
         if other is None:

@@ -39,6 +39,9 @@ class FollowerState:
     says nothing."""
     counted_s: float = float("-inf")
     """When it counted them."""
+    held_by: str = ""
+    """Whose name it is, as `Asker.principal`: nobody else may acknowledge under it. Empty: anybody
+    may still be the first."""
 
 
 @attrs.frozen

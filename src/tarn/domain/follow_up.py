@@ -8,10 +8,12 @@ from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.view import Applied, DiscoveryView, Member
 
-__all__ = ["acknowledged", "open_sessions", "publish_view", "withdrawals"]
+__all__ = ["acknowledged", "held_until_s", "open_sessions", "publish_view", "withdrawals"]
 
 FORGET_AFTER_S = 300.0
-"""A follower that the spec does not name is forgotten so long after its lease ran out."""
+"""A follower that the spec does not name is forgotten this long after its lease ran out. The name
+of one that the spec names is kept for its principal as long: drains would go by the word of whoever
+took it."""
 LONGEST_NUMBER = 12
 """Digits of an instance's number."""
 
@@ -152,8 +154,23 @@ def _minted(fleet: Fleet, id_: str) -> bool:
     return name == fleet.name and numbered and int(digits) < fleet.next_number
 
 
-def acknowledged(
-    fleet: Fleet, applied: Applied, now_s: float, at: float, *, lease_s: float | None
+def held_until_s(fleet: Fleet, name: str, rules: Rules) -> float:
+    """Return until when the follower *name* belongs to its principal alone; 0: it does not."""
+    known = fleet.followers.get(name)
+    if known is None or known.lease_until_s is None or not known.held_by:
+        return 0.0
+    named = name in rules.required or name in rules.followers
+    return known.lease_until_s + (FORGET_AFTER_S if named else 0.0)
+
+
+def acknowledged(  # noqa: PLR0913 (an acknowledgement, when it came, and whose it is)
+    fleet: Fleet,
+    applied: Applied,
+    now_s: float,
+    at: float,
+    *,
+    lease_s: float | None,
+    held_by: str = "",
 ) -> Fleet:
     """Return *fleet* after a follower's word; another epoch's is heard and counts for nothing.
 
@@ -179,6 +196,7 @@ def acknowledged(
         came=came,
         sessions=_of_ours(fleet, applied),
         counted_s=counted_s,
+        held_by=held_by,
     )
     fleet = attrs.evolve(fleet, followers={**fleet.followers, applied.name: new})
     if old.revision < 0 <= revision:

@@ -52,6 +52,9 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         decisions=fleet.decisions[-KEEP_DECISIONS:],
         events=fleet.events[-KEEP_EVENTS:],
         followers=frozenset(name for name, f in fleet.followers.items() if f.came),
+        followers_of=tuple(
+            sorted((name, f.held_by) for name, f in fleet.followers.items() if f.held_by)
+        ),
     )
 
 
@@ -104,7 +107,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         ending=state.ending,
         unprobed=unprobed,
         started_s=now_s,
-        followers=_expected(state.followers & rules.required, now_s),
+        followers=_expected(state, rules, now_s),
         demand=_remembered(state.decisions, now_s),
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size", number=1),),
@@ -114,10 +117,21 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
 
 
-def _expected(names: frozenset[str], now_s: float) -> dict[str, FollowerState]:
-    """Return those who followed an earlier master: each has one lease to be heard of again."""
-    until_s = now_s + FOLLOWER_RETURNS_S
-    return {name: FollowerState(lease_until_s=until_s, came=True) for name in names}
+def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, FollowerState]:
+    """Return those who followed an earlier master: each has one lease to be heard of again.
+
+    Required ones are waited for. The names that the spec has are kept for whose they are: nobody is
+    to take one while its follower still looks for this master.
+    """
+    until_s, held_by = now_s + FOLLOWER_RETURNS_S, dict(state.followers_of)
+    waited = state.followers & rules.required
+    kept = held_by.keys() & (rules.required | rules.followers)
+    return {
+        name: FollowerState(
+            lease_until_s=until_s, came=name in waited, held_by=held_by.get(name, "")
+        )
+        for name in sorted(waited | kept)
+    }
 
 
 def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | None:

@@ -18,7 +18,7 @@ from tarn.domain.command import (
 )
 from tarn.domain.events import Asker, Cause
 from tarn.domain.fleet import Demanded, Fleet, Rules
-from tarn.domain.follow_up import acknowledged
+from tarn.domain.follow_up import acknowledged, held_until_s
 from tarn.domain.instance import State
 from tarn.domain.state import Pause
 from tarn.errors import ConflictError, NotFoundError, RefusedError
@@ -29,6 +29,8 @@ _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down
 """What changes the spec revision; an acknowledgement and a demand do not."""
 MOST_FOLLOWERS = 1000
 """Followers beside those of the spec; each is kept, shown and looked at in every tick."""
+MOST_NAMES = 100
+"""Of those, followers of one principal: so that nobody locks out the others."""
 NAMED = 10
 """How many instances an error names; a fleet may have thousands."""
 
@@ -51,9 +53,10 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         NotFoundError: There is no such instance.
     """
     if isinstance(command, Acknowledge):
-        _welcome(fleet, command.applied.name, rules)
+        who = "" if asker is None else asker.principal
+        _welcome(fleet, command.applied.name, rules, who, now_s)
         lease_s = command.lease_s
-        fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s)
+        fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s, held_by=who)
         return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
     if isinstance(command, Demand):
         return _demanded(fleet, command, now_s)
@@ -98,10 +101,10 @@ def _changed(fleet: Fleet, command: _Ask, rules: Rules, when: _When) -> tuple[Fl
     assert_never(command)
 
 
-def _welcome(fleet: Fleet, name: str, rules: Rules) -> None:
-    """Raise where *name* may not follow from afar: it is taken, or one too many.
+def _welcome(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> None:
+    """Raise where *who* may not follow as *name*: it belongs to another, or is one too many.
 
-    A drain would go by the word of an agent that took the name of the master's own discovery.
+    A drain would go by the word of whoever took the name of another follower.
     """
     old = fleet.followers.get(name)
     if old is not None and old.heard_s is not None and old.lease_until_s is None:
@@ -111,13 +114,42 @@ def _welcome(fleet: Fleet, name: str, rules: Rules) -> None:
             right="A follower elsewhere has a name of its own.",
             next_step="Give it another one with --name",
         )
-    known = old is not None or name in rules.required or name in rules.followers
-    if not known and len(fleet.followers) >= MOST_FOLLOWERS:
-        raise RefusedError(
-            f"{fleet.name} has {len(fleet.followers)} followers, and '{name}' is none of them",
-            right=f"{MOST_FOLLOWERS} may follow, beside those that the spec names",
-            next_step="Name it in `followers` of a discovery, or wait until others are forgotten",
-        )
+    if old is not None and who != old.held_by:
+        left_s = held_until_s(fleet, name, rules) - now_s
+        if left_s > 0:
+            raise RefusedError(
+                f"the follower '{name}' belongs to {old.held_by}, not to {who or 'nobody'}",
+                code="TARN-1312",
+                where=fleet.name,
+                right="A name belongs to its first principal while its lease lasts, and five "
+                "minutes longer where the spec names it.",
+                next_step=f"Take another name with --name, or wait {max(1, round(left_s))} s",
+            )
+    if name not in rules.required and name not in rules.followers:
+        _room(fleet, name, rules, who)
+
+
+def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
+    """Raise where the follower *name*, which the spec does not name, is one too many."""
+    if name in fleet.followers and fleet.followers[name].held_by == who:
+        return
+    others = fleet.followers.keys() - rules.required - rules.followers - {name}
+    theirs = sum(fleet.followers[one].held_by == who for one in others) if who else 0
+    if theirs >= MOST_NAMES:
+        found = f"{who} follows {fleet.name} under {theirs} names, and '{name}' is not one of them"
+        right = f"One may follow under {MOST_NAMES}, beside those that the spec names"
+    elif len(others) >= MOST_FOLLOWERS:
+        found = f"{fleet.name} has {len(others)} followers, and '{name}' is not one of them"
+        right = f"{MOST_FOLLOWERS} may follow, beside those that the spec names"
+    else:
+        return
+    raise RefusedError(
+        found,
+        code="TARN-1322",
+        where=fleet.name,
+        right=right,
+        next_step="Name it in `followers` of a discovery, or wait until others are forgotten",
+    )
 
 
 def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:

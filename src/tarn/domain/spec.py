@@ -283,7 +283,8 @@ class ApiSpec:
     tls: TlsSpec | None = None
     trusted_proxies: tuple[TrustedProxy, ...] = ()
     rate_limit: int = attrs.field(default=2000, validator=ge(1))
-    """Requests a second from one address; beyond it the answer is 429."""
+    """Requests a second from one address; beyond it the answer is 429. What a trusted proxy sends
+    counts by the user whom it is about."""
 
 
 @attrs.frozen

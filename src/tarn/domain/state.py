@@ -65,3 +65,5 @@ class SavedState:
     """The last ones, so that a new master still tells them."""
     followers: frozenset[str] = frozenset()
     """Who has acknowledged views: the next master's drains wait for them from its first moment."""
+    followers_of: tuple[tuple[str, str], ...] = ()
+    """(follower, whose name it is): nobody else may acknowledge under it before they are back."""

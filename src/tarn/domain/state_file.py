@@ -5,6 +5,7 @@ Not part of ``tarn.domain``'s front: who never reads or writes a state never loa
 
 import json
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import attrs
 from cattrs.errors import BaseValidationError
@@ -54,7 +55,7 @@ def newest(files: Iterable[StateFile]) -> tuple[SavedState | None, tuple[str, ..
 
 
 def _parse(file: StateFile) -> SavedState:
-    document = json.loads(file.read())
+    document = _document(file.read())
     schema = document["schema"]
     if schema > SCHEMA:
         raise TarnError(
@@ -64,6 +65,13 @@ def _parse(file: StateFile) -> SavedState:
             next_step="Use the newer TARN, or end the cluster with it first",
         )
     return _converter.structure(document["state"], SavedState)
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError as error:  # a damaged disk may hold anything
+        raise ValueError("it is nested too deeply") from error
 
 
 def _first_line(error: Exception) -> str:

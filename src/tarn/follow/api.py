@@ -300,7 +300,7 @@ def _answer(response: httpx.Response, url: str) -> Json:
     """Return the JSON object of a good answer; raise what a bad one says."""
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if response.is_success and isinstance(body, dict):
         return body

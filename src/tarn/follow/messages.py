@@ -47,6 +47,6 @@ def messages(lines: Iterable[str]) -> Iterator[Message]:
 def _message(fields: Mapping[str, str]) -> Message:
     try:
         data = json.loads(fields["data"])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreachableError("a message of the stream is not JSON") from error
     return Message(fields.get("id", ""), fields.get("event", "message"), data)

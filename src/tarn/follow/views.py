@@ -7,7 +7,13 @@ from typing import Any, Protocol
 import attrs
 
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
-from tarn.errors import NotAuthorizedError, TarnError, TimedOutError, UnreachableError
+from tarn.errors import (
+    NotAuthorizedError,
+    ProviderError,
+    TarnError,
+    TimedOutError,
+    UnreachableError,
+)
 from tarn.follow.api import Api
 from tarn.follow.trust import Trust
 from tarn.interfaces import Clock
@@ -189,8 +195,8 @@ class Following:
         except TimedOutError:
             if not heard:
                 self._no_push_until_s = self._clock.now_s() + NO_PUSH_FOR_S
-        except UnreachableError:
-            return  # asked for next; that says what the trouble is
+        except (UnreachableError, ProviderError):
+            return  # asked for next: it says what the trouble is, or answers without a stream
 
     def _obey(self, view: DiscoveryView) -> None:
         if self.newest is None or _age(view) > _age(self.newest):

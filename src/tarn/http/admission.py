@@ -12,8 +12,10 @@ from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnErro
 from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
 from tarn.http.answers import error_answer
 from tarn.http.asked import SESSION, Asked, Identified, asked
+from tarn.http.authorize import question
 from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
+from tarn.http.identity.claims import has_ticket
 from tarn.http.origin import foreign, through, vouched
 from tarn.http.rate import Rates
 from tarn.http.rights import PRINCIPAL, Rights
@@ -25,6 +27,7 @@ LARGEST_TARGET = 8 * 1024
 LARGEST_HEADERS = 64 * 1024
 """A ticket of Kerberos may fill most of it. What reads the head stops later, and not exactly."""
 ME = "/api/v1/me"
+AUTHORIZE = "/authorize"
 
 Add = Callable[[Mapping[str, str]], None]
 
@@ -32,8 +35,11 @@ Add = Callable[[Mapping[str, str]], None]
 class Admission:
     """Lets a request in, or answers it. Lives on one event loop.
 
-    In order: how often the address asked, whether the head keeps its bounds, who asks, whether
+    In order: how often they asked, whether the head keeps its bounds, who asks, whether
     there is such a route, whether a page of somebody else sent it, and whether they may.
+
+    Requests count by the address they come from, before anybody is identified. What a trusted
+    proxy sends counts by the user whom it is about: one user must not use up the others' requests.
     """
 
     def __init__(self, sources: Sources, rights: Rights, identity: Identity, csrf: Csrf) -> None:
@@ -51,21 +57,54 @@ class Admission:
         What the answer must carry beside (the other half of a proof) goes to *add*.
         """
         what = asked(scope)
-        wait_s = self._rates.wait_s(what.peer, self._clock.now_s())
+        need, who = asking(what.path), None
+        if need.action != OPEN and self._may_speak_for_others(what):
+            who = await self._identity.identify(what)
+        counted = what.peer if who is None else self._counted(what, who)
+        wait_s = self._rates.wait_s(counted, self._clock.now_s())
         if wait_s > 0:
-            return _too_many(wait_s)
+            return _too_many(wait_s, about_user=counted != what.peer)
         odd = _malformed(scope, what)
         if odd is not None:
             return odd
-        need = asking(what.path)
         if need.action == OPEN:
             return _astray(scope, need) or _abroad(what, need)
-        who = await self._identity.identify(what)
+        if who is None:
+            who = await self._identity.identify(what)
         if who.principal is None:
             return self._unidentified(what, need.action, who)
         add(who.headers)
         scope[PRINCIPAL], scope[SESSION] = who.principal, who.session
         return _astray(scope, need) or await self._forbidden(what, need, who.principal)
+
+    def _may_speak_for_others(self, what: Asked) -> bool:
+        """Say whether to identify the sender before counting the request.
+
+        A token or certificate is compared in no time. A ticket is work: once the address has used
+        up its own requests, a wrong one is no longer looked at.
+        """
+        if not self._identity.hears_of_others(what.peer):
+            return False
+        return not has_ticket(what) or self._rates.left(what.peer, self._clock.now_s()) >= 1.0
+
+    def _counted(self, what: Asked, who: Identified) -> str:
+        """Return what the request counts by: the address, or a user at it.
+
+        Questions about models that nobody has heard of count apart: whoever invents them does not
+        use up what the same user may ask about the models there are.
+        """
+        if who.named:
+            return f"{what.peer} for {who.named}"
+        if who.principal is None or who.principal.via != "trusted-proxy" or what.path != AUTHORIZE:
+            return what.peer
+        try:
+            found = question(what.query)
+        except ConfigError:
+            return what.peer
+        if found is None or found.user is None:
+            return what.peer
+        invented = "" if self._rights.knows(found.model) else " and unknown models"
+        return f"{what.peer} about {found.user}{invented}"
 
     async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
         proof = vouched(what, self._proxy) if need.action != SELF else ""
@@ -125,9 +164,9 @@ def _malformed(scope: Scope, what: Asked) -> Response | None:
     return error_answer(error, status, {"Connection": "close"})
 
 
-def _too_many(wait_s: float) -> Response:
+def _too_many(wait_s: float, *, about_user: bool) -> Response:
     error = TarnError(
-        "too many requests came from this address",
+        f"too many requests came {'about this user' if about_user else 'from this address'}",
         code="TARN-3710",
         next_step="Ask less often, or have api.rate_limit raised",
     )

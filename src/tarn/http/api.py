@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 
 from starlette.requests import Request
@@ -12,11 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Command, Done
+from tarn.domain.access import FOLLOW
 from tarn.errors import ConfigError, ProviderError, RefusedError, TimedOutError
 from tarn.http.answers import RejectedError, error_answer, json_answer
 from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
-from tarn.http.feed import Feed, decision_changes, event_changes, fleet_changes
+from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
 from tarn.http.hidden import Hidden
 from tarn.http.numbered import asker_of
 from tarn.http.render import (
@@ -35,7 +36,6 @@ from tarn.http.sources import Sources
 __all__ = ["Api"]
 
 ANSWER_WITHIN_S = 5.0
-MOST_STREAMS = 200
 
 
 class Api:
@@ -57,7 +57,7 @@ class Api:
         self._events = Feed(board, event_changes)
         self._decisions = Feed(board, decision_changes)
         self._fleet = Feed(board, fleet_changes)
-        self._streams = 0
+        self._places = StreamPlaces()
 
     def routes(self) -> list[Route]:
         """Return the routes; a wrong method is answered 405 with ``Allow``."""
@@ -105,7 +105,7 @@ class Api:
     async def events(self, request: Request) -> Response:
         """Answer the events that are kept, or a stream of them."""
         if _streaming(request):
-            return self._stream(request, self._events)
+            return await self._stream(request, self._events)
         feed = self._events
         now, last_id = feed.snapshot, feed.last_id
         hidden = await self._hidden(request, now)
@@ -115,7 +115,7 @@ class Api:
     async def decisions(self, request: Request) -> Response:
         """Answer the decisions that are kept, or a stream of them."""
         if _streaming(request):
-            return self._stream(request, self._decisions)
+            return await self._stream(request, self._decisions)
         feed = self._decisions
         now, last_id = feed.snapshot, feed.last_id
         hidden = await self._hidden(request, now)
@@ -131,7 +131,7 @@ class Api:
     async def stream(self, request: Request) -> Response:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
         if _streaming(request):
-            return self._stream(request, self._fleet)
+            return await self._stream(request, self._fleet)
         right = "Right would be Accept: text/event-stream"
         error = ConfigError("is a stream", where="/api/v1/stream", right=right)
         raise RejectedError(406, error)
@@ -185,38 +185,31 @@ class Api:
             next_step="It may still obey; look at the status before asking again",
         )
 
-    def _stream(self, request: Request, feed: Feed) -> Response:
-        if self._streams >= MOST_STREAMS:
-            found = f"{MOST_STREAMS} streams are open already"
-            raise ProviderError("master", found, retry_after_s=10.0)
-        headers = {"X-Accel-Buffering": "no"}
+    async def _stream(self, request: Request, feed: Feed) -> Response:
+        principal = principal_of(request)
+        full = self._places.take(principal, follows=False)
+        if full and (await self._rights.on_fleet(principal, FOLLOW)).allowed:
+            full = self._places.take(principal, follows=True)
+        if full:
+            raise ProviderError("master", full, retry_after_s=10.0)
         last_id = request.headers.get("last-event-id")
-        glance = Glance(self._rights, self._sources, principal_of(request))
-        texts = self._counted(feed.read(last_id or None, glance))
-        return _Stream(texts, headers, "text/event-stream")
-
-    async def _counted(self, texts: AsyncIterator[str]) -> AsyncGenerator[str, None]:
-        self._streams += 1
-        try:
-            async for text in texts:
-                yield text
-        finally:
-            self._streams -= 1
+        texts = feed.read(last_id or None, Glance(self._rights, self._sources, principal))
+        return _Stream(texts, lambda: self._places.give_back(principal))
 
 
 class _Stream(StreamingResponse):
     """A stream that ends with its answer, not whenever the garbage is collected."""
 
-    def __init__(
-        self, texts: AsyncGenerator[str, None], headers: Mapping[str, str], kind: str
-    ) -> None:
-        super().__init__(texts, headers=headers, media_type=kind)
-        self._texts = texts
+    def __init__(self, texts: AsyncGenerator[str, None], ended: Callable[[], None]) -> None:
+        headers = {"X-Accel-Buffering": "no"}
+        super().__init__(texts, headers=headers, media_type="text/event-stream")
+        self._texts, self._ended = texts, ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
+            self._ended()
             await self._texts.aclose()
 
 

@@ -45,6 +45,8 @@ class Identified:
     """For the answer: a challenge, or the other half of a proof."""
     session: Session | None = None
     """By which the principal was proven; None: by something else."""
+    named: str = ""
+    """The user whom a proxy named, that proved that it may; empty: they came themselves."""
 
 
 def asked(scope: Scope) -> Asked:

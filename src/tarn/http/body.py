@@ -42,7 +42,7 @@ async def body_of(request: Request) -> Mapping[str, object]:
 
 async def _read(request: Request) -> bytes:
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared[:12]) > LARGEST_BODY:
+    if declared.isdecimal() and int(declared[:12]) > LARGEST_BODY:
         raise _too_large()
     parts, size = [], 0
     try:

@@ -26,6 +26,13 @@ VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
 Body = Mapping[str, object]
 
 _MOST = 2**31
+LONGEST_LEASE_S = 300.0
+"""A follower that is gone is noticed after its lease: an agent's own is 15 s."""
+LONGEST_ERROR = 1024
+"""Bytes of a follower's error; it is shown to people and kept with each of them."""
+MOST_SESSIONS = 4096
+"""Instances whose open sessions one acknowledgement may tell."""
+_LONGEST_TEXT = 1024
 
 
 def command(verb: str, body: Body) -> Command:
@@ -58,12 +65,15 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
         epoch = Epoch.parse(_text(body, "epoch", required=True))
     except ValueError as error:
         right = "the epoch of the view, like 1764201600000-1"
-        raise _wrong("epoch", f"= '{body.get('epoch')}'", right) from error
+        raise _wrong("epoch", f"= {_shown(body.get('epoch'))}", right) from error
     number = _whole(body, "revision")
     if number is None:
         raise _wrong("revision", "is missing", "the whole number of the view that was applied")
     lease_s = _lasting(body.get("lease", 15.0), "lease")
-    applied = Applied(name, epoch, number, _time(body, at), _text(body, "error"), _sessions(body))
+    if lease_s > LONGEST_LEASE_S:
+        found = f"= {_shown(body['lease'])}"
+        raise _wrong("lease", found, f"at most {LONGEST_LEASE_S:g} s: it is renewed long before")
+    applied = Applied(name, epoch, number, _time(body, at), _error(body), _sessions(body))
     return Acknowledge(applied, lease_s)
 
 
@@ -114,7 +124,7 @@ def _only(body: Body, *fields: str) -> None:
     for key in body:
         if key not in fields:
             right = f"one of: {', '.join(fields)}" if fields else "an empty object"
-            where = key if key.isidentifier() else _shown(key)
+            where = key if key.isidentifier() and len(key) <= 60 else _shown(key)  # noqa: PLR2004
             raise _wrong(where, "is not a field of this request", right)
 
 
@@ -134,7 +144,19 @@ def _text(body: Body, field: str, *, required: bool = False) -> str:
     if not isinstance(value, str) or (required and not value):
         found = "is missing" if value is None else f"= {_shown(value)}"
         raise _wrong(field, found, "a text")
+    if len(value) > _LONGEST_TEXT:
+        raise _wrong(field, f"has {len(value)} characters", f"a text of at most {_LONGEST_TEXT}")
     return value
+
+
+def _error(body: Body) -> str:
+    """Return what a follower could not do, cut to a length that people can read."""
+    value = body.get("error")
+    if not isinstance(value, str) or len(value.encode("utf-8", "replace")) <= LONGEST_ERROR:
+        return _text(body, "error")
+    tail = f" … ({len(value)} characters, cut here)"
+    room = LONGEST_ERROR - len(tail.encode())
+    return value.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") + tail
 
 
 def _time(body: Body, at: float) -> float:
@@ -148,8 +170,11 @@ def _sessions(body: Body) -> tuple[tuple[str, int], ...]:
     value = body.get("sessions", {})
     if not isinstance(value, Mapping):
         raise _wrong("sessions", f"= {_shown(value)}", "an object: instance id to open sessions")
+    if len(value) > MOST_SESSIONS:
+        raise _wrong("sessions", f"names {len(value)} instances", f"at most {MOST_SESSIONS}")
     return tuple(sorted((key, _open_sessions(key, count)) for key, count in value.items()))
 
 
 def _open_sessions(instance_id: str, count: object) -> int:
-    return _whole({f"sessions.{instance_id}": count}, f"sessions.{instance_id}") or 0
+    field = f"sessions.{instance_id[:60]}"
+    return _whole({field: count}, field) or 0

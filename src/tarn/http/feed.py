@@ -8,19 +8,35 @@ whole again. So no reader can make the master queue anything.
 import asyncio
 import contextlib
 import re
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
 import attrs
 
 from tarn.control.snapshot import Board, Snapshot
+from tarn.domain import Principal
 from tarn.http.hidden import NOTHING, Hidden
 from tarn.http.render import decision_json, encode, event_json, instances_json, status_json
 
-__all__ = ["Change", "Feed", "decision_changes", "event_changes", "fleet_changes"]
+__all__ = [
+    "Change",
+    "Feed",
+    "StreamPlaces",
+    "decision_changes",
+    "event_changes",
+    "fleet_changes",
+]
 
 KEEP_ALIVE_S = 10.0
 RING = 1000
+MOST_STREAMS = 200
+KEPT_FOR_FOLLOWERS = 100
+"""Places that only those get who may follow."""
+KEPT_FOR_FEW = 20
+"""Of these, places for principals that have few streams: load balancers that look again."""
+FEW = 4
+EACH_VIEWER = 20
+"""Streams of one principal that may only view."""
 
 _ID = re.compile(r"(\d{1,15}-\d{1,9})\.(\d{1,15})\.(\d{1,15})")
 
@@ -75,6 +91,45 @@ def fleet_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
         yield Change("status", status_json(after))
 
 
+class StreamPlaces:
+    """Counts open streams, and keeps places for followers. Lives on one event loop.
+
+    Who may only view gets a share each, and half of the places together; so a follower always finds
+    one, and even many streams of one follower leave some to the others.
+    """
+
+    def __init__(self) -> None:
+        self._taken: Counter[tuple[str, str]] = Counter()
+
+    def __len__(self) -> int:
+        """Return how many streams are open."""
+        return self._taken.total()
+
+    def take(self, principal: Principal, *, follows: bool) -> str:
+        """Take a place for *principal*; return why there is none, empty when there is.
+
+        Args:
+            principal: Who reads.
+            follows: Whether they may follow the fleet, not only view it.
+        """
+        who = (principal.via, principal.user)
+        theirs, free = self._taken[who], MOST_STREAMS - len(self)
+        if not follows and theirs >= EACH_VIEWER:
+            return f"{theirs} streams of yours are open already"
+        few = KEPT_FOR_FEW if theirs >= FEW else 0
+        if free <= (few if follows else KEPT_FOR_FOLLOWERS):
+            return f"{len(self)} streams are open already"
+        self._taken[who] += 1
+        return ""
+
+    def give_back(self, principal: Principal) -> None:
+        """Free the place of a stream that ended."""
+        who = (principal.via, principal.user)
+        self._taken[who] -= 1
+        if self._taken[who] <= 0:
+            del self._taken[who]
+
+
 class Feed:
     """Follows the board, and lets any number of readers follow it. Lives on one event loop."""
 
@@ -112,7 +167,7 @@ class Feed:
         self._closed = True
         self._wake()
 
-    async def read(self, last_id: str | None, look: Look = _all) -> AsyncIterator[str]:
+    async def read(self, last_id: str | None, look: Look = _all) -> AsyncGenerator[str, None]:
         """Yield text for one reader until the feed is closed; *last_id* is where it stopped.
 
         Before anything is sent *look* says what is hidden from the reader; it ends at None.

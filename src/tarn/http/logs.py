@@ -14,6 +14,9 @@ __all__ = ["Logs"]
 
 USUAL_LINES = 200
 MOST_LINES = 2000
+LONGEST_NUMBER = 9
+LONGEST_ID = 128
+"""Characters of an instance's id; one that a fleet has is half as long."""
 
 
 @attrs.frozen(eq=False)
@@ -30,6 +33,13 @@ class Logs:
     async def logs(self, request: Request) -> Response:
         """Answer the end of one log: ``instance`` (none: the master's), ``lines``."""
         instance_id = request.query_params.get("instance", "")
+        if len(instance_id) > LONGEST_ID:
+            raise ConfigError(
+                f"instance has {len(instance_id)} characters",
+                code="TARN-2002",
+                where="/api/v1/logs",
+                right="Right would be the id of an instance, as `tarn status` shows it",
+            )
         lines = _lines(request.query_params.get("lines", ""))
         desk = self.sources.logs
         if desk is None:
@@ -45,7 +55,8 @@ def _lines(text: str) -> int:
     """Return how many lines are asked for."""
     if not text:
         return USUAL_LINES
-    if text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= MOST_LINES:
+    number = text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
+    if number and 1 <= int(text) <= MOST_LINES:
         return int(text)
     raise ConfigError(
         f"lines = '{text[:20]}'",

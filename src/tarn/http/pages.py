@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from tarn.control.metrics import OPENMETRICS, PROMETHEUS
 from tarn.control.snapshot import Snapshot
+from tarn.domain.access import ADMIN
 from tarn.errors import UnreachableError
 from tarn.http.answers import error_answer, json_answer, text_answer, wants_json, wants_openmetrics
 from tarn.http.exposition import Exposition
@@ -16,6 +17,7 @@ from tarn.http.front import front
 from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, STALE, health, render_instances_json
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
+from tarn.plain import MASK
 
 __all__ = ["Pages"]
 
@@ -82,9 +84,17 @@ class Pages:
         return _verdict(request, "FENCED" if self._now.stale else word, ())
 
     async def config(self, request: Request) -> Response:
-        """Answer the redacted configuration: ``key: value`` lines, or JSON."""
-        hidden = await self.rights.hidden(principal_of(request), self._now)
+        """Answer the redacted configuration: ``key: value`` lines, or JSON.
+
+        Of environment variables only who may change the fleet sees the values: a harmless name may
+        hold a secret.
+        """
+        principal = principal_of(request)
+        hidden = await self.rights.hidden(principal, self._now)
         spec = hidden.config(self.sources.config)
+        names = without_values(spec)
+        if names != spec and not (await self.rights.on_fleet(principal, ADMIN)).allowed:
+            spec = names
         if _json(request):
             return json_answer(spec)
         return text_answer("".join(f"{line}\n" for line in _flat(spec)))
@@ -97,6 +107,25 @@ class Pages:
         text = await self.exposition.text(now, hidden, openmetrics=openmetrics)
         kind = OPENMETRICS if openmetrics else PROMETHEUS
         return Response(text, headers={"Content-Type": kind, "Vary": "Accept"})
+
+
+def without_values(spec: Mapping[str, object]) -> dict[str, object]:
+    """Return *spec* with the names of what stands under ``env``, at any depth, and no value."""
+    return {key: _named(value) if key == "env" else _below(value) for key, value in spec.items()}
+
+
+def _below(value: object) -> object:
+    match value:
+        case Mapping():
+            return without_values(value)
+        case list() | tuple():
+            return [_below(part) for part in value]
+        case _:
+            return value
+
+
+def _named(value: object) -> object:
+    return dict.fromkeys(value, MASK) if isinstance(value, Mapping) else MASK
 
 
 def _not_yet(now: Snapshot) -> UnreachableError:

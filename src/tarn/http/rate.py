@@ -1,4 +1,4 @@
-"""How many requests one address may send: a bucket for each, and no more buckets than fit."""
+"""How many requests one address, or one user there, may send: a bucket for each."""
 
 from collections import OrderedDict
 
@@ -44,13 +44,19 @@ class Rates:
 
         A refused request costs nothing: who keeps asking is let in as often as who waits.
         """
-        bucket = self._bucket(address, now_s)
-        filled = bucket.left + max(0.0, now_s - bucket.at_s) * self._per_s
-        bucket.left, bucket.at_s = min(self._burst, filled), now_s
+        left, bucket = self.left(address, now_s), self._bucket(address, now_s)
+        bucket.left, bucket.at_s = left, now_s
         if bucket.left < 1.0:
             return (1.0 - bucket.left) / self._per_s
         bucket.left -= 1.0
         return 0.0
+
+    def left(self, address: str, now_s: float) -> float:
+        """Return how many requests *address* has left now; counts nothing."""
+        bucket = self._buckets.get(address)
+        if bucket is None:
+            return self._burst
+        return min(self._burst, bucket.left + max(0.0, now_s - bucket.at_s) * self._per_s)
 
     def _bucket(self, address: str, now_s: float) -> _Bucket:
         bucket = self._buckets.get(address)

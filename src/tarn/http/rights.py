@@ -63,6 +63,10 @@ class Rights:
         verdicts = await self._ask(_named(principal), action, (model, *known))
         return next((verdict for verdict in verdicts if not verdict.allowed), verdicts[0])
 
+    def knows(self, model: str) -> bool:
+        """Say whether *model* is one that was ever heard of, or `EVERY`."""
+        return model == EVERY or model in self.models(self._board.current)
+
     async def hidden(self, principal: Principal, snapshot: Snapshot) -> Hidden:
         """Return what of *snapshot* is kept from *principal*.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from tarn.plain.units import UNITS
+from tarn.plain.units import LONGEST, UNITS
 
 __all__ = ["Amount", "Within", "amount", "amount_text"]
 
@@ -40,6 +40,8 @@ def amount(given: float | str) -> Amount:
         raise ValueError(f"{given!r} is no number, duration or percentage")  # noqa: TRY004
     if not isinstance(given, str):
         return Amount(float(given), "")
+    if len(given) > LONGEST:
+        raise ValueError(f"a text of {len(given)} characters is no number, duration or percentage")
     percent = _PERCENT.fullmatch(given.strip())
     if percent is not None:
         return Amount(float(percent[1]) / _PER_CENT, "fraction")

@@ -1,6 +1,7 @@
 """How long: a duration as a person gives it, in a notebook, on a command line or over HTTP."""
 
 from tarn.errors import ConfigError
+from tarn.plain.problem import shown
 from tarn.plain.units import UNITS
 
 __all__ = ["seconds"]
@@ -25,9 +26,10 @@ def seconds(given: object, where: str = "timeout") -> float:
     elif isinstance(given, int | float) and not isinstance(given, bool):
         value = float(min(max(given, -1), LONGEST_S + 1))
     else:
-        found = "is missing" if given is None else f"{given!r} is no duration"
+        found = "is missing" if given is None else f"{shown(given, where)} is no duration"
         raise ConfigError(found, code="TARN-2002", where=where, right=right)
     if not 0 <= value <= LONGEST_S:
-        found = f"{given} is not between 0 and 366 days"
+        said = given if isinstance(given, str) else f"{value:g}"
+        found = f"{said} is not between 0 and 366 days"
         raise ConfigError(found, code="TARN-2002", where=where, right=right)
     return value

@@ -10,8 +10,11 @@ from fractions import Fraction
 
 import attrs
 
-__all__ = ["DURATION_PATTERN", "MEMORY_PATTERN", "UNITS", "Unit", "key_of", "unit_of"]
+__all__ = ["DURATION_PATTERN", "LONGEST", "MEMORY_PATTERN", "UNITS", "Unit", "key_of", "unit_of"]
 
+LONGEST = 64
+"""Characters of a quantity. What is longer came from nobody who means one, and costs time: each of
+its parts is a fraction of its own."""
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,3})?"
 DURATION_PATTERN = rf"^(?:{_NUMBER} *(?:us|ms|s|m|h|d))+$"
 """What a duration looks like; also the pattern in the JSON Schema."""
@@ -46,6 +49,8 @@ class Unit:
         Raises:
             ValueError: *text* is not a number with one of the units.
         """
+        if len(text) > LONGEST:
+            raise ValueError(f"a text of {len(text)} characters is not {self.noun}")
         compact = text.strip()
         if not re.fullmatch(self.pattern, compact):
             raise ValueError(f"'{text}' is not {self.noun}")

@@ -93,7 +93,23 @@ def test_the_back_off_doubles_and_has_an_end():
     for _ in range(8):
         fleet.eject(slot)
         ends.append(round(slot.until_s - clock.now_s(), 3))
+        clock.advance(ends[-1])
     assert ends == [0.2, 0.4, 0.8, 1.6, 3.2, LONGEST_BACK_OFF_S, LONGEST_BACK_OFF_S, 5.0]
+
+
+def test_what_was_in_flight_when_an_instance_died_ejects_it_once():
+    """Ten requests that fail together are one failure; the one that tries it out is another."""
+    fleet, clock = made(A, B)
+    flying = [slot for slot in (fleet.take() for _ in range(20)) if slot.target == A]
+    for slot in flying:
+        fleet.eject(slot)
+        fleet.cut(slot)
+    assert (flying[0].failures, round(flying[0].until_s - clock.now_s(), 3)) == (1, 0.2)
+    clock.advance(0.25)
+    while (slot := fleet.take()) is not flying[0]:
+        pass
+    fleet.eject(slot)
+    assert (slot.failures, round(slot.until_s - clock.now_s(), 3)) == (2, 0.4)
 
 
 def test_a_new_view_ends_every_ejection():

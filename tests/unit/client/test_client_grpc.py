@@ -1,18 +1,20 @@
 """The client over gRPC, against small servers of Triton's own protocol."""
 
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from certificates import Authority
 from client_stage import publish
 from fake_master import TOKEN, FakeMaster, snapshot
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
 from tarn.domain import Endpoint
-from tarn.errors import RefusedError, TimedOutError, UnreachableError
+from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
 
 grpc = pytest.importorskip("grpc", reason="pip install 'tarn-orchestrator[grpc]'")
@@ -60,12 +62,15 @@ class Service(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 
 class Server:
-    def __init__(self):
+    def __init__(self, credentials=None):
         self.service = Service()
         self.pool = ThreadPoolExecutor(8)
         self.server = grpc.server(self.pool)
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self.service, self.server)
-        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        if credentials is None:
+            self.port = self.server.add_insecure_port("127.0.0.1:0")
+        else:
+            self.port = self.server.add_secure_port("127.0.0.1:0", credentials)
         self.address = f"127.0.0.1:{self.port}"
         self.server.start()
 
@@ -209,3 +214,69 @@ def test_follows_the_master_to_the_grpc_ports(two):
         with pytest.raises(RefusedError, match="closed"):
             asks(client, 1)
     assert [server.service.asked for server in two] == [1, 1]
+
+
+@pytest.fixture
+def encrypted(tmp_path):
+    authority = Authority(tmp_path)
+    issued = authority.issue("triton")
+    pair = issued.key.read_bytes(), issued.cert.read_bytes()
+    server = Server(grpc.ssl_server_credentials([pair]))
+    yield server, authority.ca
+    server.close()
+
+
+def test_an_address_with_https_is_spoken_to_by_tls(encrypted):
+    """Inferences, streams, and what has one instance alone; known by the file that is given."""
+    server, ca = encrypted
+    with tarn.client.grpc([f"https://{server.address}"], ca=ca) as client:
+        assert asks(client, 3) == 3
+        assert len(list(client.stream("counter", tensor(1)))) == 3
+        with client.single() as one:
+            assert one.infer("echo", tensor(5)).as_numpy("OUT")[0] == 5
+
+
+def test_who_is_not_believed_gets_nothing(encrypted, tmp_path):
+    """By another authority's file, or by none; and nothing is sent in clear text."""
+    server, _ = encrypted
+    other = Authority(tmp_path / "other").ca
+    for ca in (other, None):
+        with (
+            tarn.client.grpc([f"https://{server.address}"], ca=ca, wait_s=0.2) as client,
+            pytest.raises(UnreachableError),
+        ):
+            asks(client, 3)
+    assert server.service.asked == 0
+
+
+def test_what_grpc_cannot_do_with_https_is_refused(tmp_path):
+    """Never clear text in silence."""
+    ca = Authority(tmp_path).ca
+    with pytest.raises(ConfigError, match="has a path"):
+        tarn.client.grpc(["https://lb.example/triton"], ca=ca)
+    with pytest.raises(ConfigError, match=r"ca=FILE"):
+        tarn.client.grpc(["https://lb.example"], tls=ssl.create_default_context())
+    with pytest.raises(ConfigError, match="clear text"):
+        tarn.client.grpc(["lb.example:8001"], ca=ca)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tarn.client.grpc(["https://lb.example"], ca=tmp_path / "none.pem")
+
+
+def test_no_channel_is_made_after_the_close(two):
+    """A call that chose its instance before finds the client closed; nothing is left open."""
+    client = tarn.client.grpc(of(two))
+    slot = client._take(client._course({}))
+    client.close()
+    with pytest.raises(RefusedError, match="closed"):
+        client._client(slot)
+    assert client._clients == {}
+
+
+def test_a_dead_instance_is_ejected_once_for_each_failure(two):
+    """Its back-off doubles with each try, and not with each of two notes of one."""
+    two[0].service.fails = unavailable
+    with tarn.client.grpc(two[0].address, wait_s=0.1) as client:
+        slot = client._fleet.slots[0]
+        with pytest.raises(UnreachableError):
+            asks(client, 1)
+        assert slot.failures == two[0].service.asked == 1

@@ -3,23 +3,29 @@
 import gzip
 import inspect
 import socket
+import ssl
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from certificates import Authority
 from client_stage import Misbehaving, answer, asks, http_of, resets, says, tensor
 from tritonclient.http import InferenceServerClient, InferenceServerClientPlugin
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
+from tarn.client import blocking
 from tarn.client.blocking import HttpClient
 from tarn.client.requests import inference
-from tarn.errors import RefusedError, TimedOutError, UnreachableError
+from tarn.client.targets import parse
+from tarn.client.wire import Connection, NotHttpError
+from tarn.errors import ConfigError, RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
 
@@ -459,3 +465,133 @@ def test_has_every_method_of_tritonclient():
             assert callable(getattr(HttpClient, name))
     theirs = list(inspect.signature(InferenceServerClient.infer).parameters)[1:]
     assert list(inspect.signature(inference).parameters) == theirs
+
+
+def told(text, *, within_s=5.0):
+    """Return the answer that a server's *text* is, and whether its connection may be kept."""
+    with Misbehaving(says(text)) as server, Connection(parse(server.address), 2, within_s) as line:
+        got = line.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
+        return got.status_code, got.body, line.keeps
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_ends_with_its_head(status):
+    """Nothing follows it, whatever its head lacks or says; the connection is kept."""
+    for head in (b"", b"Content-Length: 9\r\n", b"Transfer-Encoding: chunked\r\n"):
+        text = f"HTTP/1.1 {status} Nothing\r\n".encode() + head + b"\r\n"
+        assert told(text) == (status, b"", True)
+
+
+def test_a_large_chunk_costs_no_more_than_its_bytes():
+    """What came is not copied with each part that comes: 64 MiB are a thousand parts."""
+    body = b"x" * (64 * 1024 * 1024)
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    text = head + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    began_s = time.process_time()  # of this process, which is what is measured
+    assert told(text) == (200, body, True)
+    assert time.process_time() - began_s < 3
+
+
+def test_many_small_chunks_cost_no_more_than_their_bytes():
+    """Also those that come together."""
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    began_s = time.process_time()
+    got = told(head + b"1\r\nx\r\n" * 200_000 + b"0\r\n\r\n")
+    assert got == (200, b"x" * 200_000, True)
+    assert time.process_time() - began_s < 5
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 \xb2\xb2\xb2 OK\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \xb2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        *(
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + size + b"\r\n"
+            for size in (b"-5", b"0x5", b"1_0", b"", b"f" * 99)
+        ),
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"0" * 200_000,
+    ],
+    ids=lambda head: str(head[9:60]),
+)
+def test_a_number_that_is_none_is_no_http(head):
+    """In whatever way somebody else's number is odd."""
+    with pytest.raises(NotHttpError):
+        told(head)
+
+
+def closes(client):
+    """Close *client* on a thread, which must come to its end."""
+    thread = threading.Thread(target=client.close)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_close_waits_for_no_answer_for_long(monkeypatch):
+    """What is in flight has some time, and is cut then; its result says what became of it."""
+    monkeypatch.setattr(blocking, "CLOSE_WITHIN_S", 0.2)
+    release = threading.Event()
+    with Misbehaving(lambda _sock, _request: release.wait(30)) as server:
+        client = tarn.client.http(server.address, wait_s=30)
+        hanging = client.async_infer("echo", tensor(1))
+        each = threading.Thread(target=fails, args=(client,))
+        each.start()
+        until(lambda: len(server.requests) == 2)
+        closes(client)
+        with pytest.raises((RefusedError, UnreachableError)):
+            hanging.get_result()
+        each.join(10)
+        release.set()
+    assert not each.is_alive()
+
+
+def fails(client):
+    with pytest.raises(TarnError):
+        client.each(lambda one: one.is_server_live())
+
+
+def test_a_close_wakes_who_waits_for_an_instance():
+    """Nothing comes any more, however patient the client was."""
+    client = tarn.client.http(free_address(), wait_s=60)
+    waiting = client.async_infer("echo", tensor(1))
+    until(lambda: client._fleet.slots[0].failures > 0)
+    closes(client)
+    with pytest.raises(RefusedError, match="closed"):
+        waiting.get_result()
+
+
+def test_what_is_in_flight_at_a_close_may_end(three):
+    """A result that comes in time is a result."""
+    three[0].model("echo").latency_s = 0.5
+    with tarn.client.http(three[0].endpoint.http) as client:
+        pending = client.async_infer("echo", tensor(4))
+        until(lambda: client._fleet.slots[0].in_flight == 1)
+    assert pending.get_result().as_numpy("OUT")[0] == 4
+
+
+def test_addresses_with_https_are_known_by_the_ca_that_is_given(tmp_path):
+    """As for a master; without any such address it would be of no use, and that is said."""
+    authority = Authority(tmp_path)
+    issued = authority.issue("triton")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(issued.cert, issued.key)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as door,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        served = pool.submit(lambda: serve_one(door, context))
+        url = f"https://127.0.0.1:{door.getsockname()[1]}"
+        with tarn.client.http([url], ca=authority.ca) as client:
+            assert client.is_server_live()
+        served.result(10)
+    with pytest.raises(ConfigError, match="clear text"):
+        tarn.client.http(["127.0.0.1:8000"], ca=authority.ca)
+
+
+def serve_one(door, context):
+    with context.wrap_socket(door.accept()[0], server_side=True) as one:
+        one.recv(65536)
+        one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")

@@ -4,10 +4,22 @@ import attrs
 import pytest
 from given import AT, EPOCH, NOW_S, at, codes, draining, fleet, name, one, ready, rules, running
 
-from tarn.domain import Decision, Epoch, Pause, Recovered, SavedState, State
+from tarn.domain import (
+    Acknowledge,
+    Applied,
+    Asker,
+    Decision,
+    Epoch,
+    Pause,
+    Recovered,
+    SavedState,
+    State,
+)
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
+from tarn.domain.obey import obey
 from tarn.domain.spec import ReplicasSpec
+from tarn.errors import RefusedError
 
 RULES = rules(required=("lb",))
 PAST_S = AT - NOW_S
@@ -130,6 +142,21 @@ def test_followers_of_an_earlier_master_are_waited_for_from_the_first_moment() -
     after = begun(state)
     expected = FollowerState(lease_until_s=LATER_S + 15.0, came=True)
     assert dict(after.followers) == {"lb": expected}
+
+
+def test_the_name_of_a_follower_is_kept_for_its_principal_over_a_restart() -> None:
+    """Else somebody else could be the first to speak for it; of names that the spec has only."""
+    hers = FollowerState(5, NOW_S, came=True, held_by="the trusted proxy lb1")
+    state = saved(fleet(followers={"lb": hers, "notebook": hers}), PAST_S)
+    after = begun(state)
+    assert after.followers.keys() == {"lb"}
+    assert after.followers["lb"].held_by == "the trusted proxy lb1"
+    word = Acknowledge(Applied("lb", after.epoch, 1, AT))
+    given = {"now_s": LATER_S, "at": AT}
+    with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1"):
+        obey(after, word, RULES, asker=Asker("r", "carol", "spnego"), **given)
+    back, _ = obey(after, word, RULES, asker=Asker("r", "lb1", "trusted-proxy"), **given)
+    assert back.followers["lb"].came
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tarn.domain import (
     Acknowledge,
     Adapt,
     Applied,
+    Asker,
     Command,
     Demand,
     Done,
@@ -21,7 +22,7 @@ from tarn.domain import (
 )
 from tarn.domain.fleet import Demanded, Fleet, FollowerState
 from tarn.domain.follow_up import acknowledged
-from tarn.domain.obey import MOST_FOLLOWERS, obey
+from tarn.domain.obey import MOST_FOLLOWERS, MOST_NAMES, obey
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 RULES = rules()
@@ -218,3 +219,56 @@ def test_no_agent_speaks_for_the_masters_own_discovery() -> None:
     with pytest.raises(RefusedError, match="runs itself"):
         after(own, Acknowledge(Applied("zookeeper", EPOCH, 5, AT)))
     assert after(own, WORD)[0].followers.keys() == {"zookeeper", "lb"}
+
+
+LB, CAROL = Asker("r1", "lb1", "trusted-proxy"), Asker("r2", "carol", "spnego")
+
+
+def follow(some: Fleet, who: Asker | None, called: str = "lb", now_s: float = NOW_S) -> Fleet:
+    """Return *some* after *who* acknowledged as *called*; the spec names ``lb``."""
+    said = Acknowledge(Applied(called, EPOCH, 5, AT), lease_s=15.0)
+    return obey(some, said, rules(required=("lb",)), now_s=now_s, at=AT, asker=who)[0]
+
+
+def test_a_followers_name_belongs_to_its_first_principal_while_its_lease_lasts() -> None:
+    """From whatever address and by whatever request it comes; nobody else speaks for it."""
+    some = follow(follow(fleet(), LB), attrs.evolve(LB, request="r9", address="10.0.0.9"))
+    with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1, not to the user"):
+        follow(some, CAROL)
+    for other in (Asker("r", "owner", "token"), Asker("r", "lb1", "spnego"), None):
+        with pytest.raises(RefusedError) as caught:
+            follow(some, other)
+        assert caught.value.code == "TARN-1312"
+    assert follow(some, LB, now_s=NOW_S + 14).followers["lb"].revision == 5
+
+
+def test_a_name_that_is_not_of_the_spec_is_free_once_its_lease_ran_out() -> None:
+    """Machines come and go with their names."""
+    some = follow(fleet(), LB, "pod")
+    with pytest.raises(RefusedError, match="wait 1 s"):
+        follow(some, CAROL, "pod", NOW_S + 14.5)
+    assert follow(some, CAROL, "pod", NOW_S + 15).followers["pod"].held_by == "the user carol"
+
+
+def test_a_name_of_the_spec_is_kept_longer_for_its_principal() -> None:
+    """A drain would go by the word of whoever took it while its follower was away for a moment."""
+    some = follow(fleet(), LB)
+    with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1"):
+        follow(some, CAROL, now_s=NOW_S + 15 + 299)
+    assert follow(some, CAROL, now_s=NOW_S + 315).followers["lb"].held_by == "the user carol"
+
+
+def test_one_principal_takes_no_place_of_the_others() -> None:
+    """So many names, and no more; who is there already goes on, and so does the spec's own."""
+    some = fleet()
+    for number in range(MOST_NAMES):
+        some = follow(some, CAROL, f"carol-{number}")
+    with pytest.raises(RefusedError) as caught:
+        follow(some, CAROL, "one-more")
+    assert caught.value.code == "TARN-1322"
+    assert "the user carol follows w under 100 names" in str(caught.value)
+    assert len(follow(some, CAROL, "carol-7").followers) == MOST_NAMES
+    assert {"dave-1", "carol-7"} < follow(
+        some, Asker("r", "dave", "spnego"), "dave-1"
+    ).followers.keys()
+    assert "lb" in follow(some, CAROL).followers

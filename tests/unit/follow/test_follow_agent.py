@@ -15,6 +15,7 @@ from tarn.domain import Acknowledge, Applied, DiscoveryView, Endpoint, Epoch, Me
 from tarn.errors import ConfigError, DiscoveryError, NotAuthorizedError, UnreachableError
 from tarn.follow import Agent, Master, Message
 from tarn.follow import agent as agents
+from tarn.http import feed as feeds
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
 
@@ -96,6 +97,17 @@ def test_applies_what_is_pushed_and_gives_its_word(master):
         "revision 5 of llama: 3 servers (+2 -1), acknowledged",
         "revision 6 of llama: 0 servers (+0 -3), acknowledged",
     ]
+
+
+def test_a_master_that_has_no_stream_left_is_asked_instead(master, monkeypatch):
+    """Its streams may be taken by others: the view is heard all the same, a moment later."""
+    monkeypatch.setattr(feeds, "MOST_STREAMS", 0)
+    discovery = FakeDiscovery()
+    with running(Agent(Moving(master.url), discovery, "lb1", SystemClock())):
+        until(lambda: said_revision(master) == 4)
+        publish(master, [place(3)], 5)
+        until(lambda: said_revision(master) == 5)
+    assert ports(discovery) == {8003}
 
 
 def test_what_was_only_received_is_not_acknowledged(master):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tarn.domain import Acknowledge, Command
 from tarn.errors import ConfigError
-from tarn.http.commands import VERBS, acknowledge, command, revision
+from tarn.http.commands import MOST_SESSIONS, VERBS, acknowledge, command, revision
 
 fields = st.sampled_from(
     ["replicas", "min", "max", "for", "reason", "instance", "epoch", "revision", "at", "sessions"]
@@ -55,3 +55,48 @@ def test_any_word_of_a_follower_is_understood_or_refused(
 def test_if_match_names_a_spec_revision(header: str | None, number: int | None) -> None:
     """Quoted, weak or bare; ``*`` matches anything."""
     assert revision(header) == number
+
+
+WORD = {"epoch": "1-1", "revision": 1}
+
+
+@pytest.mark.parametrize(
+    "error", ["x" * 200_000, "é" * 600, "\u20ac" * 1000, "\ud800" * 2000], ids="abcd"
+)
+def test_a_followers_error_is_cut_to_a_kilobyte_and_that_is_said(error: str) -> None:
+    """It is shown to people, and kept with each follower."""
+    kept = acknowledge("lb1", {**WORD, "error": error}, at=5.0).applied.error
+    assert len(kept.encode()) <= 1024
+    assert kept.endswith(f"({len(error)} characters, cut here)")
+    assert acknowledge("lb1", {**WORD, "error": "x" * 1024}, at=5.0).applied.error == "x" * 1024
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lease", "301s"),
+        ("lease", "365d"),
+        ("lease", 10**9),
+        ("lease", "1s" * 125_000),
+        ("sessions", {f"w-{number}": 1 for number in range(MOST_SESSIONS + 1)}),
+        ("sessions", {"w" * 100_000: -1}),
+        ("epoch", "1" * 100_000),
+        ("x" * 100_000, 1),
+        ("error", ["x"] * 50_000),
+    ],
+    ids=lambda one: str(one)[:12],
+)
+def test_what_a_follower_says_is_bounded(field: str, value: object) -> None:
+    """Refused in a short sentence that names the field."""
+    with pytest.raises(ConfigError) as caught:
+        acknowledge("lb1", {**WORD, field: value}, at=5.0)
+    assert len(str(caught.value)) < 500
+    assert acknowledge("lb1", {**WORD, "lease": "5m"}, at=5.0).lease_s == 300
+
+
+def test_a_persons_texts_are_bounded() -> None:
+    """A reason stands in every status while the pause lasts."""
+    with pytest.raises(ConfigError, match="has 2000 characters"):
+        command("pause", {"for": "5m", "reason": "x" * 2000})
+    with pytest.raises(ConfigError, match="has 5000 characters"):
+        command("drain", {"instance": "w" * 5000})

@@ -1,15 +1,20 @@
 """What one caller may take from the others: streams, and patience."""
 
+import contextlib
 import http.client
 import socket
 import threading
 
 import httpx
 import pytest
-from fake_master import FakeMaster
+from fake_master import FakeMaster, PolicyAuthorizer
 
-from tarn.http import api as apis
+from tarn.domain import Principal
 from tarn.http import body as bodies
+from tarn.http import feed as feeds
+from tarn.http.feed import StreamPlaces
+from tarn.http.gate import DirectGate
+from tarn.http.identity import Proofs, Trusted, network
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -24,7 +29,7 @@ def _until(what: object, expected: object) -> bool:
 def test_a_stream_that_was_left_frees_its_place() -> None:
     """A reader that vanishes is noticed without a word from it."""
     with FakeMaster(api_token=None) as master:
-        streams = lambda: master.app._api._streams  # noqa: E731
+        streams = lambda: len(master.app._api._places)  # noqa: E731
         connection = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=5)
         connection.request("GET", "/api/v1/stream", headers=STREAM)
         answer = connection.getresponse()
@@ -37,7 +42,8 @@ def test_a_stream_that_was_left_frees_its_place() -> None:
 
 def test_too_many_streams_are_503_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams never take the connections that commands need."""
-    monkeypatch.setattr(apis, "MOST_STREAMS", 1)
+    monkeypatch.setattr(feeds, "MOST_STREAMS", 1)
+    monkeypatch.setattr(feeds, "KEPT_FOR_FEW", 0)
     with (
         FakeMaster(api_token=None) as master,
         httpx.Client(trust_env=False) as web,
@@ -48,6 +54,47 @@ def test_too_many_streams_are_503_and_the_rest_goes_on(monkeypatch: pytest.Monke
         second = web.get(f"{master.url}/api/v1/events", headers=STREAM)
         assert (second.status_code, second.headers["Retry-After"]) == (503, "10")
         assert web.get(f"{master.url}/api/v1/status").status_code == 200
+
+
+def test_who_may_only_look_leaves_streams_to_who_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share each; a follower that comes again gets its stream, whoever looks meanwhile."""
+    monkeypatch.setattr(feeds, "MOST_STREAMS", 6)
+    monkeypatch.setattr(feeds, "KEPT_FOR_FOLLOWERS", 2)
+    monkeypatch.setattr(feeds, "KEPT_FOR_FEW", 1)
+    monkeypatch.setattr(feeds, "EACH_VIEWER", 3)
+    own = b"the-own-token-of-one-load-balancer"
+    lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
+    rights = {(user, "view", "") for user in ("alice", "bob")}
+    with (
+        FakeMaster(proofs=Proofs((lb,)), gate=DirectGate(PolicyAuthorizer(rights=rights))) as one,
+        httpx.Client(base_url=one.url, trust_env=False) as web,
+        contextlib.ExitStack() as open_ones,
+    ):
+
+        def read(user: str) -> int:
+            proof = {"X-TARN-Token": own.decode(), **({"X-TARN-User": user} if user else {})}
+            stream = web.stream("GET", "/api/v1/stream", headers={**STREAM, **proof})
+            return open_ones.enter_context(stream).status_code
+
+        assert [read("alice") for _ in range(4)] == [200, 200, 200, 503]
+        assert [read("bob") for _ in range(2)] == [200, 503]
+        assert [read(""), read("")] == [200, 200]
+        assert read("bob") == 503
+
+
+def test_a_follower_with_many_streams_leaves_some_to_the_others() -> None:
+    """As many as there are, less those for load balancers that look again."""
+    places, owner, lb = StreamPlaces(), Principal("owner", via="token"), Principal("lb1", via="x")
+    taken = 0
+    while not places.take(owner, follows=True):
+        taken += 1
+    assert taken == feeds.MOST_STREAMS - feeds.KEPT_FOR_FEW
+    assert places.take(Principal("alice", via="spnego"), follows=False)
+    assert not any(places.take(lb, follows=True) for _ in range(feeds.FEW))
+    assert places.take(lb, follows=True)
+    for _ in range(taken):
+        places.give_back(owner)
+    assert len(places) == feeds.FEW
 
 
 def test_a_body_that_never_comes_is_408(monkeypatch: pytest.MonkeyPatch) -> None:

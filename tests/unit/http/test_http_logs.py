@@ -54,7 +54,9 @@ def test_the_end_of_a_log_is_answered() -> None:
         assert own == {"instance": "", "lines": ["the master's"], "truncated": False}
 
 
-@pytest.mark.parametrize("odd", ["0", "-1", "2001", "x", "1.5", "9" * 40, "٣"])
+@pytest.mark.parametrize(
+    "odd", ["0", "-1", "2001", "x", "1.5", "9" * 40, "٣", "0" * 8 + "1" * 5000]
+)
 def test_an_odd_number_of_lines_is_refused(odd: str) -> None:
     """In words that say which numbers there are."""
     with asking(tail) as web:
@@ -62,6 +64,14 @@ def test_an_odd_number_of_lines_is_refused(odd: str) -> None:
         assert answer.status_code == 400
         assert answer.json()["error"]["code"] == "TARN-3810"
         assert "1 to 2000" in answer.json()["error"]["right"]
+
+
+def test_an_id_longer_than_any_is_refused() -> None:
+    """No file system takes such a name; the answer says what is right."""
+    with asking(tail) as web:
+        answer = web.get("/api/v1/logs", params={"instance": "a" * 5000})
+        assert answer.status_code == 400
+        assert answer.json()["error"]["found"] == "instance has 5000 characters"
 
 
 def test_a_log_that_is_not_there_is_404() -> None:

@@ -2,10 +2,12 @@
 
 import httpx
 import pytest
-from fake_master import FakeMaster
+from fake_master import FakeMaster, PolicyAuthorizer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarn.http.gate import DirectGate
+from tarn.http.identity import Proofs, Trusted, network
 from tarn.http.rate import Rates
 
 STEPS = st.lists(
@@ -72,3 +74,80 @@ def test_a_burst_may_be_more_than_a_seconds_worth() -> None:
     assert rates.wait_s("a", 11.0) == 0.0
     assert rates.wait_s("a", 11.0) > 0
     assert rates.wait_s("a", 1000.0) == 0.0
+
+
+OWN = b"the-own-token-of-one-load-balancer"
+LB = Trusted("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
+RIGHTS = {("alice", "infer", "ocr"), ("anonymous", "infer", "ocr"), ("alice", "view", "")}
+
+
+def _behind_a_proxy(rate_limit: int) -> FakeMaster:
+    """Return a master that knows the model ``ocr``, and trusts a proxy at this address."""
+    return FakeMaster(
+        rate_limit=rate_limit,
+        proofs=Proofs((LB,)),
+        gate=DirectGate(PolicyAuthorizer(rights=RIGHTS)),
+        config={"models": {"serve": ["ocr"]}},
+    )
+
+
+def test_questions_of_a_proxy_count_by_the_user_they_are_about() -> None:
+    """Invented models use up neither what others may ask, nor what is asked about real ones."""
+    with (
+        _behind_a_proxy(5) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+
+        def ask(user: str, model: str, token: bytes = OWN) -> httpx.Response:
+            path = f"/authorize?user={user}&action=infer&model={model}"
+            return web.get(path, headers={"X-TARN-Token": token.decode()})
+
+        flood = [ask("anonymous", f"invented{number}") for number in range(40)]
+        assert {one.status_code for one in flood} == {200, 429}
+        assert "about this user" in flood[-1].json()["error"]["found"]
+        assert [ask(one, "ocr").text for one in ("alice", "anonymous", "bob")] == [
+            *["true"] * 2,
+            "false",
+        ]
+        # what proves nobody counts by the address, and takes nothing from what proves somebody
+        wrong = [ask("alice", "ocr", b"wrong").status_code for _ in range(20)]
+        assert {401, 429} == set(wrong)
+        assert ask("alice", "ocr").text == "true"
+
+
+def test_a_user_whom_a_proxy_names_has_requests_of_their_own() -> None:
+    """Who asks too often through it takes nothing from the others, nor from the proxy itself."""
+    with (
+        _behind_a_proxy(3) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+
+        def ask(user: str) -> int:
+            headers = {"X-TARN-Token": OWN.decode(), **({"X-TARN-User": user} if user else {})}
+            return web.get("/api/v1/me", headers=headers).status_code
+
+        assert {ask("mallory") for _ in range(20)} == {200, 429}
+        assert {ask("anonymous") for _ in range(20)} == {200, 429}
+        assert [ask("alice"), ask("")] == [200, 200]
+
+
+def test_a_wrong_ticket_is_not_looked_at_once_its_address_has_asked_too_often() -> None:
+    """A ticket is work, also at the address of a proxy; the proxy's token still counts."""
+    with (
+        _behind_a_proxy(3) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        ticket = {"Authorization": "Negotiate bm9uZQ=="}
+        answers = [web.get("/api/v1/me", headers=ticket).status_code for _ in range(10)]
+        assert {401, 429} == set(answers)
+        own = {"X-TARN-Token": OWN.decode(), "X-TARN-User": "alice"}
+        assert web.get("/api/v1/me", headers=own).status_code == 200
+        assert web.get("/health").status_code == 429  # counts by the address, as ever
+
+
+def test_what_is_left_is_read_without_counting() -> None:
+    """A look takes nothing."""
+    rates = Rates(2)
+    assert [rates.left("a", 5.0) for _ in range(3)] == [2.0] * 3
+    assert rates.wait_s("a", 5.0) == 0
+    assert [rates.left("a", 5.0), rates.left("a", 5.25), rates.left("a", 99.0)] == [1.0, 1.5, 2.0]

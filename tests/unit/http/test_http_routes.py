@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import statistics
 import threading
@@ -16,6 +17,7 @@ from fake_master import (
     TOKEN,
     FakeAuthorizer,
     FakeMaster,
+    PolicyAuthorizer,
     decision,
     event,
     instance,
@@ -36,7 +38,9 @@ from tarn.domain import (
     State,
     Verdict,
 )
+from tarn.http import actions
 from tarn.http.gate import DirectGate
+from tarn.http.identity import Proofs, Trusted, network
 
 SAFE = {
     "X-Content-Type-Options": "nosniff",
@@ -623,3 +627,38 @@ def test_a_demand_that_cannot_be_read_names_the_field(
     answer = web.put("/api/v1/demand", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["where"] == where
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/plain"])
+def test_values_of_environment_variables_are_for_who_may_change_the_fleet(accept: str) -> None:
+    """Whoever may only view learns which there are: a harmless name may hold a secret."""
+    config = {"triton": {"env": {"GREETING": "canary-1"}}, "more": [{"env": {"A": "canary-2"}}]}
+    rights = {("alice", "view", ""), ("ops", "view", ""), ("ops", "admin", "")}
+    own = b"the-own-token-of-one-load-balancer"
+    lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
+    gate = DirectGate(PolicyAuthorizer(rights=rights))
+
+    def seen(user: str) -> str:
+        headers = {"X-TARN-Token": own.decode(), "X-TARN-User": user, "Accept": accept}
+        return httpx.get(f"{master.url}/config", headers=headers, trust_env=False).text
+
+    with FakeMaster(config=config, gate=gate, proofs=Proofs((lb,))) as master:
+        assert "canary" not in seen("alice")
+        assert "GREETING" in seen("alice")
+        assert {"canary-1", "canary-2"} <= set(re.findall(r"canary-.", seen("ops")))
+        owner = {"X-TARN-Token": TOKEN.decode(), "Accept": accept}
+        assert "canary-1" in httpx.get(f"{master.url}/config", headers=owner, trust_env=False).text
+
+
+def test_one_slash_at_the_end_is_the_same_page_on_every_route() -> None:
+    """Two are another path; what a path means depends on no route."""
+    headers = {"X-TARN-Token": TOKEN.decode()}
+    with FakeMaster() as master, httpx.Client(trust_env=False) as web:
+
+        def ask(method: str, path: str) -> int:
+            return web.request(method, master.url + path, headers=headers).status_code
+
+        for route, need in actions.ACTIONS.items():
+            method, path = need.methods[0], route.replace("{name}", "lb1").rstrip("/")
+            assert ask(method, f"{path}/") == ask(method, path or "/"), path
+            assert ask(method, f"{path}//") == 404

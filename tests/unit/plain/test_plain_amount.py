@@ -54,3 +54,10 @@ def test_bounds_and_unit_are_kept() -> None:
     ]
     assert Within("s", at_most=2).holds("1500ms")
     assert not Within("s").holds(1)
+
+
+def test_an_amount_is_a_short_text() -> None:
+    """Also a percentage."""
+    for text in ("1s" * 40, "9" * 200_000 + "%"):
+        with pytest.raises(ValueError, match="characters is no number"):
+            amount(text)

@@ -21,3 +21,11 @@ def test_refuses_what_is_no_duration(given):
     with pytest.raises(ConfigError) as caught:
         seconds(given, "pause")
     assert caught.value.where == "pause"
+
+
+def test_the_message_is_short_whatever_was_given():
+    """It goes back to whoever sent it, and into the log."""
+    for given in (10**5000, "1s" * 90_000, ["x"] * 9000):
+        with pytest.raises(ConfigError) as caught:
+            seconds(given, "lease")
+        assert len(str(caught.value)) < 300

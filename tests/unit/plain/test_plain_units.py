@@ -72,3 +72,16 @@ def test_the_unit_is_the_end_of_a_fields_name() -> None:
         "memory",
         "use",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1s" * 125_000, " " * 65 + "1s", "9" * 64 + "s", "1e" * 50_000],
+    ids=["parts", "blanks", "digits", "letters"],
+)
+def test_a_text_too_long_for_a_quantity_is_refused_before_it_is_read(text: str) -> None:
+    """Each part costs a fraction; the message does not repeat it."""
+    for unit in UNITS.values():
+        with pytest.raises(ValueError, match="characters is not a"):
+            unit.parse(text)
+    assert SECONDS.parse("1s" * 32) == 32

@@ -9,7 +9,7 @@ import attrs
 
 from tarn.http.asked import Asked
 
-__all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "is_name", "ticket"]
+__all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "has_ticket", "is_name", "ticket"]
 
 LONGEST_NAME = 128
 LONGEST_COOKIE = 256
@@ -59,6 +59,11 @@ def claims(asked: Asked) -> Claims:
 def is_name(text: str) -> bool:
     """Say whether *text* can be a user's name, as the master takes it from a proxy or a ticket."""
     return _NAME.fullmatch(text) is not None
+
+
+def has_ticket(asked: Asked) -> bool:
+    """Say whether *asked* brings a Kerberos ticket, good or not."""
+    return any(one[:9].lower() == b"negotiate" for one in asked.values(b"authorization"))
 
 
 def ticket(encoded: bytes) -> bytes | None:

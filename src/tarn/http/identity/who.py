@@ -69,6 +69,13 @@ class Identity:
     def __repr__(self) -> str:
         return f"Identity(api_token={'none' if self._api_token is None else '***'})"
 
+    def hears_of_others(self, peer: str) -> bool:
+        """Say whether somebody who speaks for others may connect from the address *peer*."""
+        rule = self._proxy
+        if rule is not None and rule.proves and peer in rule.addresses:
+            return True
+        return any(one.at(peer) for one in self._proofs.trusted)
+
     async def identify(self, asked: Asked) -> Identified:
         """Return who asks, or a refusal of somebody who may not.
 
@@ -176,7 +183,9 @@ class Identity:
         """Return whom *who* speaks for, which is nobody else unless it is a trusted proxy."""
         if isinstance(who, Trusted):
             return await self._named(who, claimed.user)
-        if claimed.user is None or who.via in ("none", "rm-proxy"):
+        if who.via == "rm-proxy":
+            return Identified(who, named=who.user)
+        if claimed.user is None or who.via == "none":
             return Identified(who)
         if who.via == "spnego":
             same = claimed.user == who.user.encode()
@@ -200,8 +209,8 @@ class Identity:
             found = f"The trusted proxy {proxy.name} may not speak for this user"
             return Identified(None, 403, found)
         if user == ANONYMOUS.user:
-            return Identified(ANONYMOUS)
-        return Identified(Principal(user, groups, "proxy"))
+            return Identified(ANONYMOUS, named=user)
+        return Identified(Principal(user, groups, "proxy"), named=user)
 
     def _unidentified(self) -> Identified:
         """Refuse whoever proved nothing, in words for what was set up."""

@@ -261,8 +261,9 @@ backend {MASTER_BACKEND}
   acl whole res.hdr_cnt(content-length) eq 1
   acl word res.body -m str true false
   acl ok status 200
-  # a master that cannot tell yet, as its authorizer is not ready, is as good as one that is away
-  http-response return status 503 content-type text/plain string away if {{ status 503 }}
+  # a master that cannot tell now counts as one that is away: 503, its authorizer is not ready;
+  # 429, this user has asked too often. Neither is a no, and a yes only within its grace
+  http-response return status 503 content-type text/plain string away if {{ status 429 503 }}
   http-response set-var(txn.said) status
   http-response deny deny_status 500 content-type text/plain lf-string master-%[var(txn.said)] \
 unless ok whole word

@@ -34,7 +34,7 @@ def read_keeper(directory: Path) -> KeeperNote | None:
         note = json.loads((directory / "keeper.json").read_bytes())
         codes = tuple(int(end["code"]) for end in note["exits"])
         return KeeperNote(note["pid"], note["start"], codes)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
 
 

@@ -59,7 +59,7 @@ class Records:
         for path in sorted(self.folder.glob("*.json")):
             try:
                 records.append(_converter.structure(json.loads(path.read_bytes()), Record))
-            except (OSError, ValueError, BaseValidationError):
+            except (OSError, ValueError, RecursionError, BaseValidationError):
                 damaged.append(path.name)
         return tuple(records), tuple(damaged)
 

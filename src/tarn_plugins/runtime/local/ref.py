@@ -26,5 +26,5 @@ def read_ref(directory: Path) -> ClusterRef | None:
     """Return the kept reference; None when there is none, or none that can be read."""
     try:
         return _converter.structure(json.loads((directory / "ref.json").read_bytes()), ClusterRef)
-    except (OSError, ValueError, BaseValidationError):
+    except (OSError, ValueError, RecursionError, BaseValidationError):
         return None

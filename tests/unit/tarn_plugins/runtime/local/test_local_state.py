@@ -113,3 +113,16 @@ def test_a_full_disk_keeps_the_old_copy_and_says_what_is_missing(directory, mine
     assert "bytes needed" in str(raised.value)
     assert store.load() == (STATE, ())
     assert list(directory.glob(".*")) == []
+
+
+def test_a_state_that_is_nested_too_deeply_is_damaged(directory, mine):
+    """The parser gives up before the end of it; the older one is used, and that is said."""
+    store = FileStateStore(directory)
+    for desired in (1, 2):
+        store.save(attrs.evolve(STATE, desired=desired), mine)
+    newest = max(directory.glob("state-*"))
+    newest.write_bytes(b"[" * 200_000)
+    state, alerts = store.load()
+    assert state.desired == 1
+    assert "nested too deeply" in alerts[0]
+    assert "was used" in alerts[0]
