@@ -101,7 +101,8 @@ class YarnDeployer:
         found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
         found += tuple(self._containers(spec, land))
         found += environments.findings(self._door, self._packed, LOOK_S)
-        return tuple(dict.fromkeys((*found, *self._errors(spec))))
+        # One error is often the cause of others, such as a size that neither node nor queue has.
+        return found if any(f.fatal for f in found) else found + self._errors(spec)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""

@@ -125,8 +125,19 @@ KILLED = (
     "(out of memory? Then raise instance.resources.memory)"
 )
 TOO_MUCH = (
-    "killed for using too much memory (9.1 GB of 8 GB). Raise instance.resources.memory; "
+    "out of memory: it used 9.1 GB and asked for 8 GB. Raise instance.resources.memory; "
     "the shared memory of Python models is a part of it"
+)
+BEYOND = (
+    "Container [pid=7,containerID=c] is running {} limit{}. Current usage: 9.1 GB of 8 GB physical "
+    "memory used; 18 GB of 16.8 GB virtual memory used. Killing container."
+)
+PHYSICAL = BEYOND.format("beyond physical memory", "s")  # before Hadoop 3.2
+PHYSICAL_NOW = BEYOND.format("1181116006B beyond the 'PHYSICAL' memory", "")
+VIRTUAL = BEYOND.format("1288490188B beyond the 'VIRTUAL' memory", "")
+TOO_MUCH_VIRTUAL = (
+    "out of virtual memory: it used 18 GB of address space, and may use 16.8 GB. "
+    "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio"
 )
 
 
@@ -149,6 +160,11 @@ TOO_MUCH = (
             TOO_MUCH,
             False,
         ),
+        (143, PHYSICAL, TOO_MUCH, False),
+        (137, PHYSICAL_NOW, TOO_MUCH, False),
+        (143, VIRTUAL, TOO_MUCH_VIRTUAL, False),
+        (-103, VIRTUAL, TOO_MUCH_VIRTUAL, False),
+        (139, "", "killed by signal 11 (SIGSEGV)", False),
         (-999, "\n odd \n", "ended by YARN with code -999: odd", False),
     ],
 )
