@@ -21,6 +21,7 @@ from tarn_plugins.runtime.yarn import Settings
 from tarn_plugins.runtime.yarn.client.checks import Land
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
+from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.staging import Staging
 
@@ -42,6 +43,9 @@ class YarnInMemory:
 
     def land(self, repository: str | None, serve: list[str]) -> Any:
         return attrs.asdict(Land(user="ann"))
+
+    def survey(self, **_: Any) -> Any:
+        return attrs.asdict(Survey())
 
     def submit(self, order: dict[str, Any], files: dict[str, str], **_: Any) -> Any:
         name = order["name"]

@@ -47,7 +47,7 @@ class Stage:
         self, home: Path, *mode: str, said: list[Progress] | None = None, **settings: Any
     ) -> "StandIn":
         """Return a deployer whose masters do *mode*; without one they listen."""
-        made = Settings(**{"staging": STAGING, **settings})
+        made = Settings(**{"staging": STAGING, "docker": None, **settings})
         return StandIn(made, self.context(home, said), self.classpath(), mode or ("listen",))
 
     def classpath(self) -> str:

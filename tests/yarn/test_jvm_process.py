@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +142,26 @@ answer = {"mib": pages * 4096 >> 20}
     answer, _, _ = run(hadoop.environ, body, MALLOC_ARENA_MAX="2")
     assert os.sysconf("SC_PAGE_SIZE") == 4096
     assert answer["mib"] < 110
+
+
+def test_a_jvm_leaves_no_file_behind(hadoop: Sandbox) -> None:
+    """`leave` skips Java's own exit, as SIGKILL does: nothing may wait in /tmp for either."""
+    body = """
+from pathlib import Path
+from tarn.java import leave
+load("org.apache.hadoop.fs.FileSystem").get(load("org.apache.hadoop.conf.Configuration")())
+tell(at=time.time(), pid=os.getpid())
+leave(0)
+"""
+    before = temporary_files()
+    answer, _, _ = run(hadoop.environ, "import os\n" + body)
+    # others of this machine make files of their own meanwhile
+    left = {name for name in temporary_files() - before if str(answer["pid"]) in name}
+    assert left == set()
+
+
+def temporary_files() -> set[str]:
+    """Return what lies in the directory that Java takes for temporary files."""
+    return {str(path) for path in Path("/tmp").glob("*")} | {
+        str(path) for path in Path("/tmp").glob("hsperfdata_*/*")
+    }

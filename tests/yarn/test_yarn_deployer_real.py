@@ -1,6 +1,8 @@
 """What a client does to a real YARN and HDFS, and what it leaves there: nothing."""
 
 import json
+import re
+import shlex
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import attrs
 import pytest
 from deployer_stage import STAGING, Stage, small
+from house import MODELS
 from yarn_stage import Hadoop
 
 from tarn.domain.spec import InstanceSpec, MasterSpec, ModelsSpec, PlacementSpec, ResourcesSpec
@@ -218,6 +221,37 @@ def test_checks_against_the_real_yarn(
     spec = attrs.evolve(small("checked"), **changes)
     fatal = [f for f in stage.deployer(tmp_path / "home", **settings).check(spec) if f.fatal]
     assert [f.code for f in fatal] == ([] if code is None else [code])
+
+
+@pytest.mark.parametrize("closed", ["above", "whole"])
+def test_what_is_advised_opens_a_repository_on_hdfs(
+    stage: Stage, tmp_path: Path, closed: str
+) -> None:
+    """Each command that is named is run as its owner, and another user's check is content."""
+    root, hadoop = f"{STAGING}-closed", stage.hadoop
+    hadoop.hdfs_make(f"{root}/above/models")
+    try:
+        hadoop.run("hdfs", "dfs", "-put", str(MODELS / "echo"), f"{root}/above/models")
+        shut = ["700", f"{root}/above"] if closed == "above" else ["-R", "700", root]
+        hadoop.run("hdfs", "dfs", "-chmod", *shut)
+        real = stage.context(tmp_path)
+        stranger = attrs.evolve(real, environ={**real.environ, "HADOOP_USER_NAME": "bob"})
+        spec = attrs.evolve(small("bob"), models=ModelsSpec(f"hdfs://{root}/above/models"))
+        deployer = YarnDeployer(Settings(staging=STAGING, docker=None), stranger)
+
+        def denied() -> list[str]:
+            return [f.next_step for f in deployer.check(spec) if f.code == "TARN-3171"]
+
+        (step,) = denied()
+        for command in re.findall(r"`hdfs dfs (-setfacl [^`]+)`", step):
+            hadoop.run("hdfs", "dfs", *shlex.split(command))
+        for _ in range(3):  # a directory above another closed one hides it
+            for again in denied():
+                first = re.findall(r"`hdfs dfs (-setfacl [^`]+)`", again)[0]
+                hadoop.run("hdfs", "dfs", *shlex.split(first))
+        assert denied() == []
+    finally:
+        hadoop.hdfs_remove(root)
 
 
 def test_without_hadoop_a_check_says_what_to_set(stage: Stage, tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ _LOG4J = Path(__file__).with_name("log4j.properties")
 # it looks for garbage, which costs some 20 MiB for nothing.
 _FRUGAL = (
     "-Xrs",  # signals stay Python's
+    # With -Xrs Java listens for `jcmd` and `jstack` from its start, on a socket in /tmp that only
+    # an orderly exit removes: `leave`, and whoever kills the process, would leave the file behind.
+    "-XX:+DisableAttachMechanism",
     "-XX:+UseSerialGC",
     "-Xms8m",
     "-Xmn6m",

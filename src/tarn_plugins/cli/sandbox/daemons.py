@@ -96,6 +96,8 @@ def java_command(
         *flags,
         f"-Dhadoop.home.dir={directory}",
         f"-Dhadoop.log.dir={directory}/logs",
+        # Native libraries and web pages are unpacked there; a daemon that is killed leaves them.
+        f"-Djava.io.tmpdir={directory}/data/tmp",
         "-cp",
         classpath,
     )

@@ -30,7 +30,9 @@ __all__ = [
     "Queue",
     "accelerators",
     "attempts",
+    "enough_nodes",
     "findings",
+    "fitting",
     "from_error",
     "instance_ask",
     "label_access",
@@ -55,6 +57,7 @@ def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator
     yield from sizes(spec, land)
     yield from accelerators(spec, land)
     yield from nodes(spec, queue, land)
+    yield from enough_nodes(spec, queue, land)
     yield from label_access(spec, queue, land)
     yield from attempts(spec, land)
     yield from staging_written(land.staging, land.staging_problem)
@@ -181,6 +184,28 @@ def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
         unknown = set(ask) - set(land.maximum)  # a type that YARN has not is said by its own rule
         if there and not unknown and not any(node.holds(ask) for node in there):
             yield _no_node(spec, key, ask, there)
+
+
+def enough_nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+    """Yield that instances which want a node each find fewer nodes."""
+    wanted, fit = spec.replicas.min, fitting(spec, queue, land)
+    if spec.placement.spread == "node" and 0 < len(fit) < wanted:
+        count = f"{len(fit)} node{'s' * (len(fit) != 1)}"
+        yield Finding(
+            "TARN-3144",
+            f"replicas.min = {wanted}",
+            f"only {count} can hold an instance, and each gets one: "
+            f"{listed([node.host for node in fit])}",
+            "Lower replicas.min, have more nodes, or let instances share one: placement.spread = "
+            "none",
+            fatal=False,
+        )
+
+
+def fitting(spec: ClusterSpec, queue: str, land: Land) -> tuple[Node, ...]:
+    """Return the nodes that can hold an instance when they are free."""
+    there = land.running(land.label(spec.placement.node_label, queue))
+    return tuple(node for node in there if node.holds(instance_ask(spec)))
 
 
 def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:

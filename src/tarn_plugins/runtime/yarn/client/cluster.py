@@ -1,5 +1,6 @@
 """YARN and HDFS as a client sees them, through Java; every value that leaves here is Python's."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -305,14 +306,18 @@ def _or_empty(value: Any) -> str:
 
 
 def _unread(finding: Finding, user: str) -> Finding:
-    """Return *finding*, with what opens a repository to *user* where that is what it lacks."""
+    """Return *finding*, with what opens all of a repository to *user* where that is what it lacks.
+
+    HDFS names the first inode that refused, and tells nothing of what lies below it.
+    """
     if finding.code != DENIED:
         return finding
-    step = (
-        f"As its owner: `hdfs dfs -setfacl -R -m user:{user}:r-x {finding.where}`, or for "
-        f"everybody `hdfs dfs -chmod -R o+rX {finding.where}`"
+    everything = shlex.quote(finding.where)
+    below = (
+        "Where what lies in the repository is closed as well: "
+        f"`hdfs dfs -setfacl -R -m {shlex.quote(f'user:{user}:r-x')} {everything}`"
     )
-    return attrs.evolve(finding, next_step=step)
+    return attrs.evolve(finding, next_step=f"{finding.next_step}. {below}")
 
 
 def amounts(resource: Any) -> dict[str, int]:

@@ -40,6 +40,7 @@ from tarn_plugins.runtime.yarn.client import (
 from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.doctor import rules
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
 __all__ = ["YarnDeployer", "open_door"]
@@ -99,7 +100,9 @@ class YarnDeployer:
         land = _converter.structure(told, checks.Land)
         found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
         found += tuple(self._containers(spec, land))
-        return found + environments.findings(self._door, self._packed, LOOK_S)
+        found += environments.findings(self._door, self._packed, LOOK_S)
+        # One error is often the cause of others, such as a size that neither node nor queue has.
+        return found if any(f.fatal for f in found) else found + self._errors(spec)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""
@@ -201,6 +204,13 @@ class YarnDeployer:
         within_s = _patience_s(local.stat().st_size)
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
+
+    def _errors(self, spec: ClusterSpec) -> tuple[Finding, ...]:
+        """Return what else `tarn doctor` calls an error; a look that failed refuses nothing."""
+        try:
+            return tuple(rules.errors(self._door, spec, self._settings, self._python))
+        except TarnError as error:
+            return (attrs.evolve(checks.from_error(error), fatal=False),)
 
     def _containers(self, spec: ClusterSpec, land: checks.Land) -> Iterator[Finding]:
         local = container_checks.stubs(spec)

@@ -240,7 +240,9 @@ def _end(process: "subprocess.Popen[bytes]", log: IO[bytes], owner: int) -> None
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        # One that hangs in the kernel (a mount whose server is gone) does not die of that.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(END_TIMEOUT_S)
 
 
 def _lost(left: _Left) -> ProviderError:

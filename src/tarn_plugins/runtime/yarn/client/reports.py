@@ -6,7 +6,9 @@ from collections.abc import Iterable
 import attrs
 
 from tarn.domain import Epoch
+from tarn.domain.address import host_port
 from tarn.interfaces import ClusterRef, Ending
+from tarn_plugins.runtime.yarn.memory_limit import exceeded
 
 __all__ = [
     "APPLICATION_TYPE",
@@ -47,8 +49,6 @@ _KINDS = {
     -100: "its container was released, or its node was lost",
     -101: "its node ran out of healthy disks",
     -102: "its container was preempted",
-    -103: "it used more virtual memory than it asked for",
-    -104: "it used more memory than it asked for",
     -105: "it was stopped by the application's master",
     -106: "it was stopped by the ResourceManager",
     -107: "it was stopped since the application was over",
@@ -124,7 +124,7 @@ def ref_of(report: Report, name: str) -> ClusterRef:
         name,
         RUNTIME,
         Epoch(report.submitted_ms, report.attempt),
-        url=f"{scheme}://{report.host}:{report.port}" if listens else None,
+        url=f"{scheme}://{host_port(report.host, report.port)}" if listens else None,
         proxy_url=(report.tracking_url.rstrip("/") or None) if listens else None,
         application_id=report.application_id,
         started_at=report.submitted_ms / 1000,
@@ -202,6 +202,8 @@ def _explain(text: str) -> str:
     if code is None:
         return _shortened(text)
     number = int(code[1])
+    if memory := exceeded(number, text, "master.memory"):
+        return f"the master ended: {memory}"
     kind = _KINDS.get(number)
     what = (
         f"the master ended: {kind} ({number})" if kind else f"the master ended with code {number}"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tarn.interfaces import Finding, Looked
+from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.land import listed
 from tarn_plugins.runtime.yarn.doctor.case import IN_NM, Case, Rule, looked, truth
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings
@@ -117,13 +118,20 @@ def docker(case: Case) -> Looked:
         "registries and mounts stand in container-executor.cfg of the nodes, which nobody shows: "
         "`tarn doctor --probe` tries"
     )
+    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.land)}
     findings = []
     for name, allows, value, found in _docker_needs(case):
         lacking = [node for node in nodes if not allows(node.properties)]
         if lacking:
             now = lacking[0].properties.get(name, "")
-            step = f"Have {name} = {value} {IN_NM}"
-            findings.append(Finding("TARN-3164", _on(lacking, name, now or "not set"), found, step))
+            step = (
+                f"Have {name} = {value} {IN_NM}; or run tritonserver as a process of the node: "
+                "runtime.options.docker = null"
+            )
+            where = _on(lacking, name, now or "not set")
+            # One node that allows it is enough for a start.
+            fatal = not any(node.host in fit for node in nodes if node not in lacking)
+            findings.append(Finding("TARN-3164", where, found, step, fatal=fatal))
     return looked(seen, findings)
 
 

@@ -190,12 +190,13 @@ def _scheduler(site: web.Web) -> Any:
 
 
 def _chosen(land: Land | None) -> Sequence[Node]:
-    """Return one running node of each kind: the same label and size are taken for the same file."""
+    """Return a running node of each kind (label and size), then others, `_MOST_NODES` in all."""
+    there = [node for node in (land.nodes if land else ()) if node.runs and node.web]
     kinds: dict[tuple[str, tuple[tuple[str, int], ...]], Node] = {}
-    for node in land.nodes if land else ():
-        if node.runs and node.web:
-            kinds.setdefault((node.label, tuple(sorted(node.total.items()))), node)
-    return list(kinds.values())[:_MOST_NODES]
+    for node in there:
+        kinds.setdefault((node.label, tuple(sorted(node.total.items()))), node)
+    first = list(kinds.values())
+    return [*first, *(node for node in there if node not in first)][:_MOST_NODES]
 
 
 def _node(hadoop: Hadoop, node: Node) -> NodeSettings:

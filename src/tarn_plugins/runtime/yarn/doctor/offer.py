@@ -18,20 +18,12 @@ from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.client.door import Door
 from tarn_plugins.runtime.yarn.client.environments import packed
-from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
+from tarn_plugins.runtime.yarn.doctor.rules import RULES, copied
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 
-__all__ = ["RULES", "WITHIN_S", "checks"]
+__all__ = ["WITHIN_S", "checks"]
 
-RULES: tuple[Rule, ...] = (
-    *managers.RULES,
-    *room.RULES,
-    *queues.RULES,
-    *containers.RULES,
-    *storage.RULES,
-)
-"""Every check of YARN, in the order in which `tarn doctor` shows them."""
 WITHIN_S = 50.0
 """For one look: a JVM takes 2 s, and a silent ResourceManager 15."""
 _converter = make_converter()
@@ -108,10 +100,9 @@ def _structured(told: Any) -> Survey:
 def _asked(spec: ClusterSpec, settings: Settings) -> dict[str, Any]:
     """Return `looking.Asked` of *spec*, as JSON."""
     location = spec.models.repository
-    parts = urlsplit(location)
     return {
-        "repository": location if parts.scheme in READS else None,
+        "repository": location if urlsplit(location).scheme in READS else None,
         "serve": list(spec.models.serve),
-        "copied": parts.path if parts.scheme == "file" else None,
+        "copied": copied(spec),
         "python": packed(settings.python),
     }

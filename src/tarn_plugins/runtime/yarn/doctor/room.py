@@ -1,14 +1,12 @@
 """What doctor sees of the room for a cluster: types, sizes and nodes. Pure."""
 
-from collections.abc import Iterator
-
 from tarn.interfaces import Finding, Looked
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Land, Node, listed, shown
+from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Land, Node, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
 
-__all__ = ["RULES", "fitting"]
+__all__ = ["RULES"]
 
 _AWAY = ("LOST", "UNHEALTHY", "SHUTDOWN")
 
@@ -45,7 +43,7 @@ def largest(case: Case) -> Looked:
 def nodes(case: Case) -> Looked:
     """See how many nodes can hold an instance."""
     land, spec = case.land, case.spec
-    fit = fitting(case)
+    fit = checks.fitting(spec, case.settings.queue, land)
     where = f" of label {spec.placement.node_label}" if spec.placement.node_label else ""
     free = [node for node in fit if node.has_free(instance_ask(spec))]
     seen = (
@@ -53,31 +51,9 @@ def nodes(case: Case) -> Looked:
         if land.nodes
         else "YARN told of no node"
     )
-    findings = [*checks.nodes(spec, case.settings.queue, land)]
-    return Looked(seen, (*findings, *(_too_few(case, fit) if not findings else ())))
-
-
-def _too_few(case: Case, fit: tuple[Node, ...]) -> Iterator[Finding]:
-    """Yield that instances which want a node each find fewer nodes."""
-    wanted = case.spec.replicas.min
-    if case.spec.placement.spread == "node" and 0 < len(fit) < wanted:
-        yield Finding(
-            "TARN-3144",
-            f"replicas.min = {wanted}",
-            f"only {_nodes(len(fit))} can hold an instance, and each gets one: "
-            f"{listed([node.host for node in fit])}",
-            "Lower replicas.min, have more nodes, or let instances share one: placement.spread = "
-            "none",
-            fatal=False,
-        )
-
-
-def fitting(case: Case) -> tuple[Node, ...]:
-    """Return the nodes that can hold an instance when they are free."""
-    ask, land = instance_ask(case.spec), case.land
-    label = land.label(case.spec.placement.node_label, case.settings.queue)
-    there = land.running(label)
-    return tuple(node for node in there if node.holds(ask))
+    queue = case.settings.queue
+    findings = (*checks.nodes(spec, queue, land), *checks.enough_nodes(spec, queue, land))
+    return Looked(seen, findings)
 
 
 def health(case: Case) -> Looked:

@@ -175,7 +175,7 @@ class Survey:
     """Live properties of the ResourceManager; None: it shows none."""
     scheduler: Scheduler | None = None
     nodes: tuple[NodeSettings, ...] = ()
-    """One node of each label, and one for each kind of size, as far as they could be asked."""
+    """One node of each label and kind of size first, as far as they could be asked."""
     name_node_clock: Skew | None = None
     """How far the NameNode's clock is off; None: it told no time."""
     hdfs: Hdfs | None = None

@@ -8,6 +8,7 @@ import attrs
 
 from tarn.errors import NotFoundError, ProviderError, RefusedError, TarnError
 from tarn.java import Fault, describe, load, throwable
+from tarn_plugins.runtime.yarn.denied import opening
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
 from tarn_plugins.runtime.yarn.wire import FileEntry
 
@@ -291,6 +292,7 @@ def _failed(what: str, uri: str, fault: Fault) -> TarnError:
             f"could not {what} it: permission denied ({fault})",
             code=DENIED,
             where=uri,
-            next_step="Ask its owner for the permission; with Kerberos, check `klist`.",
+            next_step=opening(str(fault), uri)
+            or "Ask its owner for the permission; with Kerberos, check `klist`.",
         )
     return ProviderError("yarn", f"could not {what} it: {fault}", retry_after_s=_RETRY_S, where=uri)

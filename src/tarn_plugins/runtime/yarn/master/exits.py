@@ -10,7 +10,9 @@ import signal
 from tarn.domain import ExitStatus
 from tarn.errors import ProviderError, TarnError
 from tarn.triton.last_words import hopeless, last_error, port_taken
+from tarn_plugins.runtime.yarn.denied import opening
 from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
+from tarn_plugins.runtime.yarn.memory_limit import exceeded
 from tarn_plugins.runtime.yarn.wire import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
@@ -20,8 +22,6 @@ _YARN = {
     -100: "YARN took the container back",
     -101: "the node's disks failed",
     -102: "preempted: YARN gave its place to another queue or application",
-    -103: "killed for using too much virtual memory",
-    -104: "killed for using too much memory",
     -105: "stopped by an order of this application",
     -106: "killed by the ResourceManager",
     -107: "killed because the application was over",
@@ -30,11 +30,10 @@ _YARN = {
 }
 _NODE_FAULTS = frozenset({-101})
 _NEXT_STEP = {
-    -103: "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio",
-    -104: "Raise instance.resources.memory; the shared memory of Python models is a part of it",
     -109: "Lower triton.args.log-verbose",
 }
-_USAGE = re.compile(r"([\d.]+ ?[KMGT]?i?B) of ([\d.]+ ?[KMGT]?i?B) (physical|virtual) memory used")
+_MEMORY = "instance.resources.memory"
+_SHARED = "; the shared memory of Python models is a part of it"
 _LOST = re.compile(r"\blost\b.{0,3}node|node.{0,20}\blost\b", re.IGNORECASE)
 _FETCH = (
     (
@@ -95,11 +94,12 @@ def explain(completed: Completed, *, asked: bool) -> ExitStatus:
         return ExitStatus("stopped as asked", expected=True, last_error=error)
     if completed.exit_code == _LOCALIZATION:
         return _not_fetched(completed)
-    if completed.exit_code not in _YARN:
+    memory = _memory(completed)
+    if completed.exit_code not in _YARN and not memory:
         failure = docker_failure(completed.diagnostics)
         if failure is not None:
             return _by_docker(failure, completed, error)
-    reason, blame = _ended(completed)
+    reason, blame = (memory, False) if memory else _ended(completed)
     return ExitStatus(
         f"{reason}: {error}" if error else reason,
         completed.exit_code,
@@ -149,7 +149,7 @@ def _ended(completed: Completed) -> tuple[str, bool]:
     if code == -100 and _LOST.search(said):  # noqa: PLR2004 (ABORTED: the one with many causes)
         return "its node was lost", True
     if code in _YARN:
-        return _with_step(_with_usage(_YARN[code], said), code), code in _NODE_FAULTS
+        return _with_step(_YARN[code], code), code in _NODE_FAULTS
     if code < 0:
         return f"ended by YARN with code {code}: {_first_line(said)}", False
     number = code - 128
@@ -163,11 +163,10 @@ def _ended(completed: Completed) -> tuple[str, bool]:
     return f"exited with code {code}", False
 
 
-def _with_usage(reason: str, diagnostics: str) -> str:
-    used = _USAGE.findall(diagnostics)
-    kind = "virtual" if "virtual" in reason else "physical"
-    found = next((f"{a} of {b}" for a, b, of in used if of == kind), "")
-    return f"{reason} ({found})" if found and "memory" in reason else reason
+def _memory(completed: Completed) -> str:
+    """Return that it took more memory than it asked for; '' where it did not."""
+    found = exceeded(completed.exit_code, completed.diagnostics, _MEMORY)
+    return f"{found}{_SHARED}" if found.startswith("out of memory") else found
 
 
 def _with_step(reason: str, code: int) -> str:
@@ -179,7 +178,8 @@ def _not_fetched(completed: Completed) -> ExitStatus:
     said = completed.diagnostics
     for pattern, words, step, blame in _FETCH:
         if pattern.search(said):
-            return ExitStatus(f"{words}. {step}", completed.exit_code, node_fault=blame)
+            found = f"{words}. {opening(said) or step}"
+            return ExitStatus(found, completed.exit_code, node_fault=blame)
     found = _first_line(said) or "no reason given"
     return ExitStatus(f"YARN could not prepare its container: {found}", completed.exit_code)
 

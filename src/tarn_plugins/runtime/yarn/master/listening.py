@@ -10,7 +10,7 @@ import http.client
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from tarn.domain import Endpoint
 from tarn.domain.instance import id_of
@@ -24,8 +24,11 @@ MOST_SETS = 32
 """Sets of ports that are tried on a node."""
 WITHIN_S = 3.0
 """For all of one instance: a server that hangs must not hold up the master's beginning."""
+ALL_WITHIN_S = 15.0
+"""For all instances together, whatever their servers do: an answer may come byte by byte."""
 _ANSWER_WITHIN_S = 1.0
-_AT_ONCE = 32
+_AT_ONCE = 256
+"""A node that hangs keeps a thread busy for `WITHIN_S`; those behind it must get their turn."""
 _LARGEST = 65_536
 
 
@@ -53,10 +56,14 @@ def listening(
                 break
         return None
 
-    wanted = [grant for grant in grants if grant.number]
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="who-listens") as pool:
-        found = zip(wanted, pool.map(look, wanted), strict=True)
-        return {grant.container_id: endpoint for grant, endpoint in found if endpoint is not None}
+    pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="who-listens")
+    try:
+        asked = {pool.submit(look, grant): grant for grant in grants if grant.number}
+        answered, _ = wait(asked, ALL_WITHIN_S)
+        found = {asked[each].container_id: each.result() for each in answered}
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return {id_: endpoint for id_, endpoint in found.items() if endpoint is not None}
 
 
 def candidates(grant: Grant, triton: TritonSpec) -> Iterator[Endpoint]:

@@ -40,7 +40,9 @@ class Outlook:
     avoided: int = 0
     """Nodes avoided after failures."""
     free_mib: int | None = None
-    """Memory that the queue would still grant; None: not told."""
+    """Headroom of this application in the master's partition, as the scheduler tells it; None: not
+    told. A hint only: once a node was lost CapacityScheduler tells less than its smallest
+    container, and grants more all the same (seen on Hadoop 3.4.2)."""
 
 
 @attrs.frozen
@@ -87,9 +89,13 @@ def waits_for(shape: Shape, outlook: Outlook, waited_s: float, again: str) -> st
         return ""
     if not outlook.nodes:
         return "YARN has no NodeManager at present"
-    if outlook.free_mib is not None and outlook.free_mib < shape.memory_mib:
-        left = outlook.free_mib // _ROUND_MIB * _ROUND_MIB
-        return f"the queue has {left} MiB left, and an instance asks {shape.memory_mib} MiB"
+    # Where no node is permitted, room in a queue is not what is lacking.
+    taken = shape.scope != "none" and outlook.holding + outlook.avoided >= outlook.nodes
+    if not taken and _queue_is_full(shape, outlook):
+        return (
+            f"the queue has {_left(outlook.free_mib or 0)} left for this cluster, as YARN tells, "
+            f"and an instance asks {shape.memory_mib} MiB {_count(shape, outlook)}"
+        )
     return _no_node(shape, outlook)
 
 
@@ -104,14 +110,33 @@ def silence(silent_s: float) -> str:
     return ""
 
 
+def _queue_is_full(shape: Shape, outlook: Outlook) -> bool:
+    # what is told concerns the master's partition, and is nothing about a labelled one
+    free_mib = None if shape.node_label else outlook.free_mib
+    return free_mib is not None and free_mib < shape.memory_mib
+
+
+def _left(free_mib: int) -> str:
+    if free_mib < _ROUND_MIB:
+        return f"less than {_ROUND_MIB} MiB"
+    return f"{free_mib // _ROUND_MIB * _ROUND_MIB} MiB"
+
+
 def _no_node(shape: Shape, outlook: Outlook) -> str:
     label = f" labelled '{shape.node_label}'" if shape.node_label else ""
-    avoided = f"; {outlook.avoided} avoided after failures" if outlook.avoided else ""
-    total = f"{outlook.nodes} node{'s' * (outlook.nodes != 1)}"
+    count = _count(shape, outlook)
     if shape.scope == "none":
-        return f"no node{label} has {size_in_words(shape)} free ({total}{avoided})"
-    hold = "holds" if outlook.holding == 1 else "hold"
-    count = f"({outlook.holding} of {total} {hold} an instance{avoided})"
+        return f"no node{label} has {size_in_words(shape)} free {count}"
     if outlook.holding + outlook.avoided >= outlook.nodes:
         return f"no node{label} without tag '{shape.tag}' is free {count}"
     return f"no node{label} without tag '{shape.tag}' has {size_in_words(shape)} free {count}"
+
+
+def _count(shape: Shape, outlook: Outlook) -> str:
+    """Return how many nodes there are, and which of them are not permitted."""
+    avoided = f"; {outlook.avoided} avoided after failures" if outlook.avoided else ""
+    total = f"{outlook.nodes} node{'s' * (outlook.nodes != 1)}"
+    if shape.scope == "none":
+        return f"({total}{avoided})"
+    hold = "holds" if outlook.holding == 1 else "hold"
+    return f"({outlook.holding} of {total} {hold} an instance{avoided})"

@@ -5,11 +5,12 @@ import pytest
 
 from tarn.domain import ClusterSpec
 from tarn.domain.codes import CODES
-from tarn.domain.spec import InstanceSpec, MasterSpec, PlacementSpec, ResourcesSpec
+from tarn.domain.spec import InstanceSpec, MasterSpec, PlacementSpec, ReplicasSpec, ResourcesSpec
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import Land, Queue
+from tarn_plugins.runtime.yarn.client.land import Node
 
 LAND = Land(
     user="ann",
@@ -65,6 +66,19 @@ def test_what_yarn_would_never_grant_is_refused(spec: ClusterSpec, code: str, wo
     (finding,) = found(spec)
     assert (finding.code, finding.fatal) == (code, True)
     assert words in finding.next_step
+
+
+def test_fewer_nodes_than_instances_is_said_at_submission() -> None:
+    """Each node gets one: the fourth would wait for ever. Without the spread there is room."""
+    nodes = tuple(Node(f"n{i}", total={"memory-mb": 8192, "vcores": 16}) for i in range(3))
+    land = attrs.evolve(LAND, nodes=nodes)
+    four = attrs.evolve(SPEC, replicas=ReplicasSpec(min=4, max=4))
+    (finding,) = found(four, land=land)
+    assert (finding.code, finding.fatal) == ("TARN-3144", False)
+    assert finding.where == "replicas.min = 4"
+    assert finding.found == "only 3 nodes can hold an instance, and each gets one: n0, n1, n2"
+    assert found(attrs.evolve(four, placement=PlacementSpec(spread="none")), land=land) == []
+    assert found(attrs.evolve(SPEC, replicas=ReplicasSpec(min=3, max=4)), land=land) == []
 
 
 def test_a_label_that_the_queue_may_not_use() -> None:

@@ -12,11 +12,13 @@ from tarn.domain import ClusterSpec, Epoch
 from tarn.errors import LaunchError, NotFoundError, RefusedError, TarnError, TimedOutError
 from tarn.interfaces import ClientContext, ClusterRef, Paths, Progress, Staged
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import Docker, Settings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
+from tarn_plugins.runtime.yarn.client.land import Land, Node
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings, QueueFacts, Scheduler, Survey
 
 ID = "application_1_0001"
 RUNNING = Report(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
@@ -280,6 +282,51 @@ def test_what_yarn_says_first_is_a_finding(context) -> None:
         "no ticket",
         "Run kinit",
     )
+
+
+NODE = Node("nm1", total={"memory-mb": 65536, "vcores": 32})
+LAND = attrs.asdict(Land(user="ann", nodes=(NODE,), maximum=NODE.total))
+IN_DOCKER = Settings(docker=Docker(), python="/opt/python")
+REFUSES = NodeSettings("nm1", "3.4.2", {"yarn.nodemanager.recovery.enabled": "false"})
+ALLOWS = {
+    "yarn.nodemanager.container-executor.class": "org.apache.x.LinuxContainerExecutor",
+    "yarn.nodemanager.runtime.linux.allowed-runtimes": "docker",
+}
+
+
+def checked(context: ClientContext, *nodes: NodeSettings, spec: ClusterSpec = SPEC):
+    land = Land(**{**LAND, "nodes": (NODE, attrs.evolve(NODE, host="nm2"))})
+    survey = attrs.asdict(Survey(land=land, nodes=nodes))
+    door = FakeDoor(land=LAND, survey=survey)
+    return [f for f in YarnDeployer(IN_DOCKER, context, door).check(spec) if f.fatal]
+
+
+def test_a_start_is_refused_for_what_doctor_calls_an_error(context) -> None:
+    """Nodes without Docker are found before five instances fail there; warnings stay doctor's."""
+    findings = checked(context, REFUSES)
+    assert {finding.code for finding in findings} == {"TARN-3164"}
+    assert "LinuxContainerExecutor" in findings[0].next_step
+    assert "runtime.options.docker = null" in findings[0].next_step
+
+
+def test_one_node_with_docker_is_enough_for_a_start(context) -> None:
+    """Instances that fail on the others are kept off them."""
+    assert checked(context, REFUSES, NodeSettings("nm2", "3.4.2", ALLOWS)) == []
+
+
+def test_room_that_others_hold_is_waited_for(context) -> None:
+    """`up` waits for its place in a queue: only what waiting does not heal refuses it."""
+    queue = QueueFacts("root.default", applications=7, most_applications=7)
+    survey = Survey(land=Land(), scheduler=Scheduler("capacity", True, (queue,)))
+    door = FakeDoor(land=LAND, survey=attrs.asdict(survey))
+    assert YarnDeployer(Settings(docker=None, python="/p"), context, door).check(SPEC) == ()
+
+
+def test_a_look_that_fails_refuses_nothing(context) -> None:
+    """It is told, and the submission shows whether it matters."""
+    door = FakeDoor(land=LAND, survey=TimedOutError("no answer within 30 s"))
+    found = YarnDeployer(Settings(docker=None, python="/p"), context, door).check(SPEC)
+    assert [(f.found, f.fatal) for f in found] == [("no answer within 30 s", False)]
 
 
 def test_logs_have_their_last_lines(context) -> None:

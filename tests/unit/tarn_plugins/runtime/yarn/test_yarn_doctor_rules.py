@@ -16,7 +16,7 @@ from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, Settings
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue, listed, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
-from tarn_plugins.runtime.yarn.doctor.offer import RULES
+from tarn_plugins.runtime.yarn.doctor.rules import RULES
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
     Hdfs,

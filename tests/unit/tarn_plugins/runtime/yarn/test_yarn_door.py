@@ -2,13 +2,16 @@
 
 import os
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError, TimedOutError
+from tarn_plugins.runtime.yarn.client import door as module
 from tarn_plugins.runtime.yarn.client.door import ChildDoor
 
 CHILD = """
@@ -148,3 +151,26 @@ def test_closing_ends_it_and_twice_is_once(door: ChildDoor) -> None:
     door.close()
     door.close()
     assert not Path(f"/proc/{pid}").exists()
+
+
+class Unkillable:
+    """A process that hangs in the kernel."""
+
+    stdin = stdout = None
+
+    def __init__(self) -> None:
+        self.killed = False
+
+    def wait(self, timeout: float) -> int:
+        raise subprocess.TimeoutExpired("java", timeout)
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def test_a_child_that_does_not_die_of_a_kill_is_left_behind() -> None:
+    """Whoever let go of it goes on."""
+    process = Unkillable()
+    with tempfile.TemporaryFile() as log:
+        module._end(process, log, os.getpid())
+    assert process.killed

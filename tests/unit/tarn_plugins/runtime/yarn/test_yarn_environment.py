@@ -23,6 +23,7 @@ from tarn_plugins.runtime.yarn.client import packed
 from tarn_plugins.runtime.yarn.client.checks import Land
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.environment import ABOUT, DIRECTORY, INTERPRETER
 from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
@@ -257,7 +258,8 @@ def test_a_start_names_the_archive_and_its_interpreter(local, tmp_path):
 def test_a_check_looks_at_the_archive(local, tmp_path):
     """With what else YARN has against the spec."""
     finding = attrs.asdict(Finding("TARN-3193", "w", "f", "n"))
-    door = Door(land=attrs.asdict(Land()), environment=[finding])
+    survey = attrs.asdict(Survey())
+    door = Door(land=attrs.asdict(Land()), environment=[finding], survey=survey)
     found = deployer(door, str(local), tmp_path).check(cluster_spec("packed"))
     assert [one.code for one in found] == ["TARN-3193"]
     assert door.asked["environment"][1] == {"python": str(local)}

@@ -72,6 +72,29 @@ def test_who_says_nothing_holds_nobody_up(monkeypatch: pytest.MonkeyPatch):
     assert asked == [Endpoint("127.0.0.1", 8000, 8001, 8002)]
 
 
+def test_nodes_that_hang_hold_up_neither_the_others_nor_the_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hundred answers that never end, and one that comes: it is found, and nobody waits."""
+    monkeypatch.setattr(module, "ALL_WITHIN_S", 2.0)
+    over = threading.Event()
+    grants = [attrs.evolve(ONE, container_id=f"c{n}", number=n) for n in range(1, 101)]
+    awake = attrs.evolve(ONE, container_id="awake", number=101, node="awake")
+
+    def ask(endpoint: Endpoint) -> str:
+        if endpoint.host != "awake":
+            over.wait(60)
+            return ""
+        return "fleet-0101"
+
+    try:
+        found = listening("fleet", TritonSpec(), [*grants, awake], ask)
+        assert list(found) == ["awake"]
+        assert not over.is_set()
+    finally:
+        over.set()
+
+
 def test_each_finds_its_own_among_those_of_others():
     """By its whole id; a container that no instance was asked for under a number is nobody's."""
     two = attrs.evolve(ONE, container_id="container_2", number=8)

@@ -125,8 +125,19 @@ KILLED = (
     "(out of memory? Then raise instance.resources.memory)"
 )
 TOO_MUCH = (
-    "killed for using too much memory (9.1 GB of 8 GB). Raise instance.resources.memory; "
+    "out of memory: it used 9.1 GB and asked for 8 GB. Raise instance.resources.memory; "
     "the shared memory of Python models is a part of it"
+)
+BEYOND = (
+    "Container [pid=7,containerID=c] is running {} limit{}. Current usage: 9.1 GB of 8 GB physical "
+    "memory used; 18 GB of 16.8 GB virtual memory used. Killing container."
+)
+PHYSICAL = BEYOND.format("beyond physical memory", "s")  # before Hadoop 3.2
+PHYSICAL_NOW = BEYOND.format("1181116006B beyond the 'PHYSICAL' memory", "")
+VIRTUAL = BEYOND.format("1288490188B beyond the 'VIRTUAL' memory", "")
+TOO_MUCH_VIRTUAL = (
+    "out of virtual memory: it used 18 GB of address space, and may use 16.8 GB. "
+    "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio"
 )
 
 
@@ -149,6 +160,11 @@ TOO_MUCH = (
             TOO_MUCH,
             False,
         ),
+        (143, PHYSICAL, TOO_MUCH, False),
+        (137, PHYSICAL_NOW, TOO_MUCH, False),
+        (143, VIRTUAL, TOO_MUCH_VIRTUAL, False),
+        (-103, VIRTUAL, TOO_MUCH_VIRTUAL, False),
+        (139, "", "killed by signal 11 (SIGSEGV)", False),
         (-999, "\n odd \n", "ended by YARN with code -999: odd", False),
     ],
 )
@@ -260,8 +276,10 @@ def test_words_for_waiting():
     shape = Shape(4096, 2, (), "GPU", "nvidia", "all")
     some = waiting.Outlook(3, heard=True, holding=1, free_mib=10_000)
     assert waiting.waits_for(shape, waiting.Outlook(), 99.0, "") == ""
-    assert waiting.waits_for(shape, attrs.evolve(some, free_mib=700), 9.0, "") == (
-        "the queue has 512 MiB left, and an instance asks 4096 MiB"
+    here = attrs.evolve(shape, node_label="")
+    assert waiting.waits_for(here, attrs.evolve(some, free_mib=700), 9.0, "") == (
+        "the queue has 512 MiB left for this cluster, as YARN tells, and an instance asks 4096 MiB "
+        "(1 of 3 nodes holds an instance)"
     )
     assert waiting.waits_for(shape, some, 9.0, "") == (
         "no node labelled 'GPU' without tag 'nvidia' has 4096 MiB and 2 vcores free "
@@ -272,6 +290,29 @@ def test_words_for_waiting():
         "no node has 4096 MiB and 2 vcores free (3 nodes; 1 avoided after failures)"
     )
     assert "no NodeManager" in waiting.waits_for(shape, attrs.evolve(some, nodes=0), 9.0, "")
+
+
+def test_a_queue_is_to_blame_only_where_a_node_is_permitted():
+    """CapacityScheduler tells next to no headroom once a node was lost, though 5 GiB are free."""
+    shape = Shape(768, 1, (), "", "nvidia", "all")
+    lost = waiting.Outlook(1, heard=True, holding=1, free_mib=128)
+    assert waiting.waits_for(shape, lost, 9.0, "") == (
+        "no node without tag 'nvidia' is free (1 of 1 node holds an instance)"
+    )
+    more = attrs.evolve(lost, nodes=2)
+    assert waiting.waits_for(shape, more, 9.0, "") == (
+        "the queue has less than 256 MiB left for this cluster, as YARN tells, and an instance "
+        "asks 768 MiB (1 of 2 nodes holds an instance)"
+    )
+
+
+def test_headroom_is_not_told_of_a_labelled_partition():
+    """YARN tells that of the partition in which the master runs."""
+    shape = Shape(768, 1, (), "gpu", "nvidia", "none")
+    told = waiting.Outlook(2, heard=True, free_mib=0)
+    assert waiting.waits_for(shape, told, 9.0, "") == (
+        "no node labelled 'gpu' has 768 MiB and 1 vcore free (2 nodes)"
+    )
 
 
 @given(
