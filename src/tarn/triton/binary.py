@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tarn.errors import LaunchError
+from tarn.triton import regions
 
 if TYPE_CHECKING:
     from tarn.interfaces import Finding
@@ -251,8 +252,8 @@ def _site_folders(wheel: Wheel) -> tuple[str, ...]:
 
 
 def _target(wheel: Wheel, cache: Path) -> Path:
-    folders = _site_folders(wheel)
-    of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, *folders))
+    shim = _shim(wheel.backend / _MODULE, _site_folders(wheel))
+    of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, shim))
     return cache / hashlib.sha256(of.encode()).hexdigest()[:16]
 
 
@@ -290,7 +291,8 @@ def _rename(whole: Path, target: Path) -> None:
 def _shim(original: Path, folders: tuple[str, ...]) -> str:
     """Return the module that a stub imports first: it opens the environment's packages to it."""
     return (
-        '"""The environment\'s packages, then Triton\'s own module."""\n'
+        '"""A region of its own, the environment\'s packages, then Triton\'s own module."""\n'
+        f"{regions.IN_STUBS}"
         "import site as _site\n"
         f"for _folder in {folders!r}:\n"
         "    _site.addsitedir(_folder)\n"

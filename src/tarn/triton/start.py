@@ -2,8 +2,9 @@
 
 A master on another machine cannot know where a node has its tritonserver. This finds it as the
 runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the wheel
-nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that no
-shared memory is left, and becomes tritonserver: pid, signals and log are its own.
+nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that nobody
+else reads its shared memory and that none is left, and becomes tritonserver: pid, signals and log
+are its own.
 
 What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
 """
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if prefix is not None:
             regions.clear_after_end(prefix)
+        if not regions.keep_private(its_environ):
+            sys.stderr.write(f"warning: {regions.NO_FILTER}\n")
         os.execve(program.path, line, its_environ)  # noqa: S606 (no shell: that is the point)
     except OSError as error:
         _say(f"{program.path} cannot be started: {error.strerror}")

@@ -20,7 +20,7 @@ from tarn.domain import (
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
-from tarn.triton import binary
+from tarn.triton import binary, regions
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import epoch, gpus
@@ -210,7 +210,7 @@ class LocalRuntime:
         )
         with self._fence.held():
             self._records.write(record)
-            pid = spawn(command, environ, self._logs(record.instance_id))
+            pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
             self._records.write(slot.record)
         self._watch(slot, just_started=True)
