@@ -15,8 +15,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tarn.errors import LaunchError
+from tarn.errors import LaunchError, RefusedError
 from tarn.triton import binary, regions
+from tarn.triton.folders import private_folder, refuse_shared
 
 __all__ = ["main", "words"]
 
@@ -67,8 +68,9 @@ def _cache(environ: Mapping[str, str]) -> Path:
     """
     for folder in _places(environ):
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
+            refuse_shared(folder, home=folder.parents[1])
+            private_folder(folder)
+        except (OSError, RefusedError):
             continue
         if os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid():
             return folder
