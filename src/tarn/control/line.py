@@ -163,10 +163,9 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> Failur
     except (Closed, ConnectionResetError, BrokenPipeError):
         # A new connection was taken and closed: so does a Triton that ends.
         return Failure(f"{where} closed the connection without an answer", gone=True)
-    except TooLong as error:
-        return Failure(f"{where} answers with {error}")
     except Garbage as error:
-        return Failure(f"{where} does not speak HTTP: {error}")
+        what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
+        return Failure(f"{where} {what} {error}")
     except OSError as error:
         return Failure(f"cannot reach {where}: {error}")
     return None

@@ -38,6 +38,7 @@ from tarn_plugins.runtime.local.processes import LOGS, Watcher, rotate, spawn, t
 from tarn_plugins.runtime.local.procfs import (
     alive,
     kill,
+    memory_mib,
     processes_of,
     start_ticks,
 )
@@ -257,7 +258,14 @@ class LocalRuntime:
         # What an old master leaves to clear, the newer one clears.
         with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
             clear(self._context.directory, record)
-        end = Exit(code, asked=record.stop_at is not None, forced=slot.forced)
+        end = Exit(
+            code,
+            asked=record.stop_at is not None,
+            forced=slot.forced,
+            peak_mib=slot.handle.peak_mib if slot.handle else 0,
+            machine_mib=memory_mib(),
+            asked_mib=self._context.spec.instance.resources.memory_mib,
+        )
         status = explain(end, tail(self._logs(record.instance_id)))
         with self._lock:
             slot.ended = status

@@ -5,10 +5,10 @@ is passed in. Codes: ``ContainerExitStatus`` of Hadoop 3.4.
 """
 
 import re
-import signal
 
 from tarn.domain import ExitStatus
 from tarn.errors import ProviderError, TarnError
+from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
 from tarn_plugins.runtime.yarn.wire import Completed
@@ -20,8 +20,6 @@ _YARN = {
     -100: "YARN took the container back",
     -101: "the node's disks failed",
     -102: "preempted: YARN gave its place to another queue or application",
-    -103: "killed for using too much virtual memory",
-    -104: "killed for using too much memory",
     -105: "stopped by an order of this application",
     -106: "killed by the ResourceManager",
     -107: "killed because the application was over",
@@ -29,12 +27,13 @@ _YARN = {
     -109: "killed because its logs grew beyond the node's limit",
 }
 _NODE_FAULTS = frozenset({-101})
-_NEXT_STEP = {
-    -103: "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio",
-    -104: "Raise instance.resources.memory; the shared memory of Python models is a part of it",
-    -109: "Lower triton.args.log-verbose",
+_MEMORY = {-103: exits.VIRTUAL, -104: exits.PHYSICAL}
+_RAISE = {
+    exits.VIRTUAL: "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio",
+    exits.PHYSICAL: "Raise instance.resources.memory; the shared memory of Python models is a part "
+    "of it",
 }
-_USAGE = re.compile(r"([\d.]+ ?[KMGT]?i?B) of ([\d.]+ ?[KMGT]?i?B) (physical|virtual) memory used")
+_NEXT_STEP = {-109: "Lower triton.args.log-verbose"}
 _LOST = re.compile(r"\blost\b.{0,3}node|node.{0,20}\blost\b", re.IGNORECASE)
 _FETCH = (
     (
@@ -79,13 +78,13 @@ _SHELL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A shell's complaint, whichever it is (dash, bash, busybox)."""
-_KILLED = ", not by TARN (out of memory? Then raise instance.resources.memory)"
-"""The kernel kills what a cgroup has no memory for, and Docker what somebody kills by its name."""
 _LONGEST = 300
 
 
-def explain(completed: Completed, *, asked: bool) -> ExitStatus:
+def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None) -> ExitStatus:
     """Return how a container ended; *asked* when its stop or its return was our own doing.
+
+    *memory_mib* is what it was asked with, where that is known.
 
     The code of an asked end is left out: 137 or 143 is how YARN's stop looks, and says nothing of
     requests that were cut.
@@ -95,11 +94,12 @@ def explain(completed: Completed, *, asked: bool) -> ExitStatus:
         return ExitStatus("stopped as asked", expected=True, last_error=error)
     if completed.exit_code == _LOCALIZATION:
         return _not_fetched(completed)
-    if completed.exit_code not in _YARN:
+    if completed.exit_code not in {*_YARN, *_MEMORY}:
         failure = docker_failure(completed.diagnostics)
         if failure is not None:
             return _by_docker(failure, completed, error)
-    reason, blame = _ended(completed)
+    lacked = _lacked_memory(completed, memory_mib)
+    reason, blame = (lacked, False) if lacked else _ended(completed)
     return ExitStatus(
         f"{reason}: {error}" if error else reason,
         completed.exit_code,
@@ -149,25 +149,32 @@ def _ended(completed: Completed) -> tuple[str, bool]:
     if code == -100 and _LOST.search(said):  # noqa: PLR2004 (ABORTED: the one with many causes)
         return "its node was lost", True
     if code in _YARN:
-        return _with_step(_with_usage(_YARN[code], said), code), code in _NODE_FAULTS
+        return _with_step(_YARN[code], code), code in _NODE_FAULTS
     if code < 0:
         return f"ended by YARN with code {code}: {_first_line(said)}", False
-    number = code - 128
-    if number in set(signal.Signals):
-        hint = _KILLED if number == signal.SIGKILL else ""
-        return f"killed by signal {number} ({signal.Signals(number).name}){hint}", False
     if code in _NO_PROGRAM:
         named = _SHELL.search(said)
         what = f"{_NO_PROGRAM[code]}: {named['program']}" if named else _NO_PROGRAM[code]
         return f"{what} (exit code {code}). See triton.binary and runtime.options.python", False
-    return f"exited with code {code}", False
+    return exits.ended(code), False
 
 
-def _with_usage(reason: str, diagnostics: str) -> str:
-    used = _USAGE.findall(diagnostics)
-    kind = "virtual" if "virtual" in reason else "physical"
-    found = next((f"{a} of {b}" for a, b, of in used if of == kind), "")
-    return f"{reason} ({found})" if found and "memory" in reason else reason
+def _lacked_memory(completed: Completed, memory_mib: int | None) -> str:
+    """Say what was asked, what was used, and what to raise; '' where memory was not the cause."""
+    code = completed.exit_code
+    use = exits.memory_use(completed.diagnostics, _MEMORY.get(code))
+    kind = use.kind if use else _MEMORY.get(code, exits.PHYSICAL)
+    if use is not None:
+        told = f"out of memory: it used {use}"
+    elif code in _MEMORY:
+        told = f"out of memory: it used too much {kind} memory"
+    elif exits.killed(code):
+        # The kernel kills what a cgroup has no memory for, and Docker what somebody kills by name.
+        told = f"{exits.ended(code)}, not by TARN: probably out of memory"
+    else:
+        return ""
+    asked = "" if memory_mib is None else f" (instance.resources.memory asked for {memory_mib} MiB)"
+    return f"{told}{asked}. {_RAISE[kind]}"
 
 
 def _with_step(reason: str, code: int) -> str:

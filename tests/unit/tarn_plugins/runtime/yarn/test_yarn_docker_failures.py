@@ -280,7 +280,7 @@ def test_what_is_not_docker_s_is_left_to_others(code, said):
 def test_memory_is_yarn_s_word_whatever_docker_says():
     """A code of YARN's own comes first."""
     status = explain(Completed("c", -104, SAID["shared memory"][0]), asked=False)
-    assert status.reason.startswith("killed for using too much memory")
+    assert status.reason.startswith("out of memory")
 
 
 def test_no_password_of_a_registry_is_repeated():

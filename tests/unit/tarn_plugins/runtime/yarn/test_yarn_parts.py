@@ -120,13 +120,14 @@ def test_of_two_containers_of_one_instance_one_stays():
     assert found.lost == (grant_of(ONE),)
 
 
-KILLED = (
-    "killed by signal 9 (SIGKILL), not by TARN "
-    "(out of memory? Then raise instance.resources.memory)"
-)
-TOO_MUCH = (
-    "killed for using too much memory (9.1 GB of 8 GB). Raise instance.resources.memory; "
-    "the shared memory of Python models is a part of it"
+RAISE = "Raise instance.resources.memory; the shared memory of Python models is a part of it"
+ASKED = "(instance.resources.memory asked for 8192 MiB)"
+KILLED = f"killed by signal 9 (SIGKILL), not by TARN: probably out of memory {ASKED}. {RAISE}"
+TOO_MUCH = f"out of memory: it used 9.1 GB of 8 GB physical memory {ASKED}. {RAISE}"
+RUNS = "Container [pid=8423,containerID=container_1_0114_01_000002] is running "
+USED = (
+    "Current usage: 9.1 GB of 8 GB physical memory used; 11.9 GB of 16.8 GB virtual memory used. "
+    "Killing container."
 )
 
 
@@ -145,16 +146,29 @@ TOO_MUCH = (
         (-101, "", "the node's disks failed", True),
         (
             -104,
-            "Current usage: 9.1 GB of 8 GB physical memory used; 1 GB of 2 GB virtual memory used.",
+            USED,
             TOO_MUCH,
             False,
         ),
+        (
+            143,
+            f"{RUNS}beyond physical memory limits. {USED}\nContainer exited with exit code 143",
+            TOO_MUCH,
+            False,
+        ),
+        (
+            137,
+            f"{RUNS}1181116006B beyond the 'PHYSICAL' memory limit. {USED}",
+            TOO_MUCH,
+            False,
+        ),
+        (134, "", "killed by signal 6 (SIGABRT)", False),
         (-999, "\n odd \n", "ended by YARN with code -999: odd", False),
     ],
 )
 def test_yarns_codes_in_words(code, said, words, node_fault):
     """Each with its next step, where there is one."""
-    status = explain(Completed("c", code, said), asked=False)
+    status = explain(Completed("c", code, said), asked=False, memory_mib=8192)
     assert status.reason == words
     assert (status.code, status.node_fault, status.expected) == (code, node_fault, False)
 
