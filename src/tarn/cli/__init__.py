@@ -8,6 +8,7 @@ import click
 from tarn.cli.argv import hide
 from tarn.cli.verbs import root
 from tarn.errors import ConfigErrors, TarnError
+from tarn.plain import VisibleStream
 
 __all__ = ["main", "run"]
 
@@ -16,6 +17,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
+    _guard_terminal()
     if not hide(sys.argv[1:]):
         click.echo(
             "tarn: every user of this machine reads the api token in the arguments of this command "
@@ -23,6 +25,17 @@ def main() -> None:
             err=True,
         )
     sys.exit(run(sys.argv[1:]))
+
+
+def _guard_terminal() -> None:
+    """Let nothing that is printed, by whomever, be obeyed by the terminal.
+
+    Names, reasons and errors come from models, followers and other users.
+    """
+    if sys.stdout.isatty():
+        sys.stdout = VisibleStream(sys.stdout)
+    if sys.stderr.isatty():
+        sys.stderr = VisibleStream(sys.stderr)
 
 
 def run(arguments: Sequence[str], surroundings: object = None) -> int:

@@ -1,7 +1,9 @@
 """`tarn logs`."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import TextIO
 
 import click
 
@@ -10,6 +12,7 @@ from tarn.cli.stamped import Painter
 from tarn.cluster import Cluster, Surroundings, choose, remembered
 from tarn.cluster.log_lines import MASTER, LogLine
 from tarn.plain import since as moment_of
+from tarn.plain import underlying
 
 _EPILOG = """\b
 tarn logs                         the master's log
@@ -68,7 +71,10 @@ def command(  # noqa: PLR0913 (an option each)
         lines = read(None if every else chosen or (MASTER,), since=begin, tail=tail)
         named = every or len(chosen) > 1  # whose a line is, is said where it can be several
         painter = Painter(len(f"{cluster.name}-0000") if named else None)
-        _print(map(_json if form == "json" else painter.stamped, lines))
+        if form == "json":
+            _print(map(_json, lines))
+        else:
+            _print(map(painter.stamped, lines), underlying(sys.stdout))  # colours of ours
     finally:
         cluster.detach()
 
@@ -84,6 +90,6 @@ def _json(line: LogLine) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
-def _print(lines: Iterable[str]) -> None:
+def _print(lines: Iterable[str], stream: TextIO | None = None) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(line, stream)

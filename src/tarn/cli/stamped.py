@@ -1,19 +1,17 @@
 """Lines of logs on a terminal: whose they are, in colours, and nothing that moves its cursor."""
 
-import re
 import sys
 import zlib
 
 import click
 
 from tarn.cluster.log_lines import MASTER, LogLine
+from tarn.plain import visible
 
 __all__ = ["Painter"]
 
 _COLOURS = ("cyan", "green", "magenta", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _LEVELS = {"error": "red", "warning": "yellow"}
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal obeys instead of showing it: a model may write anything."""
 
 
 class Painter:
@@ -31,9 +29,7 @@ class Painter:
     def line(self, text: str) -> str:
         """Return a line that stands alone."""
         bare = text.rstrip("\r\n")
-        if not self._terminal:
-            return bare
-        return _UNSAFE.sub(lambda found: f"\\x{ord(found[0]):02x}", bare)
+        return visible(bare) if self._terminal else bare
 
     def stamped(self, line: LogLine) -> str:
         """Return one of several logs' lines."""
@@ -42,7 +38,7 @@ class Painter:
             text = click.style(text, fg=_LEVELS[line.level])
         if self._width is None:
             return text
-        whose = f"{line.source:<{self._width}} |"
+        whose = f"{self.line(line.source):<{self._width}} |"
         return f"{_painted(whose, line.source) if self._terminal else whose} {text}"
 
 

@@ -6,6 +6,7 @@ import sys
 import click
 
 from tarn.interfaces import Progress
+from tarn.plain import underlying, visible
 
 __all__ = ["Talk"]
 
@@ -37,10 +38,13 @@ class Talk:
 
     def _rewrite(self, text: str, *, keep: bool) -> None:
         width = shutil.get_terminal_size().columns - 1
-        click.echo(f"\r\x1b[K{text[:width]}", err=True, nl=keep, color=True)
+        self._draw(visible(text)[:width], nl=keep)
 
     def done(self) -> None:
         """End the line that was being rewritten."""
         if self._terminal and self._said:
-            click.echo("\r\x1b[K", err=True, nl=False, color=True)
+            self._draw("", nl=False)
         self._said = self._phase = ""
+
+    def _draw(self, text: str, *, nl: bool) -> None:
+        click.echo(f"\r\x1b[K{text}", underlying(sys.stderr), nl=nl, color=True)

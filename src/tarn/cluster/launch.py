@@ -28,6 +28,7 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
+from tarn.triton.folders import private_folder
 
 __all__ = ["Outcome", "bring_up", "starting"]
 
@@ -159,7 +160,7 @@ def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
 
 def _writable(directory: Path) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(directory)
         probe = directory / ".writable"
         probe.touch()
         probe.unlink(missing_ok=True)

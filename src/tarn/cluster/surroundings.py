@@ -3,6 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import attrs
 
@@ -11,6 +12,7 @@ from tarn.clock import SystemClock
 from tarn.follow import Api, Trust
 from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
+from tarn.triton.folders import refuse_shared
 
 __all__ = ["Surroundings", "here"]
 
@@ -40,8 +42,15 @@ class Surroundings:
 
     @property
     def paths(self) -> Paths:
-        """Where TARN keeps its files."""
-        return config.paths(self.environ)
+        """Where TARN keeps its files.
+
+        Raises:
+            RefusedError: Others own one of these folders, or may write to it (code TARN-2104).
+        """
+        found, home = config.paths(self.environ), self.environ.get("HOME")
+        for folder in (found.home / "clusters", found.cache):
+            refuse_shared(folder, Path(home) if home else None)
+        return found
 
     def context(self, progress: Callable[[Progress], None] | None = None) -> ClientContext:
         """Return what providers get."""

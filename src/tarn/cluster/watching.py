@@ -14,6 +14,7 @@ from tarn.cluster.table import cluster_table
 from tarn.cluster.waiting import Goal
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock
+from tarn.plain import underlying, visible
 
 __all__ = ["Cell", "Lines", "Screen", "Terminal", "Watch", "screen"]
 
@@ -101,7 +102,7 @@ class Terminal:
     def __init__(
         self, stream: TextIO, size: Callable[[], tuple[int, int]] = shutil.get_terminal_size
     ) -> None:
-        self._stream, self._size = stream, size
+        self._stream, self._size = underlying(stream), size
         self._drawn = 0
 
     def show(self, status: Status, api: str | None) -> None:
@@ -124,7 +125,7 @@ class Terminal:
             left = len(lines) - (height - 2)
             lines = [*lines[: height - 2], f"… and {left} lines more"]
         up = f"\x1b[{self._drawn}F" if self._drawn else ""
-        text = "".join(f"{line[: width - 1]}\x1b[K\n" for line in lines)
+        text = "".join(f"{visible(line)[: width - 1]}\x1b[K\n" for line in lines)
         self._stream.write(f"{up}{text}\x1b[J")
         self._stream.flush()
         self._drawn = len(lines)

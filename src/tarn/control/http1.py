@@ -18,6 +18,7 @@ __all__ = [
     "Garbage",
     "Reply",
     "ReplyParser",
+    "TooLong",
     "connect",
     "request",
 ]
@@ -33,6 +34,10 @@ _NO_BODY = frozenset({204, 304})
 
 class Garbage(ValueError):  # noqa: N818 (what came, not a fault of ours)
     """What came is not an HTTP/1.1 reply, or a longer one than allowed."""
+
+
+class TooLong(Garbage):
+    """The body has more bytes than the question allows."""
 
 
 class Closed(ConnectionError):  # noqa: N818 (a state of affairs)
@@ -119,7 +124,7 @@ class ReplyParser:
 
     def _until_eof(self) -> Reply | None:
         if len(self._data) > self._longest:
-            raise Garbage(f"a body of more than {self._longest} bytes")
+            raise TooLong(f"more than the {self._longest} bytes that are read")
         return None
 
     def _chunk(self) -> Reply | None:
@@ -137,7 +142,7 @@ class ReplyParser:
                 raise Garbage("a chunk without its end")
             start = end + 4 + size
             if len(self._body) > self._longest:
-                raise Garbage(f"a body of more than {self._longest} bytes")
+                raise TooLong(f"more than the {self._longest} bytes that are read")
         del self._data[:start]
         if self._data.find(b"\r\n") < 0 and len(self._data) > LONGEST_HEAD:
             raise Garbage("a chunk without a size")
@@ -158,8 +163,10 @@ class ReplyParser:
             size = int(digits.strip(), base)
         except ValueError as error:
             raise Garbage(f"not a size: {digits[:40]!r}") from error
-        if not 0 <= size <= self._longest:
-            raise Garbage(f"a body of {size} bytes, more than {self._longest}")
+        if size > self._longest:
+            raise TooLong(f"{size} bytes, more than the {self._longest} that are read")
+        if size < 0:
+            raise Garbage(f"a body of {size} bytes")
         return size
 
 
@@ -214,19 +221,19 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[Reply] | None = None
         self.usable = False
 
-    async def ask(self, question: bytes) -> Reply:
-        """Send *question*, one request, and wait for its reply.
+    async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
+        """Send *question*, one request, and wait for its reply of at most *longest_body* bytes.
 
         The caller brings the deadline (`asyncio.timeout`); after a time-out or any error the
         connection is closed, since a late answer would be taken for the next one.
 
         Raises:
             Closed: It ended before the answer did.
-            Garbage: What came is no reply.
+            Garbage: What came is no reply, or too long.
         """
         if not self.usable:
             raise Closed("the connection is closed")
-        self._parser = ReplyParser()
+        self._parser = ReplyParser(longest_body)
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(question)
         try:

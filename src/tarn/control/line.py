@@ -6,7 +6,15 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
-from tarn.control.http1 import Closed, Connection, Garbage, Reply, connect
+from tarn.control.http1 import (
+    LONGEST_BODY,
+    Closed,
+    Connection,
+    Garbage,
+    Reply,
+    TooLong,
+    connect,
+)
 
 __all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
 
@@ -115,16 +123,16 @@ class Line:
         finally:
             self.close()
 
-    async def ask(self, question: bytes) -> Reply:
+    async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
         """Ask over the kept connection; when it has ended meanwhile, over a new one, once."""
         kept = self._connection
         if kept is not None and kept.usable:
             try:
-                return await kept.ask(question)
+                return await kept.ask(question, longest_body)
             except Closed:
                 self.close()
         self._connection = await connect(self._host, self._port, self._lost)
-        return await self._connection.ask(question)
+        return await self._connection.ask(question, longest_body)
 
     def close(self) -> None:
         """End the connection; the next question opens a new one."""
@@ -156,7 +164,8 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> Failur
         # A new connection was taken and closed: so does a Triton that ends.
         return Failure(f"{where} closed the connection without an answer", gone=True)
     except Garbage as error:
-        return Failure(f"{where} does not speak HTTP: {error}")
+        what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
+        return Failure(f"{where} {what} {error}")
     except OSError as error:
         return Failure(f"cannot reach {where}: {error}")
     return None

@@ -18,7 +18,7 @@ from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.by_model import Rows, rows
-from tarn.triton.index import parse_index
+from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.unload import first
@@ -28,6 +28,10 @@ __all__ = ["Around", "Families", "Probe", "Target"]
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
+_MOST_WORD = 1 << 16
+"""Bytes of what a server says of itself."""
+_INDEXES = 16
+"""Indexes whose models are kept: equal instances answer the same bytes, second after second."""
 _AN_ID = re.compile(r".+-[0-9]{4,}")
 _SIGNALS = tuple(Metrics({}).signals())
 _LEAVING = Unknown("not asked any more: the instance leaves")
@@ -189,18 +193,19 @@ class Probe:
 
     async def _look_http(self, line: Line) -> None:
         self._answered_live = False
-        reply = await line.ask(self._ask("GET", "/v2/health/live", "health"))
+        reply = await line.ask(self._ask("GET", "/v2/health/live", "health"), _MOST_WORD)
         self._answered_live = True
         live = Known(reply.status == 200)  # noqa: PLR2004
         if not self._itself:
-            reply = await line.ask(self._ask("GET", "/v2", "metadata"))
+            reply = await line.ask(self._ask("GET", "/v2", "metadata"), _MOST_WORD)
             other = _other(reply, self._id)
             if other:
                 stranger = Unknown(f"another instance, '{other}', answers at its port")
                 self._set_http(stranger, stranger, gone="")
                 return
             self._itself = True
-        reply = await line.ask(self._ask("POST", "/v2/repository/index", "model-repository"))
+        index = self._ask("POST", "/v2/repository/index", "model-repository")
+        reply = await line.ask(index, MOST_BYTES)
         self._set_http(live, _models(reply), gone="")
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
@@ -362,9 +367,8 @@ def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
         return Unknown(f"cannot read the repository index: {error}")
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=_INDEXES)
 def _index(body: bytes) -> tuple[ModelState, ...]:
-    """Equal instances answer the same bytes, second after second."""
     return parse_index(body)
 
 

@@ -8,7 +8,7 @@ import attrs
 from tarn.control.http1 import Reply, connect, request
 from tarn.control.line import attempt
 from tarn.domain import Endpoint, Known, Sample, Unknown
-from tarn.triton.index import parse_index
+from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.unload import path
 
 __all__ = ["Unloading"]
@@ -76,7 +76,7 @@ class Unloading:
         async def ask() -> None:
             connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
             try:
-                replies.append(await connection.ask(question))
+                replies.append(await connection.ask(question, MOST_BYTES))
             finally:
                 connection.close()
 

@@ -14,6 +14,7 @@ from tarn.plain.span import seconds
 from tarn.plain.structure import structure
 from tarn.plain.units import UNITS, Unit, key_of, unit_of
 from tarn.plain.unstructure import unstructure
+from tarn.plain.visible import VisibleStream, underlying, visible
 
 __all__ = [
     "MASK",
@@ -24,6 +25,7 @@ __all__ = [
     "Option",
     "Problem",
     "Unit",
+    "VisibleStream",
     "Within",
     "amount",
     "amount_text",
@@ -40,6 +42,8 @@ __all__ = [
     "shown",
     "since",
     "structure",
+    "underlying",
     "unit_of",
     "unstructure",
+    "visible",
 ]

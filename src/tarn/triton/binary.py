@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tarn.errors import LaunchError
+from tarn.errors import LaunchError, RefusedError
+from tarn.triton import regions
+from tarn.triton.folders import private_folder
 
 if TYPE_CHECKING:
     from tarn.interfaces import Finding
@@ -251,28 +253,38 @@ def _site_folders(wheel: Wheel) -> tuple[str, ...]:
 
 
 def _target(wheel: Wheel, cache: Path) -> Path:
-    folders = _site_folders(wheel)
-    of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, *folders))
+    shim = _shim(wheel.backend / _MODULE, _site_folders(wheel))
+    of = "\0".join((wheel.version, str(wheel.package), wheel.stub.parent.name, shim))
     return cache / hashlib.sha256(of.encode()).hexdigest()[:16]
 
 
 def _assemble(wheel: Wheel, cache: Path) -> None:
     folders, target = _site_folders(wheel), _target(wheel, cache)
-    if target.exists():
-        return
     try:
-        cache.mkdir(parents=True, exist_ok=True)
+        private_folder(cache.parent)
+        private_folder(cache)
+        if target.exists():
+            private_folder(target)
+            return
         with tempfile.TemporaryDirectory(prefix=".new-", dir=cache) as beside:
             whole = Path(beside, "whole")
             _fill(whole / "python", wheel, folders)
             _rename(whole, target)
+    except RefusedError as error:
+        raise LaunchError(
+            "tritonserver",
+            error.found,
+            code=error.code,
+            where=error.where,
+            next_step=error.next_step,
+        ) from error
     except OSError as error:
         found = f"the Python backend could not be assembled in {cache}: {error.strerror}"
         raise LaunchError("tritonserver", found, code="TARN-3201", retry_after_s=10.0) from error
 
 
 def _fill(folder: Path, wheel: Wheel, folders: tuple[str, ...]) -> None:
-    folder.mkdir(parents=True)
+    private_folder(folder)  # what lies in it needs no mode of its own: nobody else gets there
     shutil.copy2(wheel.backend / _LIBRARY, folder)
     Path(shutil.copy2(wheel.stub, folder)).chmod(0o755)
     (folder / _MODULE).write_text(_shim(wheel.backend / _MODULE, folders))
@@ -290,7 +302,8 @@ def _rename(whole: Path, target: Path) -> None:
 def _shim(original: Path, folders: tuple[str, ...]) -> str:
     """Return the module that a stub imports first: it opens the environment's packages to it."""
     return (
-        '"""The environment\'s packages, then Triton\'s own module."""\n'
+        '"""A region of its own, the environment\'s packages, then Triton\'s own module."""\n'
+        f"{regions.IN_STUBS}"
         "import site as _site\n"
         f"for _folder in {folders!r}:\n"
         "    _site.addsitedir(_folder)\n"

@@ -7,9 +7,14 @@ import json
 
 from tarn.domain.reading import ModelState
 
-__all__ = ["parse_index"]
+__all__ = ["MOST_BYTES", "parse_index"]
+
+MOST_BYTES = 1 << 20
+"""Of an index: ten thousand models, or some hundred with long reasons."""
 
 _UNAVAILABLE = "UNAVAILABLE"
+_LONGEST_REASON = 4096
+"""Characters: each view of the fleet, and each event about the model, holds it."""
 
 
 def parse_index(body: bytes) -> tuple[ModelState, ...]:
@@ -31,6 +36,8 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
             raise ValueError("an entry without a name")  # noqa: TRY004
         state = str(row.get("state") or _UNAVAILABLE)
         reason = str(row.get("reason") or ("" if row.get("state") else "not loaded"))
+        if len(reason) > _LONGEST_REASON:
+            reason = f"{reason[:_LONGEST_REASON]} …"
         model = ModelState(row["name"], state, reason)
         rank = (state != _UNAVAILABLE, _number(row.get("version")))
         if model.name not in best or rank > best[model.name][0]:

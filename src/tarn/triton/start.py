@@ -2,8 +2,9 @@
 
 A master on another machine cannot know where a node has its tritonserver. This finds it as the
 runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the wheel
-nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that no
-shared memory is left, and becomes tritonserver: pid, signals and log are its own.
+nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that nobody
+else reads its shared memory and that none is left, and becomes tritonserver: pid, signals and log
+are its own.
 
 What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
 """
@@ -14,8 +15,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tarn.errors import LaunchError
+from tarn.errors import LaunchError, RefusedError
 from tarn.triton import binary, regions
+from tarn.triton.folders import private_folder, refuse_shared
 
 __all__ = ["main", "words"]
 
@@ -37,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if prefix is not None:
             regions.clear_after_end(prefix)
+        if not regions.keep_private(its_environ):
+            sys.stderr.write(f"warning: {regions.NO_FILTER}\n")
         os.execve(program.path, line, its_environ)  # noqa: S606 (no shell: that is the point)
     except OSError as error:
         _say(f"{program.path} cannot be started: {error.strerror}")
@@ -64,8 +68,9 @@ def _cache(environ: Mapping[str, str]) -> Path:
     """
     for folder in _places(environ):
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError:
+            refuse_shared(folder, home=folder.parents[1])
+            private_folder(folder)
+        except (OSError, RefusedError):
             continue
         if os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid():
             return folder

@@ -26,6 +26,7 @@ __all__ = ["LatencyP95", "Settings", "tarn_signals"]
 SUMMARY = "nv_inference_request_summary_us"
 COUNT = f"{SUMMARY}_count"
 QUANTILE = "0.95"
+_LONGEST_KEPT = 1024
 
 _Rows = tuple[tuple[float, Mapping[str, Sample[float]]], ...]
 
@@ -76,9 +77,17 @@ def _first(within: Sequence[Mapping[str, Sample[float]]], count: str) -> float:
     return next(known, 0.0)
 
 
-@lru_cache(maxsize=16384)
 def _count_of(name: str) -> str | None:
     """Return the counter that belongs to the quantile *name*; None: it is another line."""
+    return _kept_count_of(name) if len(name) <= _LONGEST_KEPT else _read_count_of(name)
+
+
+@lru_cache(maxsize=16384)
+def _kept_count_of(name: str) -> str | None:
+    return _read_count_of(name)
+
+
+def _read_count_of(name: str) -> str | None:
     if not name.startswith(f"{SUMMARY}{{"):
         return None
     said = labels(name)

@@ -87,7 +87,7 @@ def test_a_terminal_is_shown_colours_and_obeys_no_log() -> None:
     evil = "\x1b]0;title\x07\x1b[2Jhello\tworld\x9b1m\r"
     line = LogLine("demo-0001", 1.0, "error", evil)
     shown = Painter(9, terminal=True).stamped(line)
-    assert click.unstyle(shown) == ("demo-0001 | \\x1b]0;title\\x07\\x1b[2Jhello\tworld\\x9b1m")
+    assert click.unstyle(shown) == ("demo-0001 | \\x1b]0;title\\x07\\x1b[2Jhello\tworld\\u009b1m")
     assert "\x1b[31m" in shown
     assert Painter(9, terminal=False).stamped(line) == f"demo-0001 | {evil.rstrip()}"
     first, second = (

@@ -1,16 +1,22 @@
 """A Triton that writes what it likes into its metrics: nothing here grows without end."""
 
+import resource
 import threading
 import time
 
 from fake_master import instance, snapshot
+from house import until
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tarn.clock import SystemClock
 from tarn.control.metrics import render_metrics
+from tarn.control.probe import _index
 from tarn.control.scrape import Scraper, Target
+from tarn.domain import Known, ModelState, Sample, Unknown
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelLooks
 from tarn.testing.fake_triton import FakeTriton
+from tarn.triton.index import MOST_BYTES
+from tarn_plugins.signals.latency_p95 import _count_of, _kept_count_of
 
 SUCCESS = "nv_inference_request_success"
 MANY = 3000
@@ -54,3 +60,47 @@ def test_many_and_odd_names_become_few_and_whole_series() -> None:
     assert max(map(len, named)) < 256
     (ended,) = [f for f in families if f.name == "tarn_inference_requests"]
     assert sum(sample.value for sample in ended.samples) == MANY + 8
+
+
+def test_an_index_that_grows_and_changes_is_not_kept() -> None:
+    """Equal instances share what was read of one; what is too long is told and never held."""
+    scraper = Scraper(SystemClock(), 0.02, 5.0, lambda: None)
+    scraper.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        with FakeTriton("echo") as triton:
+            model = triton.state.models["echo"]
+            scraper.watch({"llama-0001": Target(triton.endpoint)})
+            until(lambda: isinstance(models(scraper), Known), 10, "a look")
+            for number in range(2 * _index.cache_info().maxsize):
+                reason = f"{number}" * 50_000
+                model.state, model.reason = "UNAVAILABLE", reason
+                shown = f"{reason[:4096]} …"
+                until(lambda text=shown: reasons(scraper) == [text], 10, "the next index")
+            assert _index.cache_info().currsize <= 16
+            model.reason = "x" * (MOST_BYTES + 1)
+            until(lambda: isinstance(models(scraper), Unknown), 10, "an index that is too long")
+            said = models(scraper).reason
+    finally:
+        scraper.close()
+    assert f"more than the {MOST_BYTES} that are read" in said
+    assert scraper.crashes == 0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
+
+
+def models(scraper: Scraper) -> Sample[tuple[ModelState, ...]]:
+    reading = scraper.readings().get("llama-0001")
+    return Unknown("not yet") if reading is None else reading.models
+
+
+def reasons(scraper: Scraper) -> list[str]:
+    found = models(scraper)
+    return [model.reason for model in found.value] if isinstance(found, Known) else []
+
+
+def test_a_line_of_a_label_that_is_too_long_is_read_and_not_kept() -> None:
+    """One that changes at each scrape would fill the memory."""
+    before = _kept_count_of.cache_info().currsize
+    name = f'nv_inference_request_summary_us{{model="{"x" * 5000}",quantile="0.95"}}'
+    assert _count_of(name) == f'nv_inference_request_summary_us_count{{model="{"x" * 5000}"}}'
+    assert _kept_count_of.cache_info().currsize == before

@@ -9,7 +9,7 @@ from house import until
 
 from tarn.triton import start
 from tarn.triton.binary import Program, environment
-from tarn.triton.regions import prefix_in
+from tarn.triton.regions import IN_STUBS, prefix_in, private
 
 
 def run(path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -63,6 +63,50 @@ def test_no_shared_memory_is_left_when_it_is_killed(tmp_path):
         running.kill()
         running.stdout.close()
         other.unlink(missing_ok=True)
+
+
+ASKS = """
+import os
+made = os.open("region", os.O_CREAT | os.O_RDWR, 0o644)
+for mode in (0o644, 0o755):
+    os.fchmod(made, mode)
+    print(f"{os.fstat(made).st_mode & 0o777:o}")
+os.chmod("region", 0o644)
+print(f"{os.fstat(made).st_mode & 0o777:o}", os.environ["TARN_UMASK"])
+"""
+
+
+def test_what_the_back_end_opens_to_all_stays_closed(tmp_path):
+    """That one call does nothing; others, and other modes, work as ever."""
+    command = private([sys.executable, "-c", ASKS])
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True, umask=0o027
+    )
+    assert done.stdout.split() == ["600", "755", "644", "027"]
+
+
+def test_a_command_that_is_not_there_is_told_in_one_line():
+    """In the log where Triton's own last words would be."""
+    done = subprocess.run(private(["/nowhere"]), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: /nowhere cannot be started: No such file or directory\n"
+
+
+def test_a_stub_closes_its_region_and_gets_the_users_umask_back(tmp_path):
+    """Where the kernel takes no filter it is closed before the model is loaded."""
+    region = Path("/dev/shm") / f"tarn_{secrets.token_hex(4)}_stub-0001_a"
+    script = tmp_path / "stub.py"
+    script.write_text(f"{IN_STUBS}\nprint(_os.umask(0), 'TARN_UMASK' in _os.environ)\n")
+    try:
+        region.touch(0o644)
+        done = subprocess.run(
+            [sys.executable, script, region.name, "1048576"], env={"TARN_UMASK": "027"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert region.stat().st_mode & 0o777 == 0o600
+        assert done.stdout == f"{0o027} False\n"
+    finally:
+        region.unlink(missing_ok=True)
 
 
 def test_only_names_of_ours_are_cleared_away():

@@ -17,6 +17,7 @@ import yaml
 from tarn.errors import ProviderError, RefusedError
 from tarn.interfaces import Carrier, ClientContext, Progress
 from tarn.java import mask
+from tarn.triton.folders import private_folder
 from tarn_plugins.cli.pack import order as orders
 from tarn_plugins.cli.pack.order import DEFAULT_GLIBC, DEFAULT_PYTHON, Order
 
@@ -206,7 +207,7 @@ def _packed(order: Order, place: _Place, context: ClientContext) -> dict[str, An
 @contextlib.contextmanager
 def _workplace(cache: Path) -> Iterator[Path]:
     """Make a directory that is gone afterwards, whatever happens."""
-    cache.mkdir(parents=True, exist_ok=True)
+    private_folder(cache)
     with tempfile.TemporaryDirectory(prefix="pack-", dir=cache, ignore_cleanup_errors=True) as one:
         yield Path(one)
 

@@ -11,6 +11,7 @@ import click
 
 from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
+from tarn.triton.folders import private_folder
 from tarn_plugins.cli.sandbox.maven import repository_fault
 from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, Options
 
@@ -41,7 +42,7 @@ def _context() -> ClientContext:
 
 
 def _place(directory: Path | None) -> Path:
-    return directory or _context().paths.home / "sandbox"
+    return directory or private_folder(_context().paths.home) / "sandbox"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

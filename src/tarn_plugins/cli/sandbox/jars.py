@@ -12,6 +12,7 @@ import attrs
 from tarn.errors import ProviderError
 from tarn.interfaces import ClientContext, Progress
 from tarn.java import mask
+from tarn.triton.folders import private_folder
 from tarn_plugins.cli.sandbox import maven
 
 __all__ = ["fetched", "installed"]
@@ -69,7 +70,7 @@ def _fetch(version: str, repository: str, target: Path, context: ClientContext) 
             next_step="Install Maven (Debian: apt install maven), or name an installation of "
             "Hadoop with --hadoop-home.",
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(target.parent)
     # Beside the target, so that it arrives by a rename: whole, or not at all.
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.", dir=target.parent) as made:
         work = Path(made)

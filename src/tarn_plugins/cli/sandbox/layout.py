@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from tarn.triton.folders import private_folder
 from tarn_plugins.cli.sandbox.options import Options
 
 __all__ = ["is_formatted", "lay_out", "remove", "written"]
@@ -41,7 +42,7 @@ def lay_out(
         jars: Linked in ``lib``.
     """
     for name in ("run", "logs", "data/tmp", "lib"):
-        (directory / name).mkdir(mode=0o755, parents=True, exist_ok=True)
+        private_folder(directory / name, 0o755)
     for old in (directory / "lib").iterdir():
         old.unlink()
     for jar in jars:
@@ -68,6 +69,6 @@ def remove(directory: Path) -> None:
 
 
 def _write(file: Path, text: str, mode: int) -> None:
-    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    private_folder(file.parent, 0o755)
     file.write_text(text, "utf-8")
     file.chmod(mode)

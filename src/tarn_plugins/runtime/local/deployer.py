@@ -26,6 +26,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
+from tarn.triton.folders import private_folder
 from tarn.triton.log_files import last_lines
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
@@ -74,7 +75,7 @@ class LocalDeployer:
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Start keeper and master; returns once the master listens. Later errors leave it alone."""
         directory = self._context.paths.cluster(spec.name)
-        directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        private_folder(directory)
         with _alone(directory, spec.name):
             if _keeper_alive(directory) or _master_alive(directory):
                 raise _running(spec.name, "runs already")

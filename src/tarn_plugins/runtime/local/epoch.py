@@ -19,6 +19,7 @@ import attrs
 
 from tarn.domain import Epoch
 from tarn.errors import Superseded, TimedOutError
+from tarn.triton.folders import private_folder
 from tarn_plugins.runtime.local.atomic import replace_file
 
 __all__ = ["Fence", "begin", "claim", "forget"]
@@ -141,6 +142,6 @@ def _next_incarnation(directory: Path, last: Epoch | None) -> int:
         kept = 0
     floor = max(kept, last.incarnation if last else 0)
     incarnation = max(int(time.time() * 1000), floor + 1)
-    ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(ledger.parent)
     replace_file(ledger, str(incarnation).encode())
     return incarnation

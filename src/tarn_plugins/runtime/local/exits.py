@@ -1,12 +1,12 @@
 """Why a tritonserver ended, in words. Pure: exit code, what was asked, and its log's last lines."""
 
-import signal
 from collections.abc import Iterable
 
 import attrs
 
 from tarn.domain import ExitStatus
 from tarn.errors import LaunchError
+from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error
 
 __all__ = ["Exit", "could_not_start", "explain"]
@@ -22,6 +22,12 @@ class Exit:
     """Its stop was asked."""
     forced: bool = False
     """It did not end in time, and was killed by us."""
+    peak_mib: int = 0
+    """The most memory that tritonserver itself had, without its stubs; 0: not seen."""
+    machine_mib: int = 0
+    """The machine's memory; 0: not asked."""
+    asked_mib: int = 0
+    """What ``instance.resources.memory`` says."""
 
 
 def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
@@ -29,7 +35,7 @@ def explain(end: Exit, lines: Iterable[str]) -> ExitStatus:
     error = last_error(lines)
     if end.asked:
         return ExitStatus(_stopped(end), end.code, expected=True, last_error=error)
-    reason = f"{_ended(end.code)}: {error}" if error else _ended(end.code)
+    reason = f"{_died(end)}: {error}" if error else _died(end)
     return ExitStatus(reason, end.code, permanent=hopeless(error), last_error=error)
 
 
@@ -53,8 +59,19 @@ def _stopped(end: Exit) -> str:
 def _ended(code: int | None) -> str:
     if code is None:
         return "ended; exit status not seen, it was started by an earlier master"
-    if code >= 0:
-        return f"exited with code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
-    hint = ", not by TARN (out of memory?)" if -code == signal.SIGKILL else ""
-    return f"killed by signal {-code} ({name}){hint}"
+    return exits.ended(code)
+
+
+def _died(end: Exit) -> str:
+    """Say how it ended though nobody asked; who is killed outright mostly lacked memory."""
+    if end.code is None or not exits.killed(end.code):
+        return _ended(end.code)
+    told = f"{_ended(end.code)}, not by TARN: probably out of memory"
+    if not end.machine_mib:
+        return told
+    used = f"it used up to {end.peak_mib} MiB without its Python models; " if end.peak_mib else ""
+    return (
+        f"{told} ({used}instance.resources.memory says {end.asked_mib} MiB, the machine has "
+        f"{end.machine_mib} MiB). Run fewer or smaller instances, or raise the machine's memory or "
+        "the limit of the container that the master is in"
+    )

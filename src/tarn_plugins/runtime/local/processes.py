@@ -79,6 +79,8 @@ class Handle:
     start: int
     descriptor: int = -1
     """Its pidfd; -1 once it ended."""
+    peak_mib: int = 0
+    """The most memory that it had, once it ended; 0: it is not our child."""
 
     def send(self, *numbers: signal.Signals) -> None:
         """Send signals; nothing happens when it has ended."""
@@ -169,7 +171,7 @@ class Watcher:
         )
 
     def _end(self, handle: Handle, ended: Callable[[int | None], None]) -> None:
-        code = _reap(handle.descriptor)
+        code = _reap(handle)
         self._poll.unregister(handle.descriptor)
         self._handles.discard(handle)
         descriptor, handle.descriptor = handle.descriptor, -1
@@ -177,11 +179,13 @@ class Watcher:
         ended(code)
 
 
-def _reap(descriptor: int) -> int | None:
+def _reap(handle: Handle) -> int | None:
     try:
-        result = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOHANG)
+        # By pid, for the memory that it had: it cannot be another's before this has returned.
+        pid, status, used = os.wait4(handle.pid, os.WNOHANG)
     except ChildProcessError:
         return None
-    if result is None:
+    if pid == 0:
         return None
-    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+    handle.peak_mib = used.ru_maxrss // 1024
+    return os.waitstatus_to_exitcode(status)

@@ -20,7 +20,7 @@ from tarn.domain import (
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
-from tarn.triton import binary
+from tarn.triton import binary, regions
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import epoch, gpus
@@ -38,6 +38,7 @@ from tarn_plugins.runtime.local.processes import LOGS, Watcher, rotate, spawn, t
 from tarn_plugins.runtime.local.procfs import (
     alive,
     kill,
+    memory_mib,
     processes_of,
     start_ticks,
 )
@@ -210,7 +211,7 @@ class LocalRuntime:
         )
         with self._fence.held():
             self._records.write(record)
-            pid = spawn(command, environ, self._logs(record.instance_id))
+            pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
             self._records.write(slot.record)
         self._watch(slot, just_started=True)
@@ -257,7 +258,14 @@ class LocalRuntime:
         # What an old master leaves to clear, the newer one clears.
         with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
             clear(self._context.directory, record)
-        end = Exit(code, asked=record.stop_at is not None, forced=slot.forced)
+        end = Exit(
+            code,
+            asked=record.stop_at is not None,
+            forced=slot.forced,
+            peak_mib=slot.handle.peak_mib if slot.handle else 0,
+            machine_mib=memory_mib(),
+            asked_mib=self._context.spec.instance.resources.memory_mib,
+        )
         status = explain(end, tail(self._logs(record.instance_id)))
         with self._lock:
             slot.ended = status

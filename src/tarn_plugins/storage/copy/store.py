@@ -20,8 +20,9 @@ from typing import BinaryIO
 
 import attrs
 
-from tarn.errors import StorageError
+from tarn.errors import RefusedError, StorageError
 from tarn.interfaces import ClientContext, Progress, Staged
+from tarn.triton.folders import private_folder
 from tarn_plugins.storage.copy.redact import redact
 from tarn_plugins.storage.copy.source import Source, find
 
@@ -56,8 +57,17 @@ class Copy:
         source = find(uri)
         shelf = context.paths.cache / "models"
         try:
-            shelf.mkdir(parents=True, exist_ok=True)
+            private_folder(shelf.parent)
+            private_folder(shelf)
             digest = _seen(shelf, source) or self._copy(shelf, source, context)
+        except RefusedError as error:
+            raise StorageError(
+                "copy",
+                error.found,
+                code=error.code,
+                where=error.where,
+                next_step=error.next_step,
+            ) from error
         except OSError as error:
             raise self._local_failure(shelf, source, error) from error
         return Staged(str(shelf / digest), "local", digest=digest, bytes=source.total_bytes)
@@ -79,7 +89,7 @@ class Copy:
     ) -> dict[str, str]:
         """Write every file below *place*; return path to SHA-256 of what was read."""
         for directory in source.directories:  # the empty ones too: an ensemble's version is one
-            (place / directory).mkdir(parents=True, exist_ok=True)
+            private_folder(place / directory, 0o755)
         hashes, done = {}, 0
         for file in source.files:
             target = place / file.path
@@ -140,7 +150,7 @@ def _remember(shelf: Path, source: Source, digest: str) -> None:
     if source.fingerprint is None:
         return
     notes = shelf / "seen"
-    notes.mkdir(exist_ok=True)
+    private_folder(notes)
     with tempfile.NamedTemporaryFile("w", dir=notes, delete=False, encoding="ascii") as note:
         json.dump({"digest": digest}, note)
     Path(note.name).replace(notes / source.fingerprint)

@@ -12,6 +12,7 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import Epoch
 from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
+from tarn.triton.folders import private_folder
 
 __all__ = ["FETCHED", "forget", "keep", "read_ref"]
 
@@ -23,12 +24,11 @@ FETCHED = (API_TOKEN, SPEC, TLS_CA)
 """What another machine of the owner's fetches from HDFS. No other file of a master's lies there:
 the rest travels in the credentials of the submission alone."""
 _FILES = ("ref.json", *FETCHED)
-_PRIVATE = 0o700
 
 
 def keep(directory: Path, ref: ClusterRef, files: Mapping[str, bytes]) -> None:
     """Write *files*, and last of all *ref*: who finds a reference finds the token beside it."""
-    directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    private_folder(directory)
     for name in set(files) & set(_FILES):
         _replace(directory / name, files[name])
     _replace(directory / "ref.json", json.dumps(_converter.unstructure(ref)).encode())

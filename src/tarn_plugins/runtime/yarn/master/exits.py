@@ -5,10 +5,10 @@ is passed in. Codes: ``ContainerExitStatus`` of Hadoop 3.4.
 """
 
 import re
-import signal
 
 from tarn.domain import ExitStatus
 from tarn.errors import ProviderError, TarnError
+from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.denied import opening
 from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
@@ -78,13 +78,13 @@ _SHELL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A shell's complaint, whichever it is (dash, bash, busybox)."""
-_KILLED = ", not by TARN (out of memory? Then raise instance.resources.memory)"
-"""The kernel kills what a cgroup has no memory for, and Docker what somebody kills by its name."""
 _LONGEST = 300
 
 
-def explain(completed: Completed, *, asked: bool) -> ExitStatus:
+def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None) -> ExitStatus:
     """Return how a container ended; *asked* when its stop or its return was our own doing.
+
+    *memory_mib* is what it was asked with, where that is known.
 
     The code of an asked end is left out: 137 or 143 is how YARN's stop looks, and says nothing of
     requests that were cut.
@@ -94,12 +94,13 @@ def explain(completed: Completed, *, asked: bool) -> ExitStatus:
         return ExitStatus("stopped as asked", expected=True, last_error=error)
     if completed.exit_code == _LOCALIZATION:
         return _not_fetched(completed)
-    memory = _memory(completed)
+    memory = exceeded(completed.exit_code, completed.diagnostics, _MEMORY, memory_mib)
     if completed.exit_code not in _YARN and not memory:
         failure = docker_failure(completed.diagnostics)
         if failure is not None:
             return _by_docker(failure, completed, error)
-    reason, blame = (memory, False) if memory else _ended(completed)
+    memory = memory or _probably_memory(completed.exit_code, memory_mib)
+    reason, blame = (f"{memory}{_SHARED}", False) if memory else _ended(completed)
     return ExitStatus(
         f"{reason}: {error}" if error else reason,
         completed.exit_code,
@@ -152,21 +153,22 @@ def _ended(completed: Completed) -> tuple[str, bool]:
         return _with_step(_YARN[code], code), code in _NODE_FAULTS
     if code < 0:
         return f"ended by YARN with code {code}: {_first_line(said)}", False
-    number = code - 128
-    if number in set(signal.Signals):
-        hint = _KILLED if number == signal.SIGKILL else ""
-        return f"killed by signal {number} ({signal.Signals(number).name}){hint}", False
     if code in _NO_PROGRAM:
         named = _SHELL.search(said)
         what = f"{_NO_PROGRAM[code]}: {named['program']}" if named else _NO_PROGRAM[code]
         return f"{what} (exit code {code}). See triton.binary and runtime.options.python", False
-    return f"exited with code {code}", False
+    return exits.ended(code), False
 
 
-def _memory(completed: Completed) -> str:
-    """Return that it took more memory than it asked for; '' where it did not."""
-    found = exceeded(completed.exit_code, completed.diagnostics, _MEMORY)
-    return f"{found}{_SHARED}" if found.startswith("out of memory") else found
+def _probably_memory(code: int, asked_mib: int | None) -> str:
+    """Say what a kill by nobody we know of means; '' where it was none.
+
+    The kernel kills what a cgroup has no memory for, and Docker what somebody kills by name.
+    """
+    if not exits.killed(code):
+        return ""
+    asked = "" if asked_mib is None else f" ({_MEMORY} asked for {asked_mib} MiB)"
+    return f"{exits.ended(code)}, not by TARN: probably out of memory{asked}. Raise {_MEMORY}"
 
 
 def _with_step(reason: str, code: int) -> str:

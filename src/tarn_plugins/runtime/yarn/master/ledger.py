@@ -307,7 +307,10 @@ class Ledger:
         slot = self._places.get(completed.container_id)
         if slot is not None and slot.holds:
             asked = slot.stop_asked or slot.releasing
-            self._end(slot, explain(completed, asked=asked), now_s, completed.diagnostics)
+            launch = slot.launch
+            mib = None if launch is None else launch.instance.resources.memory_mib
+            status = explain(completed, asked=asked, memory_mib=mib)
+            self._end(slot, status, now_s, completed.diagnostics)
 
     def _end(self, slot: Slot, status: ExitStatus, now_s: float, diagnostics: str = "") -> None:
         ran = slot.phase is Phase.RUNNING

@@ -57,12 +57,25 @@ def test_a_long_error_is_cut():
     assert len(last_error(["error: " + "x" * 5000])) < 600
 
 
+OUT_OF_MEMORY = (
+    "killed by signal 9 (SIGKILL), not by TARN: probably out of memory (it used up to 3912 MiB "
+    "without its Python models; instance.resources.memory says 2048 MiB, the machine has 4096 MiB)."
+    " Run fewer or smaller instances, or raise the machine's memory or the limit of the container "
+    "that the master is in"
+)
+
+
 @pytest.mark.parametrize(
     ("end", "reason"),
     [
         (Exit(0), "exited with code 0"),
         (Exit(-11), "killed by signal 11 (SIGSEGV)"),
-        (Exit(-9), "killed by signal 9 (SIGKILL), not by TARN (out of memory?)"),
+        (Exit(-9), "killed by signal 9 (SIGKILL), not by TARN: probably out of memory"),
+        (Exit(139), "killed by signal 11 (SIGSEGV)"),
+        (
+            Exit(137, peak_mib=3912, machine_mib=4096, asked_mib=2048),
+            OUT_OF_MEMORY,
+        ),
         (Exit(None), "ended; exit status not seen, it was started by an earlier master"),
         (Exit(0, asked=True), "stopped as asked"),
         (

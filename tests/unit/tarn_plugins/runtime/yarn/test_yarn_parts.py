@@ -120,25 +120,19 @@ def test_of_two_containers_of_one_instance_one_stays():
     assert found.lost == (grant_of(ONE),)
 
 
-KILLED = (
-    "killed by signal 9 (SIGKILL), not by TARN "
-    "(out of memory? Then raise instance.resources.memory)"
+SHARED = "; the shared memory of Python models is a part of it"
+ASKED = "(instance.resources.memory asked for 8192 MiB). Raise instance.resources.memory"
+KILLED = f"killed by signal 9 (SIGKILL), not by TARN: probably out of memory {ASKED}{SHARED}"
+TOO_MUCH = f"out of memory: it used 9.1 GB of 8 GB physical memory {ASKED}{SHARED}"
+TOO_MUCH_VIRTUAL = (
+    f"out of memory: it used 18 GB of 16.8 GB virtual memory {ASKED}, "
+    f"or yarn.nodemanager.vmem-pmem-ratio{SHARED}"
 )
-TOO_MUCH = (
-    "out of memory: it used 9.1 GB and asked for 8 GB. Raise instance.resources.memory; "
-    "the shared memory of Python models is a part of it"
-)
-BEYOND = (
-    "Container [pid=7,containerID=c] is running {} limit{}. Current usage: 9.1 GB of 8 GB physical "
-    "memory used; 18 GB of 16.8 GB virtual memory used. Killing container."
-)
+USED = "Current usage: 9.1 GB of 8 GB physical memory used; 18 GB of 16.8 GB virtual memory used."
+BEYOND = f"Container [pid=7,containerID=c] is running {{}} limit{{}}. {USED} Killing container."
 PHYSICAL = BEYOND.format("beyond physical memory", "s")  # before Hadoop 3.2
 PHYSICAL_NOW = BEYOND.format("1181116006B beyond the 'PHYSICAL' memory", "")
 VIRTUAL = BEYOND.format("1288490188B beyond the 'VIRTUAL' memory", "")
-TOO_MUCH_VIRTUAL = (
-    "out of virtual memory: it used 18 GB of address space, and may use 16.8 GB. "
-    "Raise instance.resources.memory, or yarn.nodemanager.vmem-pmem-ratio"
-)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +150,7 @@ TOO_MUCH_VIRTUAL = (
         (-101, "", "the node's disks failed", True),
         (
             -104,
-            "Current usage: 9.1 GB of 8 GB physical memory used; 1 GB of 2 GB virtual memory used.",
+            USED,
             TOO_MUCH,
             False,
         ),
@@ -165,12 +159,13 @@ TOO_MUCH_VIRTUAL = (
         (143, VIRTUAL, TOO_MUCH_VIRTUAL, False),
         (-103, VIRTUAL, TOO_MUCH_VIRTUAL, False),
         (139, "", "killed by signal 11 (SIGSEGV)", False),
+        (134, "", "killed by signal 6 (SIGABRT)", False),
         (-999, "\n odd \n", "ended by YARN with code -999: odd", False),
     ],
 )
 def test_yarns_codes_in_words(code, said, words, node_fault):
     """Each with its next step, where there is one."""
-    status = explain(Completed("c", code, said), asked=False)
+    status = explain(Completed("c", code, said), asked=False, memory_mib=8192)
     assert status.reason == words
     assert (status.code, status.node_fault, status.expected) == (code, node_fault, False)
 

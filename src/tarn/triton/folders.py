@@ -1,0 +1,114 @@
+"""Folders of TARN's own: nobody else may write to them, or to what they lie in.
+
+Whoever may write to a folder replaces what lies there, a program or a token too, and the owner runs
+or sends it. So each folder is made with mode 0700, whatever the umask, and one that others own or
+may write to is refused, as ssh refuses such a ``~/.ssh``.
+"""
+
+import contextlib
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tarn.errors import RefusedError
+
+__all__ = ["private_folder", "refuse_shared"]
+
+
+def private_folder(path: Path, mode: int = 0o700) -> Path:
+    """Make *path* and the parents that are missing, and return it; nobody else may write to it.
+
+    What is made gets *mode*.
+
+    Raises:
+        RefusedError: It is there, and others own it or may write to it (code TARN-2104).
+        OSError: It cannot be made.
+    """
+    for folder in reversed([*_missing(path)]):
+        with contextlib.suppress(FileExistsError):  # another process was first
+            folder.mkdir(mode)
+    _refuse(path)
+    return path
+
+
+def refuse_shared(path: Path, home: Path | None = None) -> None:
+    """Refuse *path* where others could replace it, or one of the folders that it lies in.
+
+    Those that are not there are passed over; a link is looked at, and what it leads to.
+
+    Args:
+        path: An absolute path.
+        home: The user's home: what that lies in is not looked at.
+
+    Raises:
+        RefusedError: Others own a folder or may write to it (code TARN-2104).
+    """
+    for one in dict.fromkeys((path, path.resolve())):
+        for folder in (one, *one.parents):
+            if folder == Path(folder.root):
+                break  # in a container it may belong to nobody that is known
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+                _refuse(folder)
+            if folder == home:
+                break
+
+
+def _missing(path: Path) -> Iterator[Path]:
+    for folder in (path, *path.parents):
+        if folder.exists():
+            return
+        yield folder
+
+
+def _refuse(folder: Path) -> None:
+    found = folder.stat()
+    if found.st_uid not in (0, os.geteuid()):
+        raise _refusal(
+            folder,
+            f"belongs to {_user(found.st_uid)}, who can replace what TARN keeps and runs there",
+            "Name a folder of your own in TARN_HOME or XDG_CACHE_HOME",
+        )
+    if _open(folder, found):
+        raise _refusal(
+            folder,
+            f"other users may write to it (mode {stat.S_IMODE(found.st_mode):04o}), and so replace "
+            "what TARN keeps and runs there",
+            f"Look whether all in it is yours, then: chmod go-w {folder}",
+        )
+
+
+def _open(folder: Path, found: os.stat_result) -> bool:
+    if found.st_mode & stat.S_ISVTX:  # as /tmp: nobody replaces what is another's
+        return False
+    if found.st_mode & stat.S_IWOTH:
+        return True
+    return bool(found.st_mode & stat.S_IWGRP) and not _alone(folder, found)
+
+
+def _alone(folder: Path, found: os.stat_result) -> bool:
+    """Say whether the group has no other member: systems with a umask of 002 give each user one."""
+    with contextlib.suppress(OSError):
+        if "system.posix_acl_access" in os.listxattr(folder):
+            return False  # what looks like the group's rights is the most that anybody has
+    if found.st_gid == 0:
+        return True
+    user = _user(found.st_uid)
+    try:
+        group = grp.getgrgid(found.st_gid)
+    except KeyError:
+        return found.st_gid == found.st_uid
+    return group.gr_name == user and set(group.gr_mem) <= {user}
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"
+
+
+def _refusal(folder: Path, found: str, next_step: str) -> RefusedError:
+    return RefusedError(found, code="TARN-2104", where=str(folder), next_step=next_step)
