@@ -36,7 +36,8 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
         told = attrs.evolve(around, api_token=api_token)
         if tickets is not None or trust is not None:
             told = attrs.evolve(told, api=functools.partial(_api, tickets, trust or Trust()))
-        return connect(name or choose(told), surroundings=told).source
+        meant = choose(told) if name is None else name
+        return connect(meant, surroundings=told).source
 
     ctx.meta["tarn.context"] = around.context(Talk())
     ctx.meta["tarn.find"] = find

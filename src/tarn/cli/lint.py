@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import click
 
-from tarn.cli.options import form_option, pass_around
+from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings
@@ -16,7 +16,7 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 @click.command("lint")
-@click.argument("repository", metavar="PATH|URI", required=False)
+@click.argument("repository", metavar="PATH|URI", required=False, type=NAME)
 @click.option("--fix", is_flag=True, help="Repair what is beyond doubt, and print the diff.")
 @click.option("--strict", is_flag=True, help="Warnings matter too.")
 @click.option("--ignore", metavar="CODE", multiple=True, help="Say nothing of it; may be repeated.")

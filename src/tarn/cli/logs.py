@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from tarn.cli.options import cluster_option, pass_around
+from tarn.cli.options import NAME, cluster_option, pass_around
 from tarn.cli.stamped import Painter
 from tarn.cluster import Cluster, Surroundings, choose, remembered
 from tarn.cluster.log_lines import MASTER, LogLine
@@ -23,9 +23,15 @@ tarn logs --all --since 10m -f    everything, by time, and what comes
 
 @click.command("logs", epilog=_EPILOG)
 @cluster_option
-@click.argument("instance", default="")
+@click.argument("instance", required=False, type=NAME)
 @click.option(
-    "-i", "--instance", "more", metavar="ID", multiple=True, help="Of this one, too; repeatable."
+    "-i",
+    "--instance",
+    "more",
+    metavar="ID",
+    multiple=True,
+    type=NAME,
+    help="Of this one, too; repeatable.",
 )
 @click.option("--all", "every", is_flag=True, help="Of the master and of every instance.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines.")
@@ -45,7 +51,7 @@ def command(  # noqa: PLR0913 (an option each)
     around: Surroundings,
     *,
     name: str | None,
-    instance: str,
+    instance: str | None,
     more: tuple[str, ...],
     every: bool,
     tail: int | None,

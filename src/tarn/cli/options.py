@@ -8,8 +8,17 @@ import click
 
 from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here, remembered
 from tarn.errors import TarnError
+from tarn.plain import not_empty
 
-__all__ = ["cluster_option", "form_option", "pass_around", "pass_cluster", "pass_remembered"]
+__all__ = [
+    "NAME",
+    "NameType",
+    "cluster_option",
+    "form_option",
+    "pass_around",
+    "pass_cluster",
+    "pass_remembered",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,11 +32,25 @@ def _names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
     return [one.name for one in found if one.name.startswith(incomplete)]
 
 
+class NameType(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no argument
+    """A name, which is never empty: an unset variable of a shell must not mean "any"."""
+
+    name = "name"
+
+    def convert(self, value: Any, param: click.Parameter | None, _ctx: click.Context | None) -> str:
+        """Return *value* where it is not empty."""
+        where = "" if param is None else param.opts[0] if param.opts[0][:1] == "-" else ""
+        return not_empty(str(value), where or (param.human_readable_name if param else ""))
+
+
+NAME = NameType()
+
 cluster_option = click.option(
     "-c",
     "--cluster",
     "name",
     metavar="NAME",
+    type=NAME,
     shell_complete=_names,
     help="Which cluster. [default: the name in ./tarn.yaml, else the only one]",
 )

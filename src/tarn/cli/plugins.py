@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import click
 
-from tarn.cli.options import form_option, pass_around
+from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cluster import Surroundings
 from tarn.errors import NotFoundError
@@ -17,7 +17,7 @@ from tarn.plugins import KINDS, Plugins
 
 @click.command("plugins")
 @pass_around
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=NAME)
 @form_option
 def command(around: Surroundings, *, name: str | None, form: str) -> None:
     """List what the installed plugins offer, and which plugin offers it.

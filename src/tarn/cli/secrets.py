@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tarn.cli.options import form_option, pass_around
+from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
@@ -46,7 +46,7 @@ def listed(around: Surroundings, *, source: Source, form: str) -> None:
 
 
 @command.command("put")
-@click.argument("secret", metavar="NAME")
+@click.argument("secret", metavar="NAME", type=NAME)
 @click.option(
     "--from",
     "origin",

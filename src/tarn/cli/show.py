@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 
 import click
-import yaml
 
 from tarn.cluster.table import cluster_table, columns, instance_table, moment
+from tarn.config.readings import text_of
 
 __all__ = ["cluster_table", "columns", "emit", "instance_table", "moment", "note"]
 
@@ -17,7 +17,7 @@ def emit(value: object, form: str, table: Callable[[], str]) -> None:
         case "json":
             text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
         case "yaml":
-            text = yaml.safe_dump(_plain(value), sort_keys=False, allow_unicode=True).rstrip()
+            text = text_of(_plain(value)).rstrip()
         case _:
             text = table()
     if text:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarn.cli.options import form_option, pass_around
+from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
+from tarn.config.draft import copied
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Progress
 from tarn.simulator.run import HEADS
@@ -26,8 +27,12 @@ _SHOWN = 20
 @click.command("simulate")
 @click.option("--trace", required=True, metavar="FILE|FAMILY:SEED",
               help="CSV with t_s,requests_per_s; or a made-up load, as daily:1.")  # fmt: skip
-@click.option("--policy", metavar="NAME", help="Which policy. [default: that of -f, else target]")
-@click.option("-f", "--file", metavar="SPEC", help="Take limits, guard and policy from this spec.")
+@click.option(
+    "--policy", metavar="NAME", type=NAME, help="Which policy. [default: that of -f, else target]"
+)
+@click.option(
+    "-f", "--file", metavar="SPEC", type=NAME, help="Take limits, guard and policy from this spec."
+)
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True,
               help="Set an option of the policy; may be given again.")  # fmt: skip
 @click.option("--against", metavar="NAME,NAME", default="",
@@ -62,7 +67,7 @@ def command(  # noqa: PLR0913 (one for each option)
     their queues are modelled (`tarn simulate --world` sets what is assumed of them).
     """
     spec = _spec(around, file, low, high)
-    model, load = world(overlay(assumed), "--world"), load_of(trace)
+    model, load = world(_overlay(assumed, "--world"), "--world"), load_of(trace)
     names = [policy, *(name.strip() for name in against.split(",") if name.strip())]
     talk, runs = Talk(), []
     try:
@@ -70,7 +75,7 @@ def command(  # noqa: PLR0913 (one for each option)
             talk(
                 Progress("simulating", f"{name or spec.scaling.use} ({place + 1} of {len(names)})")
             )
-            own = overlay(options) if not place else None
+            own = _overlay(options, "--option") if not place else None
             runs.append(replayed(spec, around.plugins(), load, model, name, own))
     finally:
         talk.done()
@@ -78,6 +83,11 @@ def command(  # noqa: PLR0913 (one for each option)
         plot(runs, Path(drawing))
         click.echo(f"drawn in {drawing}", err=True)
     emit([run.plain() for run in runs], form, lambda: _text(runs))
+
+
+def _overlay(assignments: Sequence[str], option: str) -> dict[str, object]:
+    plain: dict[str, object] = copied(overlay(assignments, option))
+    return plain
 
 
 def _spec(around: Surroundings, file: str | None, low: int, high: int) -> ClusterSpec:

@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import attrs
 import click
-import yaml
 
+from tarn.cli.options import NAME
 from tarn.cli.show import note
 from tarn.cluster import Surroundings
 from tarn.config import ALIASES, Alias, Loaded, load
+from tarn.config.document import parse_value
 from tarn.errors import ConfigError
 
 __all__ = ["Source", "overlay", "source_options"]
@@ -83,9 +84,12 @@ def source_options(verb: F) -> F:
         "-f",
         "--file",
         metavar="FILE",
+        type=NAME,
         help="The spec. [default: ./tarn.yaml where there is one]",
     )
-    name = click.option("-c", "--cluster", "name", metavar="NAME", help="Name of the cluster.")
+    name = click.option(
+        "-c", "--cluster", "name", metavar="NAME", type=NAME, help="Name of the cluster."
+    )
     made: F = file(name(assign(wrapped)))
     return made
 
@@ -115,18 +119,20 @@ def _path(file: str | None) -> Path | None:
     return Path("tarn.yaml") if Path("tarn.yaml").is_file() else None
 
 
-def overlay(assignments: Sequence[str]) -> dict[str, object]:
-    """Return what ``key.path=value`` pairs mean, nested as in YAML; a later one wins.
+def overlay(assignments: Sequence[str], option: str = "--set") -> dict[str, object]:
+    """Return what ``key.path=value`` pairs mean, nested as in a file; a later one wins.
+
+    Values that are not text are `tarn.config.draft.Written`. *option* stands in messages.
 
     Raises:
-        ConfigError: One has no ``=``, or its value is not YAML.
+        ConfigError: One has no ``=``, or its value cannot stand in a file either.
     """
     plain: dict[str, object] = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not path:
             raise ConfigError(
-                f"'{path}' has no value", where="--set", right="Right would be KEY.PATH=VALUE."
+                f"'{path}' has no value", where=option, right="Right would be KEY.PATH=VALUE."
             )
         *parents, last = path.split(".")
         level = plain
@@ -135,12 +141,5 @@ def overlay(assignments: Sequence[str]) -> dict[str, object]:
             if not isinstance(below, dict):
                 below = level[key] = {}
             level = below
-        level[last] = _value(path, text)
+        level[last] = parse_value(text, f"{option} {path}", path)
     return plain
-
-
-def _value(path: str, text: str) -> object:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError("its value is not YAML", where=f"--set {path}") from error

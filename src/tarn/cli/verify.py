@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tarn.cli.options import form_option, pass_cluster
+from tarn.cli.options import NAME, form_option, pass_cluster
 from tarn.cli.show import emit
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster
@@ -15,7 +15,11 @@ from tarn.cluster import Cluster
 @click.option("--rps", type=float, default=20.0, show_default=True, help="Requests a second.")
 @click.option("--for", "duration", default="30s", show_default=True, help="How long.")
 @click.option(
-    "--model", "models", multiple=True, help="Which model; may be given again. [default: all]"
+    "--model",
+    "models",
+    multiple=True,
+    type=NAME,
+    help="Which model; may be given again. [default: all]",
 )
 @click.option(
     "--input",

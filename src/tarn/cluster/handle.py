@@ -24,7 +24,7 @@ from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
-from tarn.plain import seconds
+from tarn.plain import not_empty, seconds
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient
@@ -87,6 +87,7 @@ class Cluster(Looking):
         *deployer* is who knows it; None: that of the spec which is kept here.
         """
         cluster = cls.__new__(cls)
+        not_empty(name, "cluster")
         cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
         if deployer is not None:
             cluster._link = Link(name, cluster._surroundings, lambda: deployer)  # noqa: SLF001
@@ -313,6 +314,7 @@ class Cluster(Looking):
 
     def drain(self, instance: str) -> Mapping[str, Any]:
         """Withdraw, drain and replace one instance."""
+        not_empty(instance, "instance")
         return self._link.ask(lambda api: api.drain(instance))
 
     # --- what is the case ---

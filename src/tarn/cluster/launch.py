@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import yaml
 
 from tarn import config
 from tarn.cluster.authority import authority
@@ -17,6 +16,7 @@ from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token, triton_secret
+from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
 from tarn.domain.brought import TRITON_SECRET
 from tarn.errors import (
@@ -217,7 +217,7 @@ def _files(
         token: str | None = given.reveal()
     else:
         token = api_token(spec.api.token, surroundings.environ, kept)
-    plain = yaml.safe_dump(config.dump(spec), sort_keys=False, allow_unicode=True)
+    plain = text_of(config.dump(spec))
     files = {
         "spec.yaml": plain.encode(),
         "staged.json": json.dumps(attrs.asdict(staged)).encode(),

@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from tarn.config import commandline
 from tarn.config.aliases import by_name
 from tarn.config.loading import Loaded, load
 from tarn.config.offers import COMING_KEYS
+from tarn.config.readings import text_of
 from tarn.config.showing import dump
 from tarn.errors import ConfigErrors
 from tarn.plain import MASK, join, masked, redact
@@ -196,5 +195,5 @@ def _lines(plain: Any, comments: Mapping[str, str], path: str, depth: int) -> It
 
 
 def _scalar(value: object) -> str:
-    text: str = yaml.safe_dump(value, width=10**6, allow_unicode=True, default_flow_style=True)
+    text = text_of(value, flow=True)
     return text.removesuffix("\n").removesuffix("\n...")

@@ -8,7 +8,7 @@ import attrs
 
 from tarn.plain import join
 
-__all__ = ["Draft", "Item", "Step", "copied"]
+__all__ = ["Draft", "Item", "Step", "Written", "copied"]
 
 _CHOICES = ("runtime", "scaling", "authorizer")
 _LISTS = ("discovery", "secrets")
@@ -27,14 +27,33 @@ class Item:
 Step = str | Item
 
 
-def copied(value: object, depth: int = 0) -> Any:
-    """Return a deep copy that nobody else holds; paths become text, tuples lists."""
+@attrs.frozen
+class Written:
+    """A value of a file that is not text, and the text that the file has for it."""
+
+    value: Any = attrs.field(hash=False)
+    text: str
+
+
+def copied(
+    value: object, depth: int = 0, path: str = "", texts: dict[str, str] | None = None
+) -> Any:
+    """Return a deep copy that nobody else holds; paths become text, tuples lists.
+
+    A `Written` becomes its value; its text goes to *texts*, by dotted path.
+    """
+    if isinstance(value, Written):
+        if texts is not None:
+            texts[path] = value.text
+        return value.value
     if depth > _DEEPEST:
         return value
     if isinstance(value, Mapping):
-        return {key: copied(item, depth + 1) for key, item in value.items()}
+        return {key: copied(item, depth + 1, join(path, key), texts) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copied(item, depth + 1) for item in value]
+        return [
+            copied(item, depth + 1, join(path, index), texts) for index, item in enumerate(value)
+        ]
     return str(value) if isinstance(value, PurePath) else value
 
 
@@ -44,6 +63,7 @@ class Draft:
     def __init__(self, plain: Mapping[str, Any], origins: Mapping[str, str]) -> None:
         self.plain: dict[str, Any] = {}
         self._origins: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self.merge(plain, lambda path: _nearest(origins, path))
         self._origins |= {"": origins.get("", "")}
         for path, origin in origins.items():  # the lines inside lists, and of unknown keys
@@ -51,12 +71,14 @@ class Draft:
 
     def merge(self, layer: Mapping[str, Any], origin: Callable[[str], str]) -> None:
         """Lay *layer* over everything so far; mappings are merged, all else is replaced."""
-        self._merge(self.plain, _spelled_out(copied(layer)), "", origin)
+        texts: dict[str, str] = {}
+        self._merge(self.plain, _spelled_out(copied(layer, texts=texts)), "", origin)
+        self._texts |= texts
 
     def _merge(
         self, base: dict[str, Any], layer: dict[str, Any], path: str, origin: Callable[[str], str]
     ) -> None:
-        if "use" in layer and "use" in base and layer["use"] != base["use"]:
+        if "use" in layer and base.get("use") not in (None, layer["use"]):
             base.pop("options", None)  # they were meant for the other provider
         for key, value in layer.items():
             at = join(path, key)
@@ -73,9 +95,10 @@ class Draft:
                 base[key] = value
 
     def _forget(self, path: str) -> None:
-        stale = [old for old in self._origins if old.startswith((f"{path}.", f"{path}["))]
-        for old in stale:
-            del self._origins[old]
+        for known in (self._origins, self._texts):
+            for old in [old for old in known if old.startswith((f"{path}.", f"{path}["))]:
+                del known[old]
+        self._texts.pop(path, None)
 
     def put(self, steps: tuple[Step, ...], value: object, origin: str) -> None:
         """Set one value, making what leads to it."""
@@ -84,7 +107,7 @@ class Draft:
         if holder is None or not isinstance(last, str):
             return  # something else stands in the way: reading it gives the message
         at = join(path, last)
-        if last == "use" and holder.get("use", value) != value:
+        if last == "use" and holder.get("use") not in (None, value):
             holder.pop("options", None)
         holder[last] = value
         self._forget(at)
@@ -127,6 +150,10 @@ class Draft:
         holder = self.get(above) if above else self.plain
         if isinstance(holder, dict):
             holder.pop(key, None)
+
+    def text(self, path: str) -> str | None:
+        """Return what the file says at *path*, where that is a value without quotes."""
+        return self._texts.get(path)
 
     def origin(self, path: str) -> str:
         """Return who wrote the value at *path*, or what it stands in."""

@@ -1,6 +1,7 @@
 """What was given of the Java TARN's options, as values: arguments before environment."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from tarn.plain import UNITS, did_you_mean, shown
 
 __all__ = ["Given", "collect"]
 
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_BLANK = " \t\r\n"
 _WORDS = {"true": True, "yes": True, "on": True, "1": True}
 _WORDS |= {"false": False, "no": False, "off": False, "0": False}
 
@@ -77,25 +80,34 @@ def _text(value: object) -> str:
 
 
 def _integer(value: object, needed: str = "a whole number") -> int:
-    text = str(value).strip()
+    text = str(value).strip(_BLANK)
     digits = text.removeprefix("-")
     if isinstance(value, bool) or not (digits.isascii() and digits.isdigit() and len(digits) < 19):  # noqa: PLR2004 (a Java long)
         raise ValueError(needed)
+    _refuse_octal(digits)
     return int(text)
 
 
+def _refuse_octal(digits: str) -> None:
+    """Refuse ``010``: a shell and YAML 1.1 read 8, the Java TARN read 10."""
+    if len(digits) > 1 and digits.startswith("0"):
+        read = f" ({int(digits, 8)} or {int(digits)})" if set(digits) <= set("01234567") else ""
+        raise ValueError(f"a number without a leading zero{read}")
+
+
 def _number(value: object) -> float:
-    try:
-        number = math.nan if isinstance(value, bool) else float(str(value))
-    except ValueError:
-        number = math.nan
+    text = str(value).strip(_BLANK)
+    if isinstance(value, bool) or not _DECIMAL.fullmatch(text):
+        raise ValueError("a number")
+    _refuse_octal(text.lstrip("+-").partition(".")[0].partition("e")[0].partition("E")[0])
+    number = float(text)
     if not math.isfinite(number):
         raise ValueError("a number")
     return number
 
 
 def _flag(value: object) -> bool:
-    word = str(value).strip().lower()
+    word = str(value).strip(_BLANK).lower()
     if word not in _WORDS:
         raise ValueError("true or false")
     return _WORDS[word]

@@ -86,6 +86,8 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     choose_policy(draft)
     if partial and draft.get("models.repository") is None:
         draft.put(("models", "repository"), "", "nobody")
+    elif not partial and draft.get("models.repository") == "":
+        draft.discard("models.repository")  # what is empty is missing
     errors = [*legacy.errors, *_name(draft, folder, UNNAMED if partial else "")]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
@@ -185,6 +187,9 @@ def _without(draft: Draft, paths: set[str]) -> dict[str, Any]:
 
 
 def _located(problem: Problem, draft: Draft) -> ConfigError:
+    written = draft.text(problem.path)
+    if written is not None:
+        problem = problem.as_written(written)
     step = problem.next_step
     if problem.code == "TARN-2001" and problem.path in by_name and by_name[problem.path].target:
         step = f"Did you mean '{by_name[problem.path].target}'?"

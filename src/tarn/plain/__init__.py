@@ -5,11 +5,13 @@ For `tarn.config` (the spec) and `tarn.plugins` (a provider's settings) alike. P
 
 from tarn.plain.amount import Amount, Within, amount, amount_text
 from tarn.plain.describe import describe
+from tarn.plain.doubtful import Doubtful, doubt
 from tarn.plain.hiding import Hiding, forms
 from tarn.plain.mask import MASK, masked, redact, secret_path
 from tarn.plain.moment import since
+from tarn.plain.naming import not_empty
 from tarn.plain.options import REQUIRED, Option, options
-from tarn.plain.problem import Problem, did_you_mean, join, shown
+from tarn.plain.problem import Problem, did_you_mean, in_quotes, join, shown
 from tarn.plain.span import seconds
 from tarn.plain.structure import structure
 from tarn.plain.units import UNITS, Unit, key_of, unit_of
@@ -21,6 +23,7 @@ __all__ = [
     "REQUIRED",
     "UNITS",
     "Amount",
+    "Doubtful",
     "Hiding",
     "Option",
     "Problem",
@@ -31,10 +34,13 @@ __all__ = [
     "amount_text",
     "describe",
     "did_you_mean",
+    "doubt",
     "forms",
+    "in_quotes",
     "join",
     "key_of",
     "masked",
+    "not_empty",
     "options",
     "redact",
     "seconds",

@@ -7,7 +7,7 @@ import attrs
 
 from tarn.plain.mask import MASK, masked, secret_path
 
-__all__ = ["BAD_VALUE", "UNKNOWN_KEY", "Problem", "did_you_mean", "join", "shown"]
+__all__ = ["BAD_VALUE", "UNKNOWN_KEY", "Problem", "did_you_mean", "in_quotes", "join", "shown"]
 
 UNKNOWN_KEY, BAD_VALUE = "TARN-2001", "TARN-2002"
 _LONGEST_SHOWN = 60
@@ -20,14 +20,31 @@ class Problem:
     path: str
     code: str
     text: str
-    """What was found; follows the path: ``= 3: …`` or ``: unknown key``."""
+    """What was found; follows the path, and the value where that is told: ``: unknown key``."""
     right: str = ""
     next_step: str = ""
+    value: str = ""
+    """The value as `shown`; empty where it is not told."""
+    wants_text: bool = False
+    """Whether the value would be right in quotes."""
 
     @property
     def found(self) -> str:
-        """Return path and text as one phrase."""
-        return f"{self.path}{self.text}" if self.path else self.text.removeprefix(": ")
+        """Return path, value and text as one phrase."""
+        value = f" = {self.value}" if self.value else ""
+        return f"{self.path}{value}{self.text}" if self.path else self.text.removeprefix(": ")
+
+    def as_written(self, text: str) -> "Problem":
+        """Return the problem told with the *text* that stands in the file."""
+        if not self.value or secret_path(self.path):
+            return self
+        step = in_quotes(text) if self.wants_text else self.next_step
+        return attrs.evolve(self, value=masked(text) or self.value, next_step=step)
+
+
+def in_quotes(text: str) -> str:
+    """Return the advice to put *text* in quotes."""
+    return f'Write it in quotes: "{masked(text)}"'
 
 
 def join(path: str, key: object) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from tarn.plain.mask import secret_path
-from tarn.plain.problem import BAD_VALUE, Problem, did_you_mean, shown
+from tarn.plain.problem import BAD_VALUE, Problem, did_you_mean, in_quotes, shown
 from tarn.plain.units import Unit
 
 __all__ = ["is_scalar", "needs", "one_of", "scalar"]
@@ -47,8 +49,7 @@ def scalar(kind: Any, value: object, path: str, unit: Unit | None) -> Any:
 
 def needs(path: str, value: object, needed: str, next_step: str = "") -> Problem:
     """Return the problem that *value* is not what is *needed*."""
-    text = f" = {shown(value, path)}: {needed} is needed"
-    return Problem(path, BAD_VALUE, text, "", next_step)
+    return Problem(path, BAD_VALUE, f": {needed} is needed", "", next_step, shown(value, path))
 
 
 def one_of(path: str, value: object, known: Iterable[object]) -> Problem:
@@ -73,12 +74,11 @@ def _nothing(value: object, path: str) -> Any:
 def _text(value: object, path: str) -> Any:
     if isinstance(value, str):
         return value
-    hint = ""
-    if isinstance(value, bool):
-        hint = "YAML reads yes, no, on and off as true and false: put the word in quotes"
-    elif isinstance(value, int | float) and not secret_path(path):
-        hint = f'Write it in quotes: "{value}"'
-    return needs(path, value, "text", hint)
+    problem = needs(path, value, "text")
+    if not isinstance(value, bool | int | float) or secret_path(path):
+        return problem
+    step = in_quotes(str(value).lower() if isinstance(value, bool) else str(value))
+    return attrs.evolve(problem, next_step=step, wants_text=True)
 
 
 def _whole(value: object, path: str) -> Any:
@@ -102,17 +102,17 @@ def _is_number(value: object) -> bool:
 def _quantity(kind: Any, value: object, path: str, unit: Unit) -> Any:
     example = f"for example {unit.example}"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        text = f" = {shown(value, path)}: {unit.noun} needs its unit"
+        text = f": {unit.noun} needs its unit"
         step = f"Write {unit.bare(value)}, or {example}" if _small(value) else f"Write {example}"
-        return Problem(path, BAD_VALUE, text, next_step=step)
+        return Problem(path, BAD_VALUE, text, next_step=step, value=shown(value, path))
     if not isinstance(value, str):
         return needs(path, value, unit.noun, f"Write {example}")
     try:
         number = unit.parse(value)
     except ValueError:
         step = _repair(value, unit) or f"Write {example}"
-        text = f" = {shown(value, path)} is not {unit.noun}"
-        return Problem(path, BAD_VALUE, text, next_step=step)
+        text = f" is not {unit.noun}"
+        return Problem(path, BAD_VALUE, text, next_step=step, value=shown(value, path))
     if kind is int and number != int(number):
         return needs(path, value, "a whole number of MiB")
     return kind(number)

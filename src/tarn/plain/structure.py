@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import attrs
 
 from tarn.plain.constraints import constraints
+from tarn.plain.doubtful import Doubtful, doubt
 from tarn.plain.mask import masked, secret_path
 from tarn.plain.problem import BAD_VALUE, UNKNOWN_KEY, Problem, did_you_mean, join, shown
 from tarn.plain.scalars import is_scalar, needs, one_of, scalar
@@ -57,10 +58,16 @@ class _Reader:
         """Return *value* as *kind*, or `_INVALID` after a problem was noted."""
         if depth > _DEEPEST:
             return self._bad(path, ": nested too deeply", "Is there a loop of YAML aliases?")
-        if kind is Any or kind is object:
-            return self._plain(value, path, depth)
         if get_origin(kind) in (Union, types.UnionType):
             return self._union(kind, value, path, unit, depth)
+        return self._one(kind, value, path, unit, depth)
+
+    def _one(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
+        """Return *value* as *kind*, which is no union."""
+        if isinstance(value, Doubtful):
+            return self._note(doubt(kind, value, path, unit))
+        if kind is Any or kind is object:
+            return self._plain(value, path, depth)
         if get_origin(kind) is None and attrs.has(kind):
             return self._attrs(kind, value, path, depth)
         if not is_scalar(kind):
@@ -87,6 +94,8 @@ class _Reader:
         some = [member for member in members if member is not type(None)]
         if len(some) == 1:
             return self.read(some[0], value, path, unit, depth + 1)
+        if isinstance(value, Doubtful):
+            return self._note(doubt(object, value, path, unit))
         for member in some:
             trial = _Reader()
             result = trial.read(member, value, path, unit, depth + 1)
@@ -193,7 +202,7 @@ class _Reader:
             if not constraint.holds(item):
                 right = f": must be {constraint.right}" if constraint.right else " is not allowed"
                 step = did_you_mean(value, constraint.choices) if constraint.choices else ""
-                return self._bad(path, f" = {shown(value, path)}{right}", step)
+                return self._note(Problem(path, BAD_VALUE, right, "", step, shown(value, path)))
         return item
 
     def _make(self, cls: Any, given: Mapping[str, object], path: str) -> Any:

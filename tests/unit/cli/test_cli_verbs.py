@@ -13,6 +13,8 @@ from tarn.cli.show import columns
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
 from tarn.cli.verbs import VERBS, root
+from tarn.cluster import Cluster, connect
+from tarn.config.draft import copied
 from tarn.domain import CODES, Epoch
 from tarn.errors import (
     ConfigError,
@@ -545,9 +547,34 @@ def test_columns_leave_out_what_is_empty_everywhere():
     assert columns(("A", "B", "C"), [("x", None, 1), ("yy", "", 2)]) == "A   C\nx   1\nyy  2"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["scale", "2", "-c", ""], ["pause", "5m", "-c", ""], ["status", "-c", " "],
+        ["down", "--cluster="], ["up", "-c", ""], ["up", "-f", ""], ["drain", ""], ["logs", ""],
+        ["logs", "-i", ""], ["why", ""], ["verify", "--model", ""], ["plugins", ""], ["lint", ""],
+        ["simulate", "--trace", "daily:1", "--policy", ""],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_empty_name_is_an_error_and_nothing_is_asked(words, fleet, capsys):
+    """``-c "$UNSET"`` must not act on the only cluster that runs."""
+    assert run(words, fleet.surroundings) == 2
+    assert "the name is empty" in capsys.readouterr().err
+
+
+def test_an_empty_name_is_an_error_in_python_too(fleet):
+    """Whoever connects, and whoever drains."""
+    for name in ("", " "):
+        with pytest.raises(ConfigError, match="the name is empty"):
+            connect(name, surroundings=fleet.surroundings)
+        with pytest.raises(ConfigError, match="the name is empty"):
+            Cluster.named("a", fleet.surroundings).drain(name)
+
+
 def test_assignments_nest_and_later_ones_win():
     """``--set`` has the shape of the YAML."""
-    assert overlay(["a.b=1", "a.c=[x, y]", "a.b=two", "d=null"]) == {
+    assert copied(overlay(["a.b=1", "a.c=[x, y]", "a.b=two", "d=null"])) == {
         "a": {"b": "two", "c": ["x", "y"]},
         "d": None,
     }

@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tarn import config
+from tarn.config import document
+from tarn.config.draft import copied
+from tarn.config.readings import text_of
 from tarn.domain import spec as parts
 from tarn.errors import ConfigErrors
 
@@ -117,13 +121,13 @@ def test_a_value_that_was_not_read_contradicts_nothing(folder: Path) -> None:
     [
         ("", "tarn.yaml: models is missing; it must be given"),
         ("- a\n", "tarn.yaml: a mapping (key: value) is needed"),
-        ("a: [\n", "tarn.yaml:2: expected the node content, but found '<stream end>'"),
+        ("a: [\n", "tarn.yaml:2: not YAML: expected the node content, but found '<stream end>'"),
         ("models: a\nmodels: b\n", "tarn.yaml:2: models is given twice, first at tarn.yaml:1"),
         ("models: a\n1: b\n", "tarn.yaml:2: the key 1 is not text. Write it in quotes"),
-        ("models: !!python/object:os.system a\n", "could not determine a constructor"),
-        ("models: !!int ''\n", "tarn.yaml: is no YAML: line 1 is not what its tag"),
-        ("models: \x07\n", "tarn.yaml: is no YAML: unacceptable character #x0007"),
-        ("a: &x [*x]\n", "tarn.yaml: is no YAML: line 1 contains itself"),
+        ("models: !!python/object:os.system a\n", "the tag '!!python/object:os.system' is"),
+        ("models: !!int ''\n", "tarn.yaml:1: models: the tag '!!int' is not known here"),
+        ("models: \x07\n", "tarn.yaml:1: has a character that cannot be seen: U+0007"),
+        ("a: &x [*x]\n", "tarn.yaml: not YAML: line 1 contains itself"),
         ("models: a\n---\nmodels: b\n", "but found another document"),
         ("models: a\nname: Llama\n", "tarn.yaml:2: name = 'Llama': must be text like"),
         ("models: {repository: a, serve: llama}", "models.serve = 'llama': a list is needed"),
@@ -136,6 +140,49 @@ def test_a_value_that_was_not_read_contradicts_nothing(folder: Path) -> None:
 def test_a_bad_file_is_one_clear_line(folder: Path, text: str, message: str) -> None:
     """Place, what was found, what is right."""
     assert message in messages(folder, text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("triton: {env: {A: 0027}}", ('A = 0027: YAML 1.1 reads it as 23, YAML 1.2 as 27. Write it '
+                                     'in quotes: "0027"')),
+        ("triton: {env: {A: 1.10}}", 'A = 1.10: text is needed. Write it in quotes: "1.10"'),
+        ("triton: {env: {A: True}}", 'A = True: text is needed. Write it in quotes: "True"'),
+        ("triton: {env: {A: 12:30:00}}", ('12:30:00: YAML 1.1 reads it as 45000, YAML 1.2 as text. '
+                                         'Write it in quotes: "12:30:00"')),
+        ("triton: {env: {A: 2024-01-01}}", 'Write it in quotes: "2024-01-01"'),
+        ("admins: {users: [ops, 1.10]}", ('users[1] = 1.10: text is needed. Write it in quotes: '
+                                         '"1.10"')),
+        ("triton: {env: {OFF: a}}", ('the key OFF: YAML 1.1 reads it as false, YAML 1.2 as text. '
+                                    'Write it in quotes: "OFF"')),
+        ("triton: {env: {1.10: a}}", 'the key 1.10 is not text. Write it in quotes: "1.10"'),
+        ("triton: {env: {API_TOKEN: 0123}}", "API_TOKEN = ***: YAML 1.1 and YAML 1.2 read it"),
+        ("replicas: {max: 010}", "010: YAML 1.1 reads it as 8, YAML 1.2 as 10. Write 8 or 10"),
+        ("triton: {http_port: 010000}", "Write 4096 or 10000"),
+        ("drain: {timeout: 12:30}", "Write a duration, for example 10m"),
+        ("triton: {args: {a: on}}", 'Write true, or "on" for text'),
+        ("models: ''", "models.repository is missing"),
+    ],
+)  # fmt: skip
+def test_advice_quotes_what_the_file_says(folder: Path, text: str, message: str) -> None:
+    """Not what PyYAML made of it; a secret is not told again."""
+    (only,) = messages(folder, f"models: a\n{text}\n" if "models" not in text else text)
+    assert message in only
+    assert "0123" not in only
+
+
+def test_what_is_written_is_read_alike_by_every_yaml() -> None:
+    """The spec of a cluster goes to its master through a file."""
+    odd = ["010", "1e3", "off", "12:30", "=", "<<", "~", "", "a\u2028b", "a\x85b", "\u00a0", " a",
+           "2024-01-01", "0o7", "!x", "&x", "08", "a\nb"]  # fmt: skip
+    env = {f"N{number}": text for number, text in enumerate(odd)} | {"off": "1", "010": "2"}
+    spec = config.load({"name": "a", "models": "/m", "triton": {"env": env}}, environ={}).spec
+    for flow in (False, True):
+        text = text_of(config.dump(spec), flow=flow)
+        assert yaml.safe_load(text) == config.dump(spec)
+        read = document.parse(text, "spec.yaml")
+        assert config.load(copied(read.plain), environ={}).spec == spec
 
 
 def test_a_missing_or_unreadable_file_is_one_clear_line(tmp_path: Path) -> None:

@@ -29,3 +29,14 @@ def test_the_message_is_short_whatever_was_given():
         with pytest.raises(ConfigError) as caught:
             seconds(given, "lease")
         assert len(str(caught.value)) < 300
+
+
+def test_text_without_a_unit_gets_words_that_are_true():
+    """A person who types 30 cannot write "a number of seconds" on a command line."""
+    with pytest.raises(ConfigError) as caught:
+        seconds("30")
+    right = "Write 30s for seconds, 30m for minutes or 30h for hours."
+    assert (caught.value.found, caught.value.right) == ("'30' has no unit", right)
+    with pytest.raises(ConfigError) as caught:
+        seconds("soon")
+    assert "number of seconds" not in str(caught.value)

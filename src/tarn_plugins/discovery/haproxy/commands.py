@@ -64,7 +64,7 @@ class _Where:
 
 
 def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str:
-    name = value or sockets.gethostname()
+    name = sockets.gethostname() if value is None else value
     try:
         return check_name(name)
     except ValueError as error:
