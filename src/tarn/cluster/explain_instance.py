@@ -24,6 +24,8 @@ def about_instance(item: Item) -> Iterator[Cause]:
             yield _suspect(item)
         case "draining":
             yield _draining(item)
+        case "ready" if (item.get("waits") or {}).get("for") == "replacement":
+            yield _retiring(item)
         case "ready":
             pass
         case _:
@@ -78,6 +80,13 @@ def _suspect(item: Item) -> Cause:
     found = f"{id_} is kept out of the view: {_reason(item)}"
     found += _until(item, "it is killed and replaced unless it answers")
     return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
+
+
+def _retiring(item: Item) -> Cause:
+    id_, lacks = item["id"], item["waits"].get("lacks") or "a replacement is ready"
+    found = f"{id_} serves until a replacement serves all that it serves, then drains: {lacks}"
+    step = f"`tarn drain {id_} --now` does not wait for a replacement."
+    return Cause(id_, found, step, "TARN-1117")
 
 
 def _draining(item: Item) -> Cause:

@@ -311,9 +311,18 @@ class Cluster(Looking):
         """End a pause, thaw replacements, launch again after a halt."""
         return self._link.ask(lambda api: api.resume())
 
-    def drain(self, instance: str) -> Mapping[str, Any]:
-        """Withdraw, drain and replace one instance."""
-        return self._link.ask(lambda api: api.drain(instance))
+    def drain(self, instance: str, *, now: bool = False) -> Mapping[str, Any]:
+        """Replace one instance: once another one serves all that it serves, it drains.
+
+        Args:
+            instance: Its id.
+            now: Withdraw it at once: while its replacement starts, fewer serve.
+
+        Raises:
+            RefusedError: There is no room for a replacement beside it, and *now* is not given.
+            NotFoundError: There is no such instance.
+        """
+        return self._link.ask(lambda api: api.drain(instance, now=now))
 
     # --- what is the case ---
 

@@ -61,9 +61,11 @@ _TABLE = (
     Code("TARN-1109", _W, "drain cut", "The drain limit passed; what still ran was cut.", "Raise `drain.timeout` if requests may take this long."),
     Code("TARN-1110", _I, "returned from draining", "It was needed again before its stop.", "Nothing."),
     Code("TARN-1111", _W, "model unavailable", "A model that should be served is not; the message is Triton's own.", "Mend the model in the repository; `tarn logs INSTANCE` shows more."),
-    Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly; nothing more is launched.", "Mend the cause in the message, then `tarn resume`."),
+    Code("TARN-1112", _A, "launching given up", "Five instances in a row failed quickly, and none serves; nothing more is launched. It goes on by itself when one serves.", "Correct the cause in the message, then `tarn resume`."),
     Code("TARN-1113", _W, "place will be taken", "The runtime will take its place away (preemption, a node put out of service): it is drained, and replaced at once.", "Nothing; if it happens often, ask for a queue or nodes that are not preempted."),
     Code("TARN-1114", _I, "instance drained", "It ended as asked, after it had finished what it had; the message is the receipt.", "Nothing; where something was cut, raise `drain.timeout` if requests may take this long."),
+    Code("TARN-1117", _I, "replacement first", "A person asked for its drain: it serves until another instance serves all that it serves, then it drains.", "Nothing; `tarn drain INSTANCE --now` does not wait for a replacement."),
+    Code("TARN-1127", _I, "launching goes on", "Launching was given up, and an instance has served since: so new ones are launched again, each after the longest back-off until one proves good.", "Nothing; `tarn events` names what failed before."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn scaling explain` says why."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),

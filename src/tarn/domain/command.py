@@ -48,9 +48,11 @@ class Resume:
 
 @attrs.frozen
 class Drain:
-    """Withdraw, drain and replace one instance."""
+    """Replace one instance, then withdraw and drain it."""
 
     instance_id: str
+    now: bool = False
+    """Withdraw it at once, before there is a replacement."""
 
 
 @attrs.frozen

@@ -96,8 +96,8 @@ class Fleet:
     ending: bool = False
     frozen_s: float | None = None
     """Since when replacements are frozen because the observer is suspect."""
-    settled: bool = False
-    """Every desired instance was ready once since the size was first asked for."""
+    served: int = 0
+    """How many of the desired instances served at once, the most there were."""
     short_s: float | None = None
     """Since when fewer than desired are ready."""
     unprobed: frozenset[str] = frozenset()

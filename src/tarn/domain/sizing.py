@@ -210,5 +210,5 @@ def _change(fleet: Fleet, decision: Decision, code: str = "TARN-1200") -> Fleet:
     message = f"{fleet.desired} → {decision.desired} by {decision.by}: {decision.reason}"
     if decision.held_back and decision.wanted is not None:
         message += f" ({decision.wanted} wanted; {decision.held_back})"
-    fleet = attrs.evolve(fleet.decided(decision), settled=False, short_s=None)
+    fleet = attrs.evolve(fleet.decided(decision), short_s=None)
     return fleet.note(decision.at, code, fleet.name, message, fleet.decisions[-1].cause)

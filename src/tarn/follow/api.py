@@ -159,9 +159,10 @@ class Api:
         """End a pause, thaw replacements, launch again after a halt."""
         return self._put("resume", {}, if_match)
 
-    def drain(self, instance_id: str, if_match: int | None = None) -> Json:
-        """Withdraw, drain and replace one instance."""
-        return self._put("drain", {"instance": instance_id}, if_match)
+    def drain(self, instance_id: str, if_match: int | None = None, *, now: bool = False) -> Json:
+        """Replace one instance, then withdraw and drain it; *now*: withdraw it at once."""
+        body = {"instance": instance_id, **({"now": True} if now else {})}
+        return self._put("drain", body, if_match)
 
     def down(self, if_match: int | None = None) -> Json:
         """End the cluster."""

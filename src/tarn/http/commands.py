@@ -43,8 +43,8 @@ def command(verb: str, body: Body) -> Command:
             _only(body, "for", "reason")
             return PauseScaling(_lasting(body.get("for"), "for"), _text(body, "reason"))
         case "drain":
-            _only(body, "instance")
-            return Drain(_text(body, "instance", required=True))
+            _only(body, "instance", "now")
+            return Drain(_text(body, "instance", required=True), now=_flag(body, "now"))
         case _:
             _only(body)
             return Resume() if verb == "resume" else Down()
@@ -124,6 +124,13 @@ def _whole(body: Body, field: str) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise _wrong(field, f"= {_shown(value)}", "a whole number, 0 or more")
+    return value
+
+
+def _flag(body: Body, field: str) -> bool:
+    value = body.get(field, False)
+    if not isinstance(value, bool):
+        raise _wrong(field, f"= {_shown(value)}", "true or false")
     return value
 
 

@@ -220,6 +220,7 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
         "until_in_s": _in_s(prospect.until_s, now_s),
         "followers": list(prospect.followers),
         "sessions": prospect.sessions,
+        "lacks": prospect.lacks,
     }
 
 

@@ -375,6 +375,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
         ("pause", {"for": 1.5}, PauseScaling(1.5)),
         ("resume", {}, Resume()),
         ("drain", {"instance": "llama-0001"}, Drain("llama-0001")),
+        ("drain", {"instance": "llama-0001", "now": True}, Drain("llama-0001", now=True)),
         ("down", None, Down()),
     ],
 )
@@ -421,6 +422,7 @@ def test_a_followers_word_reaches_the_control_thread(web: httpx.Client, master: 
         ("pause", b'{"for": 1e300}', "for"),
         ("pause", b'{"for": "1h", "reason": 4}', "reason"),
         ("drain", b"{}", "instance"),
+        ("drain", b'{"instance": "llama-0001", "now": 1}', "now"),
         ("down", b'{"now": true}', "now"),
         ("followers/lb1", b'{"revision": 1}', "epoch"),
         ("followers/lb1", b'{"epoch": "x", "revision": 1}', "epoch"),
