@@ -8,7 +8,7 @@ from typing import Any
 from tarn.cluster.cause import Cause, age, first_words, span
 from tarn.cluster.ended import about_end, is_over
 from tarn.cluster.explain_instance import about_instance, about_life
-from tarn.domain.counted import requests_wait
+from tarn.domain.counted import requests_refused, requests_wait
 
 __all__ = ["age", "causes", "explain", "first_words"]
 
@@ -157,8 +157,12 @@ def _demand(status: Status) -> Iterator[Cause]:
     demand = status.get("demand")
     if not demand or status.get("ready"):
         return
-    waits = requests_wait(demand["waiting"])
-    found = f"asked for by {demand['from']}: {waits} there for an instance"
+    counted = []
+    if demand["waiting"]:
+        counted.append(f"{requests_wait(demand['waiting'])} there for an instance")
+    if refused := demand.get("refused"):
+        counted.append(f"{requests_refused(refused)} there in a second, each try counted")
+    found = f"asked for by {demand['from']}: {', and '.join(counted)}"
     yield Cause(status["name"], found, code="TARN-1204" if status.get("desired") else "")
 
 

@@ -126,9 +126,9 @@ def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
     """Hear that requests wait; the next tick decides what comes of it."""
     if fleet.ending:
         return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
-    if demand.waiting == 0:
+    if not demand.waiting and not demand.refused:
         return fleet, Done(fleet.spec_revision, "nobody waits")
-    heard = Demanded(demand.source, demand.waiting, now_s)
+    heard = Demanded(demand.source, demand.waiting, now_s, demand.refused)
     message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 

@@ -68,14 +68,14 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
 
 
 def demand(body: Body) -> Demand:
-    """Return what ``PUT /api/v1/demand`` says: who waits, and how many."""
-    _only(body, "from", "waiting")
+    """Return what ``PUT /api/v1/demand`` says: who waits, how many, and how many were refused."""
+    _only(body, "from", "waiting", "refused")
     source = _text(body, "from", required=True)
     _named(source, "from")
     waiting = _whole(body, "waiting")
     if waiting is None:
         raise _wrong("waiting", "is missing", "how many requests wait, a whole number")
-    return Demand(source, waiting)
+    return Demand(source, waiting, _whole(body, "refused") or 0)
 
 
 def revision(if_match: str | None) -> int | None:

@@ -303,6 +303,9 @@ def test_says_who_waits_for_an_instance():
     two = status(instances=(), state="starting", demand={**one, "waiting": 2}, desired=1, ready=0)
     assert "asked for by lb1: 2 requests wait there for an instance" in said(two)
     assert said(status(demand=one)) == (WELL,)
+    refused = status(instances=(), demand={**one, "waiting": 0, "refused": 79}, desired=1, ready=0)
+    told = "asked for by lb1: 79 requests were refused there in a second, each try counted"
+    assert told in said(refused)
 
 
 @pytest.mark.parametrize(

@@ -603,6 +603,8 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
     answer = web.put("/api/v1/demand", json={"from": "lb1", "waiting": 3})
     assert answer.status_code == 200
     assert master.commands[-1] == Demand("lb1", 3)
+    web.put("/api/v1/demand", json={"from": "lb1", "waiting": 0, "refused": 79})
+    assert master.commands[-1] == Demand("lb1", 0, 79)
 
 
 @pytest.mark.parametrize(
@@ -616,6 +618,7 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
         (b'{"from": "lb1", "waiting": -1}', "waiting"),
         (b'{"from": "lb1", "waiting": 1.5}', "waiting"),
         (b'{"from": "lb1", "waiting": 1, "for": "me"}', "for"),
+        (b'{"from": "lb1", "waiting": 1, "refused": -1}', "refused"),
     ],
 )
 def test_a_demand_that_cannot_be_read_names_the_field(
