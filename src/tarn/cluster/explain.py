@@ -51,10 +51,12 @@ def causes(status: Status) -> tuple[Cause, ...]:
     """Return a cause for each thing that is not as desired; none when all is."""
     if is_over(status):
         return (about_end(status),)
+    halted = bool(_holds(status).get("halted"))
+    items = status.get("instances", ())
     every = (
         *_master(status),
         *_halted(status),
-        *(cause for item in status.get("instances", ()) for cause in about_instance(item)),
+        *(cause for item in items for cause in about_instance(item, halted=halted)),
         *_failure(status),
         *_back_off(status),
         *_frozen(status),
@@ -223,7 +225,8 @@ def _about(status: Status, instance: str) -> Iterator[Cause]:
         if item["state"] in ("stopped", "failed"):
             yield about_life(item)
         else:
-            yield from tuple(about_instance(item)) or (well,)
+            halted = bool(_holds(status).get("halted"))
+            yield from tuple(about_instance(item, halted=halted)) or (well,)
         return
 
 
