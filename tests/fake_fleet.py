@@ -221,8 +221,8 @@ class FakeApi:
     def resume(self) -> dict[str, Any]:
         return self._command("resume")
 
-    def drain(self, instance_id: str) -> dict[str, Any]:
-        return self._command("drain", instance_id)
+    def drain(self, instance_id: str, *, now: bool = False) -> dict[str, Any]:
+        return self._command("drain", instance_id, *(["now"] if now else []))
 
     def link(self) -> dict[str, Any]:
         return {**self._command("link"), "code": "c0de", "expires_in_s": 60}

@@ -147,7 +147,7 @@ def _drain_holder(fleet: Fleet, door: Door) -> str:
     until(lambda: len(fleet.ready()) == MOST, 60, f"{MOST} ready")
     servers = door.servers(door.settings.grpc_backend)
     holder = next(name for name, row in servers.items() if int(row["scur"]))
-    fleet.api.drain(holder)
+    fleet.api.drain(holder, now=True)
     until(lambda: holder not in {row["id"] for row in fleet.ready().values()}, 60, "its drain")
     return holder
 

@@ -63,7 +63,7 @@ def _verify_through_a_drain(house: House, name: str) -> None:
     busy = house.status(name)["instances"][0]
     asking = _slow_request(busy["http"], 6.0)
     verifying = house.start("verify", "-c", name, "--rps", "30", "--for", "12s", "-o", "json")
-    assert house.tarn("drain", busy["id"], "-c", name).returncode == 0
+    assert house.tarn("drain", busy["id"], "--now", "-c", name).returncode == 0
 
     def waits() -> bool:
         said = house.tarn("why", busy["id"], "-c", name).stdout

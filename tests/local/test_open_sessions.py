@@ -38,7 +38,7 @@ def test_a_drain_ends_when_the_last_session_does(house: House, api: Api) -> None
     assert (shown["name"], shown["required"], shown["revision"]) == ("lb1", True, -1)
     says(api)
     leaving = api.instances()["instances"][0]["id"]
-    api.drain(leaving)
+    api.drain(leaving, now=True)
     until(lambda: leaving not in {i["id"] for i in api.instances()["instances"] if i["in_view"]}, 5)
 
     def waits() -> dict[str, object] | None:

@@ -134,7 +134,7 @@ def _say(fleet: Fleet, step: Step, serving: Sequence[str]) -> None:
             fleet.api.resume()
         case Verb.DRAIN:
             if len(serving) > 1:  # the only one is not taken from those who ask it
-                fleet.api.drain(serving[int(step.part * len(serving))])
+                fleet.api.drain(serving[int(step.part * len(serving))], now=True)
 
 
 def _rests(fleet: Fleet, size: int | None = None) -> bool:

@@ -139,7 +139,7 @@ try:
         client.get_model_metadata("echo")
 except tarn.errors.UnreachableError as error:
     told["client"] = str(error)
-cluster.drain(two[0])
+cluster.drain(two[0], now=True)
 cluster.scale(1)
 told["url"] = cluster.url
 json.dump(told, sys.stderr)

@@ -11,6 +11,7 @@ from tarn.cli.options import form_option, pass_around
 from tarn.cli.show import columns, emit, moment, note
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
+from tarn.cli.wait import end_degraded
 from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.explain import first_words
 
@@ -36,7 +37,8 @@ def command(  # noqa: PLR0913 (one for each option)
 ) -> None:
     """Start a cluster, or attach to it when it runs with an equal spec.
 
-    It outlives this command, also an interrupted one: `tarn down` ends it.
+    It outlives this command, also an interrupted one: `tarn down` ends it. Exit code 7 when it
+    serves and is degraded: less than it should, as `tarn why` says.
     """
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
@@ -65,6 +67,8 @@ def command(  # noqa: PLR0913 (one for each option)
     kept = around.paths.cluster(cluster.name) / "api_token"
     emit(with_master, form, lambda: _ending(with_master, cluster.url, kept))
     cluster.detach()
+    if wait:
+        end_degraded(with_master)
 
 
 def _ending(status: Mapping[str, Any], url: str | None, kept: Path) -> str:

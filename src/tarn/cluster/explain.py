@@ -8,7 +8,7 @@ from typing import Any
 from tarn.cluster.cause import Cause, age, first_words, span
 from tarn.cluster.ended import about_end, is_over
 from tarn.cluster.explain_instance import about_instance, about_life
-from tarn.domain.counted import requests_wait
+from tarn.domain.counted import requests_refused, requests_wait
 
 __all__ = ["age", "causes", "explain", "first_words"]
 
@@ -51,10 +51,12 @@ def causes(status: Status) -> tuple[Cause, ...]:
     """Return a cause for each thing that is not as desired; none when all is."""
     if is_over(status):
         return (about_end(status),)
+    halted = bool(_holds(status).get("halted"))
+    items = status.get("instances", ())
     every = (
         *_master(status),
         *_halted(status),
-        *(cause for item in status.get("instances", ()) for cause in about_instance(item)),
+        *(cause for item in items for cause in about_instance(item, halted=halted)),
         *_failure(status),
         *_back_off(status),
         *_frozen(status),
@@ -157,8 +159,12 @@ def _demand(status: Status) -> Iterator[Cause]:
     demand = status.get("demand")
     if not demand or status.get("ready"):
         return
-    waits = requests_wait(demand["waiting"])
-    found = f"asked for by {demand['from']}: {waits} there for an instance"
+    counted = []
+    if demand["waiting"]:
+        counted.append(f"{requests_wait(demand['waiting'])} there for an instance")
+    if refused := demand.get("refused"):
+        counted.append(f"{requests_refused(refused)} there in a second, each try counted")
+    found = f"asked for by {demand['from']}: {', and '.join(counted)}"
     yield Cause(status["name"], found, code="TARN-1204" if status.get("desired") else "")
 
 
@@ -219,7 +225,8 @@ def _about(status: Status, instance: str) -> Iterator[Cause]:
         if item["state"] in ("stopped", "failed"):
             yield about_life(item)
         else:
-            yield from tuple(about_instance(item)) or (well,)
+            halted = bool(_holds(status).get("halted"))
+            yield from tuple(about_instance(item, halted=halted)) or (well,)
         return
 
 

@@ -13,17 +13,22 @@ _NO_SHARED_MEMORY = ("shared memory", "No space left on device")
 """What Triton's Python back end says when /dev/shm is full: no fault of the model."""
 
 
-def about_instance(item: Item) -> Iterator[Cause]:
-    """Yield a cause for each thing of one alive instance that is not as desired."""
+def about_instance(item: Item, *, halted: bool = False) -> Iterator[Cause]:
+    """Yield a cause for each thing of one alive instance that is not as desired.
+
+    *halted*: launching is given up, so nothing is replaced.
+    """
     match item["state"]:
         case "requested":
             yield _requested(item)
         case "starting":
-            yield _starting(item)
+            yield _starting(item, halted=halted)
         case "ready" if item.get("suspect"):
-            yield _suspect(item)
+            yield _suspect(item, halted=halted)
         case "draining":
             yield _draining(item)
+        case "ready" if (item.get("waits") or {}).get("for") == "replacement":
+            yield _retiring(item)
         case "ready":
             pass
         case _:
@@ -66,18 +71,27 @@ def _requested(item: Item) -> Cause:
     return Cause(id_, f"{id_} has waited{_since(item)} for a place; nothing is known to be wrong")
 
 
-def _starting(item: Item) -> Cause:
+def _starting(item: Item, *, halted: bool) -> Cause:
     id_, reason = item["id"], _reason(item)
     found = f"{id_} is starting{_since(item)}" + (f": {reason}" if reason else "")
-    found += _until(item, "it is replaced unless it is ready")
+    ends = "it is ended, and not replaced," if halted else "it is replaced"
+    found += _until(item, f"{ends} unless it is ready")
     return Cause(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
 
 
-def _suspect(item: Item) -> Cause:
+def _suspect(item: Item, *, halted: bool) -> Cause:
     id_ = item["id"]
     found = f"{id_} is kept out of the view: {_reason(item)}"
-    found += _until(item, "it is killed and replaced unless it answers")
+    ends = "it is killed, and not replaced," if halted else "it is killed and replaced"
+    found += _until(item, f"{ends} unless it answers")
     return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
+
+
+def _retiring(item: Item) -> Cause:
+    id_, lacks = item["id"], item["waits"].get("lacks") or "a replacement is ready"
+    found = f"{id_} serves until a replacement serves all that it serves, then drains: {lacks}"
+    step = f"`tarn drain {id_} --now` does not wait for a replacement."
+    return Cause(id_, found, step, "TARN-1117")
 
 
 def _draining(item: Item) -> Cause:

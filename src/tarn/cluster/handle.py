@@ -21,7 +21,7 @@ from tarn.cluster.serving import without_master
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
-from tarn.errors import NotFoundError, TimedOutError, UnreachableError
+from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
 from tarn.plain import not_empty, seconds
@@ -169,6 +169,8 @@ class Cluster(Looking):
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
 
+        One of this name that failed, and never served, is ended first: this start replaces it.
+
         Args:
             progress: Hears of each phase; None: nobody.
 
@@ -178,11 +180,27 @@ class Cluster(Looking):
             TarnError: It runs with another spec (code TARN-2102, with the difference).
         """
         self._hear = progress or _unheard
+        if self._never_served():
+            self._hear(Progress("preflight", "the last start failed and never served; it is ended"))
+            self.down(progress=self._hear)
         outcome = bring_up(
             self.spec, self._surroundings, self._link.deployer, self._hear, self._given_token
         )
         self._started, self._ref = outcome.started, outcome.ref
         return self
+
+    def _never_served(self) -> bool:
+        """Say whether a cluster of this name runs, has failed, and never had a ready instance."""
+        try:
+            running = self._link.find()
+            if running is None or running.url is None:
+                return False
+            failed = self._link.ask(lambda api: api.status())["state"] == ClusterState.FAILED
+            return failed and not any(
+                event["code"] == "TARN-1102" for event in self._link.ask(lambda api: api.events())
+            )
+        except TarnError:  # what cannot be asked is not replaced
+            return False
 
     def wait(
         self,
@@ -312,10 +330,19 @@ class Cluster(Looking):
         """End a pause, thaw replacements, launch again after a halt."""
         return self._link.ask(lambda api: api.resume())
 
-    def drain(self, instance: str) -> Mapping[str, Any]:
-        """Withdraw, drain and replace one instance."""
+    def drain(self, instance: str, *, now: bool = False) -> Mapping[str, Any]:
+        """Replace one instance: once another one serves all that it serves, it drains.
+
+        Args:
+            instance: Its id.
+            now: Withdraw it at once: while its replacement starts, fewer serve.
+
+        Raises:
+            RefusedError: There is no room for a replacement beside it, and *now* is not given.
+            NotFoundError: There is no such instance.
+        """
         not_empty(instance, "instance")
-        return self._link.ask(lambda api: api.drain(instance))
+        return self._link.ask(lambda api: api.drain(instance, now=now))
 
     # --- what is the case ---
 

@@ -210,7 +210,8 @@ def _raise_if_over(goal: Goal, status: Mapping[str, Any]) -> None:
         f"the cluster is {status['state']}: " + "; ".join(_reasons(status)),
         code="TARN-1112" if failed else "",
         where=name,
-        next_step=f"`tarn down -c {name}` ends it; `tarn logs` shows Triton's log."
+        next_step=f"`tarn logs -c {name}` shows Triton's log; once the cause is gone, `tarn up` "
+        f"starts it again, and `tarn down -c {name}` ends it."
         if failed
         else "",
     )

@@ -48,9 +48,11 @@ class Resume:
 
 @attrs.frozen
 class Drain:
-    """Withdraw, drain and replace one instance."""
+    """Replace one instance, then withdraw and drain it."""
 
     instance_id: str
+    now: bool = False
+    """Withdraw it at once, before there is a replacement."""
 
 
 @attrs.frozen
@@ -68,12 +70,15 @@ class Acknowledge:
 
 @attrs.frozen
 class Demand:
-    """Requests wait at *source* for an instance; it says so again while they do."""
+    """Requests want an instance at *source*; it says so again while they do."""
 
     source: str
     """A load balancer's or a client's name."""
     waiting: int
-    """How many wait now; 0: nobody does any more."""
+    """How many are held there now: each is a request of its own."""
+    refused: int = 0
+    """How many were refused there since it said so last. A client that tries again is counted each
+    time, so they say that an instance is wanted, and not how many."""
 
 
 Command = Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand

@@ -1,6 +1,6 @@
 """Numbers with what they count, as people read them."""
 
-__all__ = ["replicas", "requests_wait"]
+__all__ = ["replicas", "requests_refused", "requests_wait"]
 
 
 def replicas(count: int) -> str:
@@ -11,3 +11,8 @@ def replicas(count: int) -> str:
 def requests_wait(count: int) -> str:
     """Return ``1 request waits`` or ``3 requests wait``."""
     return "1 request waits" if count == 1 else f"{count} requests wait"
+
+
+def requests_refused(count: int) -> str:
+    """Return ``1 request was refused`` or ``3 requests were refused``."""
+    return "1 request was refused" if count == 1 else f"{count} requests were refused"

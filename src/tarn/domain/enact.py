@@ -11,11 +11,13 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State, id_of
 from tarn.domain.plan import Plan
+from tarn.domain.replacing import after_another
 from tarn.domain.samples import Known
 
-__all__ = ["enact"]
+__all__ = ["ASKED_FOR", "enact"]
 
 Note = tuple[str, str, str]
+ASKED_FOR = "a person asked for it"
 _OF_SIZE = frozenset({"TARN-1100", "TARN-1103", "TARN-1110"})
 """What a plan does for the size alone: it comes from the decision in force."""
 
@@ -32,6 +34,9 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
         else _moved(i, step, condemned, now_s, notes)
         for i in fleet.instances
     ]
+    if step.retire:
+        kept = [i for i in fleet.instances if i.id not in step.retire]
+        moved = [i if i.retiring is None else after_another(i, kept) for i in moved]
     first = fleet.next_number
     fresh = [
         Instance(id_of(fleet.name, number), rules.spec_hash, since_s=now_s, requested_s=now_s)
@@ -46,9 +51,13 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
 def _noted(fleet: Fleet, at: float, notes: list[Note]) -> Fleet:
     """Return *fleet* with *notes* in their order, those about its size with their decision."""
     sized = fleet.decisions[-1].cause if fleet.decisions else NOBODY
-    for of_size, some in itertools.groupby(notes, key=lambda note: note[0] in _OF_SIZE):
+    for of_size, some in itertools.groupby(notes, key=_is_of_size):
         fleet = fleet.notes(at, some, sized if of_size else NOBODY)
     return fleet
+
+
+def _is_of_size(note: Note) -> bool:
+    return note[0] in _OF_SIZE and note[2] != ASKED_FOR
 
 
 def _moved(
@@ -78,6 +87,9 @@ def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) ->
     if id_ in step.drain:
         notes.append(("TARN-1103", id_, "not needed any more"))
         return instance.become(State.DRAINING, now_s, "not needed any more")
+    if id_ in step.retire:
+        notes.append(("TARN-1103", id_, ASKED_FOR))
+        return attrs.evolve(instance.become(State.DRAINING, now_s, ASKED_FOR), evicted=True)
     if id_ in step.take_back:
         notes.append(("TARN-1110", id_, "needed again"))
         back = instance.become(State.READY, now_s)

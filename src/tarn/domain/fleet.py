@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tarn.domain.counted import requests_refused, requests_wait
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
 from tarn.domain.instance import Instance, State
@@ -51,8 +52,17 @@ class Demanded:
     source: str
     """Empty where only an earlier master heard it."""
     waiting: int
-    """0 where only an earlier master heard it."""
+    """Held now; 0 where only an earlier master heard it."""
     heard_s: float
+    refused: int = 0
+    """Refused since the word before: that one is wanted, and not how many."""
+
+    @property
+    def said(self) -> str:
+        """What was counted, in words; empty when nothing was."""
+        held = requests_wait(self.waiting) if self.waiting else ""
+        refused = requests_refused(self.refused) if self.refused else ""
+        return " and ".join(filter(None, (held, refused)))
 
 
 @attrs.frozen
@@ -99,8 +109,8 @@ class Fleet:
     ending: bool = False
     frozen_s: float | None = None
     """Since when replacements are frozen because the observer is suspect."""
-    settled: bool = False
-    """Every desired instance was ready once since the size was first asked for."""
+    served: int = 0
+    """How many of the desired instances served at once, the most there were."""
     short_s: float | None = None
     """Since when fewer than desired are ready."""
     unprobed: frozenset[str] = frozenset()

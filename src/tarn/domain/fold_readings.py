@@ -1,6 +1,8 @@
 """Fold what the scraper read into the fleet: who serves, who is busy, who is silent or stuck."""
 
+import functools
 import operator
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import attrs
@@ -32,12 +34,12 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
     *late*: our own tick came much too late, so nobody is marked for a silence that may be ours.
     """
     doubt = late or fleet.frozen_s is not None
-    look = _Look(rules, now_s, doubt)
+    look = _Look(fleet, rules, now_s, doubt)
     before = fleet.instances
     after = tuple(look.after(i, readings[i.id]) if i.id in readings else i for i in before)
     if not all(map(operator.is_, after, before)):
         fleet = attrs.evolve(fleet, instances=after).notes(at, look.notes)
-    return forgive(fleet, now_s)
+    return forgive(fleet, now_s, at)
 
 
 def begin_drains(fleet: Fleet, readings: Mapping[str, Reading], drains: frozenset[str]) -> Fleet:
@@ -52,7 +54,8 @@ def begin_drains(fleet: Fleet, readings: Mapping[str, Reading], drains: frozense
 class _Look:
     """One look at all readings: what is the same for each, and the notes that it makes."""
 
-    def __init__(self, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
+    def __init__(self, fleet: Fleet, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
+        self._fleet = fleet
         self._judge = Judge(rules.spec.models)
         self._unready_after_s = rules.spec.instance.unready_after_s
         self._now_s = now_s
@@ -63,7 +66,7 @@ class _Look:
         """Return *instance* after *reading*, the very same where nothing of use changed."""
         if instance.endpoint is None or instance.stop_posted:
             return _stopping(instance, reading)
-        serving, why, models = self._judge(reading)
+        serving, why, models = self._judged(instance, reading)
         silent_s = None if models is not None else self._since(instance)
         changes: dict[str, object] = {}
         if models is not None and models != instance.models:
@@ -82,6 +85,37 @@ class _Look:
         self._add_why(changes, instance, reading.gone, why, silent_s)
         _add_busy(changes, instance, reading)
         return instance.but(**changes) if changes else instance
+
+    def _judged(self, instance: Instance, reading: Reading) -> tuple[bool, str, Models | None]:
+        """Return (may it serve, why not, its models): a new one serves no less than the others."""
+        serving, why, models = self._judge(reading)
+        if serving and models and instance.state is State.STARTING and not instance.adopted:
+            why = self._worse(models)
+            serving = not why
+        return serving, why, models
+
+    def _worse(self, models: Models) -> str:
+        """Say which model a new instance cannot serve though others do; empty when there is none.
+
+        Requests for it would fail there. What the new one does not even list was taken out of the
+        repository by somebody, and is no reason.
+        """
+        for name, state, reason in models:
+            if state == "UNAVAILABLE" and reason and (count := self._served.get(name)):
+                who = "1 other instance serves" if count == 1 else f"{count} other instances serve"
+                return f"model {name}, which {who}, is unavailable: {reason}"
+        return ""
+
+    @functools.cached_property
+    def _served(self) -> Counter[str]:
+        """Model to how many in the view serve it; asked for only where a new one lacks one."""
+        return Counter(
+            name
+            for instance in self._fleet.instances
+            if instance.in_view
+            for name, state, _ in instance.models
+            if state == "READY"
+        )
 
     def _add_why(
         self,

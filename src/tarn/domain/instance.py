@@ -99,6 +99,9 @@ class Instance:
     """Its stop was posted: no way back."""
     drain: Drain | None = None
     """What is known of its drain; None while it does not drain, or when nothing is known."""
+    retiring: int | None = None
+    """A person asked for its drain when the next instance's number was this one: it serves until
+    another one can take its place. None: it stays."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
 

@@ -45,6 +45,11 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         drains=tuple((i.id, i.since_s + past_s, i.reason) for i in draining),
         condemned=frozenset(i.id for i in draining if i.condemned),
         evicted=frozenset(i.id for i in draining if i.evicted),
+        retiring={
+            i.id: i.retiring
+            for i in fleet.instances
+            if i.retiring is not None and i.state is not State.DRAINING
+        },
         stops=frozenset(i.id for i in draining if i.stop_posted),
         left=tuple(_left(draining)),
         unloads=frozenset(i.id for i in draining if i.unloading),
@@ -107,6 +112,7 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         ending=state.ending,
         unprobed=unprobed,
         started_s=now_s,
+        served=min(state.desired, sum(i.state is State.STARTING for i in instances)),
         followers=_expected(state, rules, now_s),
         demand=_remembered(state.decisions, now_s),
         decisions=state.decisions
@@ -168,6 +174,7 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         ready_s=now_s if draining else None,
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
+        retiring=None if draining else state.retiring.get(fact.instance_id),
         withdrawn_s=now_s if stopping else None,  # or its stop would not have been posted
         stop_posted=stopping,
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,

@@ -16,10 +16,12 @@ from tarn.domain.command import (
     Resume,
     Scale,
 )
+from tarn.domain.enact import ASKED_FOR
 from tarn.domain.events import Asker, Cause
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.follow_up import acknowledged, held_until_s
-from tarn.domain.instance import State
+from tarn.domain.instance import Instance, State
+from tarn.domain.replacing import lacks, no_room
 from tarn.domain.state import Pause
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
@@ -94,8 +96,8 @@ def _changed(fleet: Fleet, command: _Ask, rules: Rules, when: _When) -> tuple[Fl
             return _pause(fleet, command, when)
         case Resume():
             return _resume(fleet, when)
-        case Drain(instance_id=instance_id):
-            return _drain(fleet, instance_id, when)
+        case Drain():
+            return _drain(fleet, command, rules, when)
         case Down():
             return _down(fleet, when)
     assert_never(command)
@@ -156,9 +158,9 @@ def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
     """Hear that requests wait; the next tick decides what comes of it."""
     if fleet.ending:
         return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
-    if demand.waiting == 0:
+    if not demand.waiting and not demand.refused:
         return fleet, Done(fleet.spec_revision, "nobody waits")
-    heard = Demanded(demand.source, demand.waiting, now_s)
+    heard = Demanded(demand.source, demand.waiting, now_s, demand.refused)
     message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 
@@ -217,25 +219,61 @@ def _resume(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
     return resumed.note(when.at, "TARN-1202", fleet.name, "resumed", when.cause), "resumed"
 
 
-def _drain(fleet: Fleet, instance_id: str, when: _When) -> tuple[Fleet, str]:
-    found = next((i for i in fleet.instances if i.id == instance_id), None)
-    if found is None:
-        ids = ", ".join(i.id for i in fleet.instances[:NAMED]) or "none"
-        if len(fleet.instances) > NAMED:
-            ids += f" and {len(fleet.instances) - NAMED} more"
-        raise NotFoundError(
-            f"there is no instance '{instance_id}'", where=fleet.name, right=f"Alive: {ids}"
-        )
+def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fleet, str]:
+    found = _found(fleet, command.instance_id)
     if found.state is State.DRAINING and found.evicted:
-        return fleet, f"{instance_id} is draining already"
-    drained = found.become(State.DRAINING, when.now_s, "a person asked for it")
+        return fleet, f"{found.id} is draining already"
+    if command.now or not found.in_view:
+        return _drain_now(fleet, found, when)
+    asked = attrs.evolve(found, retiring=found.retiring or fleet.next_number)
+    lacking = lacks(asked, fleet.instances, fleet.desired)
+    if lacking and (why := no_room(fleet, rules)):
+        raise RefusedError(
+            f"no replacement for {found.id} can start first: {why}",
+            where=fleet.name,
+            next_step=f"`tarn drain {found.id} --now` does not wait for a replacement: {lacking}",
+        )
+    message = f"{found.id} drains"
+    if lacking:
+        message = (
+            f"{found.id} serves until a replacement does, then drains; "
+            f"`tarn drain {found.id} --now` does not wait for it"
+        )
+    if found.retiring is not None:
+        return fleet, message
+    fleet = _with(fleet, asked)
+    return fleet.note(when.at, "TARN-1117", found.id, ASKED_FOR, when.cause), message
+
+
+def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:
+    """Withdraw *found* at once, whatever else serves."""
+    drained = found.become(State.DRAINING, when.now_s, ASKED_FOR)
     drained = attrs.evolve(
         drained, evicted=True, stop_posted=found.stop_posted or found.endpoint is None
     )
-    others = (drained if i.id == instance_id else i for i in fleet.instances)
-    fleet = attrs.evolve(fleet, instances=tuple(others))
-    message = f"{instance_id} drains"
+    fleet = _with(fleet, drained)
+    message = f"{found.id} drains"
     if found.in_view and not any(i.in_view for i in fleet.instances):
-        message += "; it was the only one that served, so clients wait for its replacement"
-    said = "a person asked for it"
-    return fleet.note(when.at, "TARN-1103", instance_id, said, when.cause), message
+        message += (
+            "; it was the only one that served, so requests fail or wait, as the load balancer or "
+            "client does, until its replacement is ready"
+        )
+    return fleet.note(when.at, "TARN-1103", found.id, ASKED_FOR, when.cause), message
+
+
+def _found(fleet: Fleet, instance_id: str) -> Instance:
+    found = next((i for i in fleet.instances if i.id == instance_id), None)
+    if found is not None:
+        return found
+    ids = ", ".join(i.id for i in fleet.instances[:NAMED]) or "none"
+    if len(fleet.instances) > NAMED:
+        ids += f" and {len(fleet.instances) - NAMED} more"
+    raise NotFoundError(
+        f"there is no instance '{instance_id}'", where=fleet.name, right=f"Alive: {ids}"
+    )
+
+
+def _with(fleet: Fleet, instance: Instance) -> Fleet:
+    """Return *fleet* with *instance* in place of the one of its id."""
+    others = (instance if i.id == instance.id else i for i in fleet.instances)
+    return attrs.evolve(fleet, instances=tuple(others))

@@ -9,6 +9,7 @@ from tarn.domain.follow_up import open_sessions
 from tarn.domain.guard import THAW_AFTER_S
 from tarn.domain.instance import Instance, State
 from tarn.domain.plan import STUCK_AFTER_S
+from tarn.domain.replacing import lacks, no_room
 from tarn.domain.samples import Sample
 from tarn.domain.scaling import Wish
 from tarn.domain.size_outlook import SizeOutlook, size_outlook
@@ -35,6 +36,8 @@ class Waits(enum.StrEnum):
     """Its models to be gone: Triton keeps each one until the last request in it ended."""
     SESSIONS = "sessions"
     """The end of the sessions that followers have open to it."""
+    REPLACEMENT = "replacement"
+    """Another instance that serves all that it serves; then it drains, as a person asked."""
     END = "end"
     """Its end: the stop was asked of the runtime."""
 
@@ -50,6 +53,8 @@ class Prospect:
     """Whose word is missing, or who has sessions open, by name."""
     sessions: int = 0
     """How many are open there."""
+    lacks: str = ""
+    """What would be lost without it, in words."""
 
 
 @attrs.frozen
@@ -100,9 +105,16 @@ def prospect(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
             frozen = fleet.frozen_s is not None and not instance.gone
             until_s = instance.silent_s + rules.spec.instance.replace_after_s
             return Prospect(Waits.ANSWER, None if frozen else until_s)
+        case State.READY if instance.retiring is not None:
+            return Prospect(Waits.REPLACEMENT, lacks=_lacking(instance, fleet, rules))
         case State.DRAINING:
             return _draining(instance, fleet, rules)
     return None
+
+
+def _lacking(instance: Instance, fleet: Fleet, rules: Rules) -> str:
+    lacking, no = lacks(instance, fleet.instances, fleet.desired), no_room(fleet, rules)
+    return f"{lacking}; none can start, since {no}" if lacking and no else lacking
 
 
 def _given_up_s(instance: Instance, rules: Rules) -> float:

@@ -7,6 +7,7 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
+from tarn.domain.replacing import leaver, most
 from tarn.domain.victims import surplus
 
 __all__ = ["Plan", "plan"]
@@ -35,6 +36,8 @@ class Plan:
     """(instance id, reason): broken, to be withdrawn, stopped and replaced."""
     drain: frozenset[str] = frozenset()
     """Out of the view; they finish what they have."""
+    retire: frozenset[str] = frozenset()
+    """As ``drain``, and for good: a person asked for it, and others serve all that they serve."""
     take_back: frozenset[str] = frozenset()
     """Drains that are needed again."""
     unload: frozenset[str] = frozenset()
@@ -53,8 +56,12 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     )
     broken = frozenset(id_ for id_, _ in condemn)
     active = [i for i in fleet.instances if i.state is not State.DRAINING and i.id not in broken]
-    missing = fleet.desired - len(active)
-    too_many = surplus(active, -missing, fleet) if missing < 0 else []
+    retiring = [i for i in active if i.retiring is not None]
+    staying = [i for i in active if i.retiring is None]
+    missing = fleet.desired - len(staying)
+    too_many = surplus(staying, -missing, fleet) if missing < 0 else []
+    retire = _retired(fleet, rules, staying, retiring)
+    missing = min(missing, most(fleet, rules) - len(active))  # a replacement is one too many
     take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
     going = frozenset(i.id for i in too_many)
@@ -71,10 +78,24 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
         ),
         condemn=condemn,
         drain=frozenset(i.id for i in too_many if i.state is not State.REQUESTED),
+        retire=retire,
         take_back=take_back,
         unload=frozenset(id_ for id_, step in leaving.items() if step is _Next.UNLOAD),
         stop=frozenset(id_ for id_, step in leaving.items() if step is _Next.STOP),
     )
+
+
+def _retired(
+    fleet: Fleet, rules: Rules, staying: list[Instance], retiring: list[Instance]
+) -> frozenset[str]:
+    """Return those of *retiring* that leave now: no more are kept than the fleet may have."""
+    if not retiring:
+        return frozenset()
+    left = leaver(staying, retiring, fleet.desired)
+    kept = [i for i in retiring if i.id != left]
+    beyond = min(len(kept), len(kept) + min(len(staying), fleet.desired) - most(fleet, rules))
+    forced = surplus(kept, beyond, fleet) if beyond > 0 else []
+    return frozenset(filter(None, (left, *(i.id for i in forced))))
 
 
 def _taken_back(fleet: Fleet, missing: int) -> frozenset[str]:

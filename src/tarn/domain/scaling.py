@@ -64,7 +64,8 @@ class FleetView:
     decisions: tuple[Decision, ...] = ()
     """The most recent last; at most 100."""
     waiting: int = 0
-    """Requests that wait at followers and clients because there is no instance."""
+    """Requests that followers and clients hold because there is no instance. Refused ones are none:
+    one client that tries again may be refused a hundred times a second."""
     at: float = 0.0
     """Wall time, Unix seconds: for policies that go by the calendar."""
 

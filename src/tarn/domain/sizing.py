@@ -9,7 +9,6 @@ without an answer or an opinion: at once it keeps the size, and after `SILENCE_S
 
 import attrs
 
-from tarn.domain.counted import requests_wait
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.held import Held, Hold
 from tarn.domain.samples import Known, Sample
@@ -96,7 +95,7 @@ def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> Verdict:
 def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
     """Return who waits for an instance at *now_s*; None: nobody says so."""
     demand = fleet.demand
-    if demand is None or not demand.waiting or now_s - demand.heard_s >= DEMAND_HOLDS_S:
+    if demand is None or not demand.said or now_s - demand.heard_s >= DEMAND_HOLDS_S:
         return None
     return demand
 
@@ -177,7 +176,7 @@ def _woken(fleet: Fleet, rules: Rules, now_s: float, at: float) -> Fleet:
     allowed = fleet.limits(rules).clamp(1) >= 1 and fleet.pause is None
     if fleet.desired > 0 or demand is None or not allowed:
         return fleet
-    reason = f"{requests_wait(demand.waiting)} at {demand.source}"
+    reason = f"{demand.said} at {demand.source}"
     return _change(fleet, Decision(at, 1, 1, "demand", reason), "TARN-1204")
 
 
@@ -210,5 +209,5 @@ def _change(fleet: Fleet, decision: Decision, code: str = "TARN-1200") -> Fleet:
     message = f"{fleet.desired} → {decision.desired} by {decision.by}: {decision.reason}"
     if decision.held_back and decision.wanted is not None:
         message += f" ({decision.wanted} wanted; {decision.held_back})"
-    fleet = attrs.evolve(fleet.decided(decision), settled=False, short_s=None)
+    fleet = attrs.evolve(fleet.decided(decision), short_s=None)
     return fleet.note(decision.at, code, fleet.name, message, fleet.decisions[-1].cause)

@@ -1,7 +1,11 @@
-"""How a cluster stands, in one word and in words."""
+"""How a cluster stands, in one word and in words.
+
+``docs/reference/states.md`` has the table of it for people; this is the one place that decides.
+"""
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import State
+from tarn.domain.replacing import lacks
 from tarn.domain.sizing import fresh_demand
 from tarn.domain.status import ClusterState
 
@@ -9,18 +13,23 @@ __all__ = ["standing"]
 
 
 def standing(fleet: Fleet, rules: Rules, now_s: float) -> tuple[ClusterState, str]:
-    """Return the cluster's state, and why; empty when there is nothing to say."""
+    """Return the cluster's state, and why; empty when there is nothing to say.
+
+    Degraded is one that serves less than it did or should: a model, or an instance. One that grows
+    serves what it did, and is ready.
+    """
     ready = len(fleet.view.members)
     if fleet.ending:
         left = len(fleet.instances)
-        if not left:
-            return ClusterState.STOPPED, ""
-        return ClusterState.STOPPING, f"{left} instances still drain or stop"
+        over = ClusterState.STOPPING if left else ClusterState.STOPPED
+        return over, f"{left} instances still drain or stop" if left else ""
     if fleet.halted:
         state = ClusterState.DEGRADED if ready else ClusterState.FAILED
         return state, fleet.halted
     if bad := _unavailable(fleet):
         return (ClusterState.DEGRADED if ready else ClusterState.STARTING), bad
+    if held := _held(fleet):
+        return ClusterState.DEGRADED, held
     if ready < fleet.desired:
         return _short(fleet, rules, now_s, ready)
     return ClusterState.READY, ""
@@ -28,12 +37,36 @@ def standing(fleet: Fleet, rules: Rules, now_s: float) -> tuple[ClusterState, st
 
 def _short(fleet: Fleet, rules: Rules, now_s: float, ready: int) -> tuple[ClusterState, str]:
     short_for_s = 0.0 if fleet.short_s is None else now_s - fleet.short_s
-    reason = f"{ready} of {fleet.desired} ready{_first_reason(fleet) or _asked_for(fleet, now_s)}"
+    why = _first_reason(fleet) or _asked_for(fleet, now_s)
+    reason = f"{ready} of {fleet.desired} ready"
+    if fleet.strikes and ready:
+        return ClusterState.DEGRADED, reason + (_last_failure(fleet) or why)
+    reason += why
+    if ready < fleet.served and not fleet.unprobed:
+        return ClusterState.DEGRADED, reason
     if ready and short_for_s >= rules.spec.instance.start_timeout_s:
         return ClusterState.DEGRADED, f"{reason}, for {short_for_s:.0f} s"
-    if ready and fleet.settled:
-        return ClusterState.READY, reason
-    return ClusterState.STARTING, reason
+    return (ClusterState.READY if ready else ClusterState.STARTING), reason
+
+
+def _held(fleet: Fleet) -> str:
+    """Say why an instance that a person wants gone is kept, where no replacement is on its way."""
+    retiring = [i for i in fleet.of(State.READY) if i.retiring is not None]
+    if not retiring:
+        return ""
+    staying = [i for i in fleet.instances if i.retiring is None and i.state is not State.DRAINING]
+    kept = f"{retiring[0].id} is kept, though its drain was asked for"
+    if fleet.strikes:
+        return kept + _last_failure(fleet)
+    if sum(i.in_view for i in staying) < fleet.desired:
+        return ""
+    why = lacks(retiring[0], fleet.instances, fleet.desired)
+    return f"{kept}: {why}" if why else ""
+
+
+def _last_failure(fleet: Fleet) -> str:
+    failed = [i for i in fleet.ended if i.state is State.FAILED]
+    return f"; {failed[-1].id} failed: {_line(failed[-1].reason)}" if failed else ""
 
 
 def _first_reason(fleet: Fleet) -> str:
@@ -58,6 +91,10 @@ def _unavailable(fleet: Fleet) -> str:
             continue
         for name, state, reason in instance.models:
             if state == "UNAVAILABLE" and reason:
-                first = reason.partition("\n")[0]  # the rest is a traceback, for `tarn logs`
-                return f"model {name} is unavailable on {instance.id}: {first}"
+                return f"model {name} is unavailable on {instance.id}: {_line(reason)}"
     return ""
+
+
+def _line(reason: str) -> str:
+    """Return the first line: the rest is a traceback, for `tarn logs`."""
+    return reason.partition("\n")[0]

@@ -1,5 +1,7 @@
 """What a master must not forget: saved by the StateStore, read by the next master."""
 
+from collections.abc import Mapping
+
 import attrs
 
 from tarn.domain.events import Event
@@ -51,6 +53,9 @@ class SavedState:
     """Those drains that replace a broken instance."""
     evicted: frozenset[str] = frozenset()
     """Those drains that a person asked for, or whose place will be taken."""
+    retiring: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """Instances that serve until a replacement does, and the next instance's number at the moment
+    at which a person asked for that."""
     stops: frozenset[str] = frozenset()
     """Instances whose stop was posted."""
     left: tuple[tuple[str, float, float], ...] = ()

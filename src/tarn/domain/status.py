@@ -12,7 +12,8 @@ class ClusterState(enum.StrEnum):
     STARTING = "starting"
     READY = "ready"
     DEGRADED = "degraded"
-    """It serves, but a served model is unavailable somewhere, or it is too small for too long."""
+    """It serves less than it did or should: a model is unavailable somewhere, fewer instances
+    serve than did, or too few for too long."""
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"

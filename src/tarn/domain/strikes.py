@@ -30,8 +30,7 @@ def count_failure(
     strikes = fleet.strikes + 1
     pause_s = min(RETRY_FIRST_S * 2 ** min(fleet.strikes, RETRY_DOUBLINGS), RETRY_MOST_S)
     fleet = attrs.evolve(fleet, strikes=strikes, retry_s=now_s + pause_s)
-    others = any(_served(i, now_s) for i in fleet.of(State.READY))
-    if fleet.halted or others or (strikes < STRIKES and not final):
+    if fleet.halted or _serves(fleet, now_s) or (strikes < STRIKES and not final):
         return fleet
     why = (
         "trying again cannot help"
@@ -42,8 +41,15 @@ def count_failure(
     return fleet.note(at, "TARN-1112", fleet.name, fleet.halted)
 
 
-def forgive(fleet: Fleet, now_s: float) -> Fleet:
-    """Return *fleet* without strikes once a launch after the last failure proved good."""
+def forgive(fleet: Fleet, now_s: float, at: float) -> Fleet:
+    """Return *fleet* without strikes once a launch after the last failure proved good.
+
+    Launching that was given up goes on as soon as an instance serves: one like it can be launched.
+    The strikes stay, so the next ones wait as long as before.
+    """
+    if fleet.halted and (server := _serves(fleet, now_s)):
+        said = f"launching goes on: {server} has served for {QUICK_S:g} s"
+        fleet = attrs.evolve(fleet, halted="").note(at, "TARN-1127", fleet.name, said)
     if fleet.strikes and any(_proven(i, fleet.retry_s, now_s) for i in fleet.of(State.READY)):
         return attrs.evolve(fleet, strikes=0)
     return fleet
@@ -56,6 +62,11 @@ def _proven(instance: Instance, retry_s: float, now_s: float) -> bool:
     """
     fresh = instance.requested_s >= retry_s and not instance.adopted
     return fresh and _served(instance, now_s)
+
+
+def _serves(fleet: Fleet, now_s: float) -> str:
+    """Return the id of an instance in the view that has served for long enough; else nothing."""
+    return next((i.id for i in fleet.instances if i.in_view and _served(i, now_s)), "")
 
 
 def _served(instance: Instance, now_s: float) -> bool:

@@ -53,8 +53,8 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = size(fleet, rules, seen.wish, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = enact(fleet, step, rules, now_s, at)
-    if step.drain:  # what had ended when it left is the first line of its receipt
-        fleet = begin_drains(fleet, seen.readings, step.drain)
+    if leaving := step.drain | step.retire:  # what had ended then is its receipt's first line
+        fleet = begin_drains(fleet, seen.readings, leaving)
     fleet = _probed(fleet, seen.readings, now_s)
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)
@@ -89,8 +89,10 @@ def _settled(reading: Reading) -> bool:
 
 
 def _settle(fleet: Fleet, now_s: float) -> Fleet:
-    short = len(fleet.view.members) < fleet.desired
-    if short == (fleet.short_s is not None) and (short or fleet.settled):
+    ready = len(fleet.view.members)
+    served = min(fleet.desired, max(fleet.served, ready))
+    short = ready < fleet.desired
+    if short == (fleet.short_s is not None) and served == fleet.served:
         return fleet
     short_s = (now_s if fleet.short_s is None else fleet.short_s) if short else None
-    return attrs.evolve(fleet, short_s=short_s, settled=fleet.settled or not short)
+    return attrs.evolve(fleet, short_s=short_s, served=served)

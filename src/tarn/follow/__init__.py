@@ -1,6 +1,6 @@
 """The client of a master: ask it, command it, and follow its streams and its view."""
 
-from tarn.follow.agent import Agent, Bounded
+from tarn.follow.agent import Agent, Bounded, Unserved
 from tarn.follow.api import Api, Message
 from tarn.follow.tickets import Tickets
 from tarn.follow.trust import DISTRUST, Trust
@@ -17,4 +17,5 @@ __all__ = [
     "Source",
     "Tickets",
     "Trust",
+    "Unserved",
 ]

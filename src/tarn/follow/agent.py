@@ -24,7 +24,7 @@ from tarn.follow.telling import Telling
 from tarn.follow.views import POLL_EVERY_S, REFUSED_EVERY_S, Following, Source
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["Agent", "Bounded"]
+__all__ = ["Agent", "Bounded", "Unserved"]
 
 LEASE_S = 15.0
 RENEW_EVERY_S = 4.0
@@ -33,6 +33,16 @@ DEMAND_EVERY_S = 1.0
 LOOK_EVERY_S = 0.25
 """How soon `run` hears that it shall end."""
 REACH_WITHIN_S = 3.0
+
+
+@attrs.frozen
+class Unserved:
+    """What a load balancer has no server for."""
+
+    held: int = 0
+    """Requests that it holds now."""
+    refused: int = 0
+    """Requests that it refused since the last look; who tries again is counted each time."""
 
 
 @runtime_checkable
@@ -61,8 +71,8 @@ class Agent:
         clock: Monotonic and wall seconds.
         news: Set it to have the discovery's word given now; a discovery's ``wake`` may be its
             ``set``.
-        demand: Returns how many requests wait or were refused because there is no server; asked
-            only while there is none.
+        demand: Returns how many requests are held, and how many were refused, because there is no
+            server; asked only while there is none.
         say: Gets a line for people at each change.
     """
 
@@ -74,7 +84,7 @@ class Agent:
         clock: Clock,
         *,
         news: threading.Event | None = None,
-        demand: Callable[[], int] | None = None,
+        demand: Callable[[], Unserved] | None = None,
         say: Callable[[str], None] = _unheard,
     ) -> None:
         self._find, self._discovery, self._name, self._clock = find, discovery, name, clock
@@ -177,11 +187,13 @@ class Agent:
             return
         self._demand_s = now_s + DEMAND_EVERY_S
         try:
-            waiting = self._demand()
+            found = self._demand()
         except ProviderError:
             return  # unknown is not zero, and nothing to report either
-        if waiting > 0:
-            self._line.ask(view.epoch, lambda api: api.demand(self._name, waiting))
+        if found.held or found.refused:
+            self._line.ask(
+                view.epoch, lambda api: api.demand(self._name, found.held, found.refused)
+            )
 
 
 def _moment(said: Applied | DiscoveryView) -> tuple[Epoch, int]:

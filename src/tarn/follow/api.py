@@ -159,9 +159,10 @@ class Api:
         """End a pause, thaw replacements, launch again after a halt."""
         return self._put("resume", {}, if_match)
 
-    def drain(self, instance_id: str, if_match: int | None = None) -> Json:
-        """Withdraw, drain and replace one instance."""
-        return self._put("drain", {"instance": instance_id}, if_match)
+    def drain(self, instance_id: str, if_match: int | None = None, *, now: bool = False) -> Json:
+        """Replace one instance, then withdraw and drain it; *now*: withdraw it at once."""
+        body = {"instance": instance_id, **({"now": True} if now else {})}
+        return self._put("drain", body, if_match)
 
     def down(self, if_match: int | None = None) -> Json:
         """End the cluster."""
@@ -179,13 +180,15 @@ class Api:
         }
         return self._put(f"followers/{applied.name}", body, None)
 
-    def demand(self, source: str, waiting: int) -> Json:
-        """Say that *waiting* requests wait at *source* because there is no instance.
+    def demand(self, source: str, waiting: int, refused: int = 0) -> Json:
+        """Say that *waiting* requests are held at *source* because there is no instance.
 
-        Said again each second or so while they do: a master forgets it after ten. It wakes a
-        cluster that sleeps, within its limits, unless a person set its size to 0.
+        Said again each second or so while they are: a master forgets it after ten. It wakes a
+        cluster that sleeps, within its limits, unless a person set its size to 0. *refused* ones
+        (since it was said last) wake it, too, and count as none that waits.
         """
-        return self._put("demand", {"from": source, "waiting": waiting}, None)
+        body = {"from": source, "waiting": waiting, **({"refused": refused} if refused else {})}
+        return self._put("demand", body, None)
 
     def link(self) -> Json:
         """Return a ``code`` with which a browser signs in once, within ``expires_in_s``.

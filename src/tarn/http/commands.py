@@ -50,8 +50,8 @@ def command(verb: str, body: Body) -> Command:
             _only(body, "for", "reason")
             return PauseScaling(_lasting(body.get("for"), "for"), _text(body, "reason"))
         case "drain":
-            _only(body, "instance")
-            return Drain(_text(body, "instance", required=True))
+            _only(body, "instance", "now")
+            return Drain(_text(body, "instance", required=True), now=_flag(body, "now"))
         case _:
             _only(body)
             return Resume() if verb == "resume" else Down()
@@ -78,14 +78,14 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
 
 
 def demand(body: Body) -> Demand:
-    """Return what ``PUT /api/v1/demand`` says: who waits, and how many."""
-    _only(body, "from", "waiting")
+    """Return what ``PUT /api/v1/demand`` says: who waits, how many, and how many were refused."""
+    _only(body, "from", "waiting", "refused")
     source = _text(body, "from", required=True)
     _named(source, "from")
     waiting = _whole(body, "waiting")
     if waiting is None:
         raise _wrong("waiting", "is missing", "how many requests wait, a whole number")
-    return Demand(source, waiting)
+    return Demand(source, waiting, _whole(body, "refused") or 0)
 
 
 def revision(if_match: str | None) -> int | None:
@@ -134,6 +134,13 @@ def _whole(body: Body, field: str) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise _wrong(field, f"= {_shown(value)}", "a whole number, 0 or more")
+    return value
+
+
+def _flag(body: Body, field: str) -> bool:
+    value = body.get(field, False)
+    if not isinstance(value, bool):
+        raise _wrong(field, f"= {_shown(value)}", "true or false")
     return value
 
 

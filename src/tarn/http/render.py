@@ -220,6 +220,7 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
         "until_in_s": _in_s(prospect.until_s, now_s),
         "followers": list(prospect.followers),
         "sessions": prospect.sessions,
+        "lacks": prospect.lacks,
     }
 
 
@@ -227,7 +228,12 @@ def _demand(demand: Demanded | None, now_s: float) -> dict[str, object] | None:
     if demand is None:
         return None
     age_s = max(0.0, _in(now_s, demand.heard_s))
-    return {"from": demand.source, "waiting": demand.waiting, "age_s": age_s}
+    return {
+        "from": demand.source,
+        "waiting": demand.waiting,
+        "refused": demand.refused,
+        "age_s": age_s,
+    }
 
 
 def limits_json(limits: Limits) -> dict[str, object]:

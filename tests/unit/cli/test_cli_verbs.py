@@ -99,7 +99,8 @@ def test_up_with_another_spec_prints_the_difference(tarn, running):
     assert (code, out) == (1, "")
     assert "tarn: [TARN-2102] demo: it runs with another spec" in err
     assert "replicas.max: 10 -> 3" in err
-    assert "tarn update" in err
+    assert "`tarn down -c demo` ends it; then `tarn up`" in err
+    assert "tarn update" not in err
 
 
 def test_up_takes_the_options_of_the_java_tarn(tarn, fleet):
@@ -210,6 +211,7 @@ def test_status_of_a_fleet_without_a_master_says_so(tarn, running):
         (["pause", "30m", "--reason", "load test"], ("pause", 1800.0, "load test")),
         (["resume"], ("resume",)),
         (["drain", "demo-0001"], ("drain", "demo-0001")),
+        (["drain", "demo-0001", "--now"], ("drain", "demo-0001", "now")),
     ],
 )
 def test_a_command_prints_what_the_master_says(tarn, running, arguments, asked):
@@ -250,6 +252,19 @@ def test_wait_for_a_number_or_a_state(tarn, running):
     code, _, err = tarn("wait", "--for", "ready=3")
     assert code == 1
     assert "[TARN-1112] demo: the cluster is failed: no backend" in err
+
+
+def test_up_and_wait_say_degraded_by_exit_code_7(tarn, running):
+    """It serves, and less than it should; a state that was asked for is not judged."""
+    running.statuses = [status("degraded", (instance(1),), reason="model b is unavailable")]
+    for goal in ((), ("--for", "ready=1")):
+        code, out, err = tarn("wait", *goal)
+        assert (code, out) == (7, "")
+        assert "demo is degraded: model b is unavailable" in err
+    assert tarn("wait", "--for", "state=degraded")[0] == 0
+    code, out, _ = tarn("up")
+    assert (code, out.partition("\n")[0]) == (7, "demo is degraded: 1 of 1 ready")
+    assert tarn("up", "--no-wait")[0] == 0
 
 
 def test_events_are_a_table_or_a_stream(tarn, running):

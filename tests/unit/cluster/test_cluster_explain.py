@@ -268,6 +268,28 @@ def test_says_that_launching_was_given_up_and_names_the_last_failure_once():
     )
 
 
+def test_nothing_is_replaced_where_launching_is_given_up():
+    """One that still starts, or is silent, is the last: both lines say the same."""
+    six = instance(6, "starting", reason="loads", waits=waits("models", 825.0), state_for_s=70)
+    silent = instance(7, suspect="no answer for 3 s", waits=waits("answer", 12.0))
+    given_up = holds(halted="5 instances in a row failed quickly; the last, demo-0005: no backend")
+    shown = status("degraded", (six, silent), holds=given_up)
+    for lines in (said(shown), (*said(shown, "demo-0006"), *said(shown, "demo-0007"))):
+        text = " ".join(lines)
+        assert "demo-0006 is starting for 1m10s: loads; it is ended, and not replaced," in text
+        assert "it is killed, and not replaced, unless it answers in 12s" in text
+        assert "is replaced" not in text
+
+
+def test_a_drain_that_waits_for_its_replacement_says_what_is_lacking():
+    """And how not to wait."""
+    wait = {**waits("replacement"), "lacks": "no other instance serves model 'b'"}
+    assert said(status("ready", (instance(1, waits=wait),)))[-1] == (
+        "demo-0001 serves until a replacement serves all that it serves, then drains: no other "
+        "instance serves model 'b'. `tarn drain demo-0001 --now` does not wait for a replacement."
+    )
+
+
 def test_says_that_replacements_are_frozen_and_until_when():
     """The fact says more than the fault, which is not said again."""
     trouble = {"code": "TARN-1010", "subject": "demo", "message": "replacements are frozen"}
@@ -303,6 +325,9 @@ def test_says_who_waits_for_an_instance():
     two = status(instances=(), state="starting", demand={**one, "waiting": 2}, desired=1, ready=0)
     assert "asked for by lb1: 2 requests wait there for an instance" in said(two)
     assert said(status(demand=one)) == (WELL,)
+    refused = status(instances=(), demand={**one, "waiting": 0, "refused": 79}, desired=1, ready=0)
+    told = "asked for by lb1: 79 requests were refused there in a second, each try counted"
+    assert told in said(refused)
 
 
 @pytest.mark.parametrize(

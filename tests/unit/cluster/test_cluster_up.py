@@ -4,7 +4,7 @@ from pathlib import Path
 import attrs
 import pytest
 import yaml
-from fake_fleet import FakeFleet, repository
+from fake_fleet import FakeFleet, instance, repository, status
 
 from tarn.cluster import Cluster, launch
 from tarn.domain.spec import ClusterSpec, DiscoverySpec, ModelsSpec
@@ -68,8 +68,42 @@ def test_shows_the_difference_to_another_spec(fleet):
     assert caught.value.code == "TARN-2102"
     assert caught.value.exit_code == 1
     assert "replicas.max: 10 -> 4" in str(caught.value)
-    assert "tarn update" in caught.value.next_step
+    step = "`tarn down -c demo` ends it; then `tarn up` starts it with this spec"
+    assert caught.value.next_step.startswith(step)
     assert fleet.verbs().count("submit") == 1
+
+
+@pytest.mark.parametrize("overrides", [{}, {"replicas": {"max": 4}}])
+def test_a_start_that_failed_and_never_served_is_replaced(fleet, overrides):
+    """The file was corrected: nothing is lost, and nothing else need be said."""
+    cluster(fleet).up()
+    fleet.statuses = [status("failed", (instance(1, "failed"),), reason="no backend")]
+    fleet.events = [{"code": "TARN-1105"}]
+    fleet.gone_after = 0
+    heard = []
+
+    def hear(progress):
+        heard.append(progress.message)
+        fleet.gone_after = 1 if "it is ended" in progress.message else fleet.gone_after
+
+    again = cluster(fleet, **overrides).up(hear)
+    assert again.started_here
+    assert fleet.verbs().count("submit") == 2
+    assert "the last start failed and never served; it is ended" in heard
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("failed", "TARN-1102"), ("starting", "TARN-1105"), ("ready", "TARN-1102")]
+)
+def test_one_that_served_or_may_serve_is_never_replaced_by_up(fleet, state, code):
+    """It holds traffic, or may in a moment."""
+    cluster(fleet).up()
+    fleet.statuses = [status(state)]
+    fleet.events = [{"code": code}]
+    with pytest.raises(TarnError, match="it runs with another spec"):
+        cluster(fleet, replicas={"max": 4}).up()
+    assert not cluster(fleet).up().started_here
+    assert "down" not in fleet.verbs()
 
 
 def test_masks_secrets_in_the_difference(fleet):

@@ -18,6 +18,7 @@ from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
+from tarn_plugins.scaling.target import Settings, Target
 
 RULES = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(300.0)))
 HASTY = rules(scaling=ScalingSpec(down=WindowSpec(0.0)))
@@ -66,6 +67,19 @@ def test_a_person_a_pause_the_limits_and_age_hold_it_asleep(held: dict[str, Any]
 def test_a_ceiling_of_zero_holds_it_asleep() -> None:
     """The farm grants nothing."""
     assert sized(asleep(), by=rules(ceiling=0)).desired == 0
+
+
+def test_refused_requests_wake_one_instance_and_are_no_concurrency() -> None:
+    """One client that tries again each 10 ms is refused 79 times: one instance, and no more."""
+    some, _ = obey(fleet(desired=0), Demand("lb1", 0, 79), RULES, now_s=NOW_S, at=AT)
+    assert some.demand == Demanded("lb1", 0, NOW_S, 79)
+    view = fleet_view(some, RULES, Signals(), NOW_S)
+    assert view.waiting == 0
+    assert Target(Settings(target=0.75)).wanted(view).replicas is None
+    woken = sized(some)
+    assert (woken.desired, woken.decisions[0].reason) == (1, "79 requests were refused at lb1")
+    both = Demanded("lb1", 1, NOW_S, 1)
+    assert both.said == "1 request waits and 1 request was refused"
 
 
 def test_a_fleet_that_is_awake_does_not_grow_by_demand() -> None:

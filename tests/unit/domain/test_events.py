@@ -33,7 +33,8 @@ def test_each_persons_command_says_who_asked() -> None:
         (Scale(None), "TARN-3821"),
         (Adapt(1, 4), "TARN-3821"),
         (PauseScaling(60.0, "test"), "TARN-1201"),
-        (Drain("w-0001"), "TARN-1103"),
+        (Drain("w-0001"), "TARN-1117"),
+        (Drain("w-0001", now=True), "TARN-1103"),
         (Down(), "TARN-1203"),
     ):
         after = told(some, command)

@@ -1,5 +1,7 @@
 """What each command does, and when it is refused."""
 
+from typing import Any
+
 import attrs
 import pytest
 from given import AT, EPOCH, NOW_S, asked, codes, draining, fleet, name, one, ready, rules, starting
@@ -20,9 +22,11 @@ from tarn.domain import (
     Scale,
     State,
 )
-from tarn.domain.fleet import Demanded, Fleet, FollowerState
+from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
 from tarn.domain.follow_up import acknowledged
+from tarn.domain.memory import saved
 from tarn.domain.obey import MOST_FOLLOWERS, MOST_NAMES, obey
+from tarn.domain.spec import UpdateSpec
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 RULES = rules()
@@ -108,7 +112,7 @@ def test_resume_of_nothing_says_so_and_moves_nothing() -> None:
 
 def test_drain_withdraws_an_instance_for_good() -> None:
     """It is replaced, and never taken back."""
-    some, done = after(fleet(ready(1), ready(2)), Drain(name(1)))
+    some, done = after(fleet(ready(1), ready(2)), Drain(name(1), now=True))
     first = one(some, 1)
     assert (first.state, first.evicted, first.stop_posted) == (State.DRAINING, True, False)
     assert (done.message, codes(some)) == ("w-0001 drains", ["TARN-1103"])
@@ -117,10 +121,45 @@ def test_drain_withdraws_an_instance_for_good() -> None:
 
 def test_drain_of_the_only_one_that_serves_says_what_it_costs() -> None:
     """It leaves before its replacement is there."""
-    _, done = after(fleet(ready(1), starting(2)), Drain(name(1)))
+    _, done = after(fleet(ready(1), starting(2)), Drain(name(1), now=True))
     assert done.message == (
-        "w-0001 drains; it was the only one that served, so clients wait for its replacement"
+        "w-0001 drains; it was the only one that served, so requests fail or wait, as the load "
+        "balancer or client does, until its replacement is ready"
     )
+
+
+def test_drain_starts_a_replacement_first() -> None:
+    """It serves on; a second word for it is the same, and it is saved for the next master."""
+    some, done = after(fleet(ready(1), desired=1), Drain(name(1)))
+    first = one(some, 1)
+    assert (first.in_view, first.retiring, codes(some)) == (True, 2, ["TARN-1117"])
+    assert done.message == (
+        "w-0001 serves until a replacement does, then drains; "
+        "`tarn drain w-0001 --now` does not wait for it"
+    )
+    assert after(some, Drain(name(1)))[0] is some
+    assert saved(some, 0.0).retiring == {name(1): 2}
+    assert one(after(some, Drain(name(1), now=True))[0], 1).state is State.DRAINING
+
+
+@pytest.mark.parametrize(
+    ("by", "more", "why"),
+    [
+        (rules(update=UpdateSpec(surge=0, max_unavailable=1)), {}, "`update.surge` is 0"),
+        (rules(ceiling=1), {}, r"the ceiling is 1 \(the pool is full\)"),
+        (RULES, {"halted": "five failures"}, r"launching is given up \(five failures\)"),
+    ],
+)
+def test_drain_without_room_for_a_replacement_is_refused_with_the_way(
+    by: Rules, more: dict[str, Any], why: str
+) -> None:
+    """Nobody gets an outage that was not asked for."""
+    some = fleet(ready(1), desired=1, **more)
+    ask = Drain(name(1))
+    with pytest.raises(RefusedError, match=f"can start first: {why}.*w-0001 --now` does not wait"):
+        obey(some, ask, by, now_s=NOW_S, at=AT)
+    enough = fleet(ready(1), ready(2), desired=1, **more)
+    assert obey(enough, ask, by, now_s=NOW_S, at=AT)[1].message == "w-0001 drains"
 
 
 def test_drain_of_an_ask_cancels_it() -> None:

@@ -107,11 +107,11 @@ def test_down_is_zero_whatever_the_limits_say() -> None:
     assert (some.desired, some.decisions[0].by) == (0, "down")
 
 
-def test_a_new_size_has_not_settled_yet() -> None:
-    """The time that is granted for it begins anew."""
-    some = fleet(desired=2, settled=True, short_s=NOW_S - 50.0)
+def test_a_new_size_has_all_its_time() -> None:
+    """What served before is remembered."""
+    some = fleet(desired=2, served=2, short_s=NOW_S - 50.0)
     after = sized(some, wish(3))
-    assert (after.settled, after.short_s) == (False, None)
+    assert (after.served, after.short_s) == (2, None)
 
 
 def test_only_the_last_hundred_decisions_are_kept() -> None:

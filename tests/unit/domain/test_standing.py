@@ -4,7 +4,7 @@ import attrs
 import pytest
 from given import NOW_S, asked, draining, fleet, ready, rules, starting
 
-from tarn.domain import ClusterState, Decision
+from tarn.domain import ClusterState, Decision, State
 from tarn.domain.fleet import Demanded, Fleet
 from tarn.domain.standing import standing
 
@@ -13,6 +13,9 @@ BAD = (("bad", "UNAVAILABLE", "no such file"), ("ok", "READY", ""))
 WOKEN = (Decision(0.0, 1, 1, "demand", "2 requests wait at lb1"),)
 WAITED_FOR = "0 of 1 ready; 2 requests wait at lb1"
 WAIT, WAITED = Demanded("lb1", 2, NOW_S - 1.0), Demanded("lb1", 2, NOW_S - 3600.0)
+FAILED = starting(9, state=State.FAILED, reason="killed by signal 9\nand more")
+FAILED_START = asked(10)
+RETIRING = ready(1, models=(("ok", "READY", ""),), retiring=2)
 SUSPECT = ready(2, suspect="no answer for 3 s")
 
 
@@ -28,19 +31,41 @@ def stands(some: Fleet) -> tuple[str, str]:
         (fleet(), "ready", ""),
         (fleet(ready(1), ready(2), desired=1), "ready", ""),
         (fleet(asked(1)), "starting", "0 of 1 ready"),
-        (fleet(asked(1), settled=True), "starting", "0 of 1 ready"),
+        (fleet(asked(1), served=1), "degraded", "0 of 1 ready"),
+        (fleet(starting(1), served=1, unprobed=frozenset({"w-0001"})), "starting", "0 of 1 ready"),
         (fleet(asked(1, reason="no node")), "starting", "0 of 1 ready; w-0001: no node"),
         (fleet(asked(1), decisions=WOKEN, demand=WAIT), "starting", WAITED_FOR),
         (fleet(asked(1), decisions=WOKEN, demand=WAITED), "starting", "0 of 1 ready"),
-        (fleet(ready(1), starting(2)), "starting", "1 of 2 ready"),
+        (fleet(ready(1), starting(2)), "ready", "1 of 2 ready"),
+        (fleet(ready(1), ready(2), starting(3), served=2), "ready", "2 of 3 ready"),
         (
-            fleet(ready(1), SUSPECT, settled=True),
+            fleet(ready(1), FAILED_START, desired=2, strikes=1, ended=(FAILED,)),
+            "degraded",
+            "1 of 2 ready; w-0009 failed: killed by signal 9",
+        ),
+        (
+            fleet(RETIRING, starting(2), desired=1, served=1),
             "ready",
+            "",
+        ),
+        (
+            fleet(RETIRING, desired=1, served=1, strikes=1, ended=(FAILED,)),
+            "degraded",
+            "w-0001 is kept, though its drain was asked for; w-0009 failed: killed by signal 9",
+        ),
+        (
+            fleet(RETIRING, ready(2), desired=1, served=1),
+            "degraded",
+            "w-0001 is kept, though its drain was asked for: no other instance serves model 'ok'",
+        ),
+        (
+            fleet(ready(1), SUSPECT, served=2),
+            "degraded",
             "1 of 2 ready; w-0002: no answer for 3 s",
         ),
         (
-            fleet(ready(1), draining(2, reason="evicted"), desired=2, settled=True),
-            "ready",
+            fleet(ready(1), draining(2, reason="evicted"), desired=2, served=2),
+            "degraded",
             "1 of 2 ready",
         ),
         (
@@ -48,7 +73,7 @@ def stands(some: Fleet) -> tuple[str, str]:
             "degraded",
             "1 of 2 ready, for 60 s",
         ),
-        (fleet(ready(1), desired=2, short_s=NOW_S - 59.9), "starting", "1 of 2 ready"),
+        (fleet(ready(1), desired=2, short_s=NOW_S - 59.9), "ready", "1 of 2 ready"),
         (fleet(desired=2, short_s=NOW_S - 99.0), "starting", "0 of 2 ready"),
         (
             fleet(ready(1, models=BAD)),

@@ -3,6 +3,7 @@
 import attrs
 from given import (
     NOW_S,
+    RULES,
     codes,
     draining,
     ended,
@@ -12,11 +13,16 @@ from given import (
     read,
     reading,
     ready,
+    running,
     starting,
+    step,
     told,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tarn.domain import State
+from tarn.domain import Ended, Fact, State
+from tarn.domain.fleet import Fleet
 
 
 def test_quick_failures_wait_one_two_four_seconds_and_the_fifth_gives_up() -> None:
@@ -86,6 +92,44 @@ def test_launching_goes_on_while_others_serve() -> None:
         some = fail(some, starting(number))
     assert some.halted == ""
     assert some.retry_s == NOW_S + 60.0
+
+
+def test_launching_that_was_given_up_goes_on_once_an_instance_has_served_for_five_seconds() -> None:
+    """Five were killed before any had served so long; the strikes keep the back-off at its most."""
+    old = ready(1, ready_s=NOW_S, requested_s=NOW_S - 1.0)
+    some = fleet(old, desired=2, halted="five", strikes=5, retry_s=NOW_S)
+    assert read(some, reading(1), now_s=NOW_S + 4.9).halted == "five"
+    healed = read(some, reading(1), now_s=NOW_S + 5.0)
+    assert (healed.halted, healed.strikes, codes(healed)) == ("", 5, ["TARN-1127"])
+    again = fail(healed, starting(2), now_s=NOW_S + 5.0)
+    assert (again.halted, again.retry_s) == ("", NOW_S + 5.0 + 32.0)
+    suspect = attrs.evolve(some, instances=(ready(1, suspect="no answer for 3 s"),))
+    assert read(suspect, now_s=NOW_S + 60.0).halted == "five"
+
+
+@settings(max_examples=200, deadline=None)
+@given(kills=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=40))
+def test_no_halt_outlives_an_instance_that_serves(kills: list[tuple[int, bool]]) -> None:
+    """Whatever was killed how quickly: left alone, the fleet comes to its size by itself."""
+    some, now_s = fleet(desired=3), NOW_S
+
+    def second(dying: set[str]) -> Fleet:
+        alive = [i for i in some.instances if i.id not in dying]
+        over: tuple[Ended, ...] = tuple(ended(i.number) for i in some.instances if i.id in dying)
+        facts: tuple[Fact, ...] = (*(running(i.number) for i in alive), *over)
+        return step(some, RULES, now_s, facts, *(reading(i.number, now_s) for i in alive))
+
+    for chosen, all_of_them in kills:
+        now_s += 1.0
+        ids = [i.id for i in some.instances]
+        some = second(set(ids) if all_of_them else set(ids[chosen : chosen + 1]))
+    some = second(set())
+    serves = bool(some.view.members) or not some.halted
+    for _ in range(200):
+        now_s += 1.0
+        some = second(set())
+    assert bool(some.halted) is not serves
+    assert len(some.view.members) == (3 if serves else 0)
 
 
 def test_a_start_given_up_is_a_strike_with_tritons_own_words() -> None:

@@ -120,7 +120,7 @@ def test_a_drain_that_fell_silent_is_not_taken_back() -> None:
 
 def test_an_evicted_instance_is_replaced_and_never_returns() -> None:
     """However much the size grows."""
-    some = ask(fleet(ready(1), ready(2)), Drain(name(1)))
+    some = ask(fleet(ready(1), ready(2)), Drain(name(1), now=True))
     facts = (running(1), running(2))
     some = step(some, RULES, NOW_S, facts, reading(1), reading(2))
     assert states(some) == ["draining", "ready", "requested"]
@@ -305,16 +305,18 @@ def test_a_pause_ends_by_itself() -> None:
     assert codes(over)[0] == "TARN-1202"
 
 
-def test_a_fleet_is_settled_once_it_had_its_size() -> None:
-    """And short since the first tick in which it had not."""
+def test_a_fleet_remembers_how_many_served_at_once() -> None:
+    """And since which tick they are fewer than desired; a smaller size forgets the rest."""
     facts = (running(1),)
     some = step(fleet(ready(1)), RULES, NOW_S, facts, reading(1))
-    assert (some.settled, some.short_s) == (True, None)
+    assert (some.served, some.short_s) == (1, None)
     short = step(some, RULES, NOW_S + 1, (ended(1),))
-    assert (short.settled, short.short_s) == (True, NOW_S + 1)
+    assert (short.served, short.short_s) == (1, NOW_S + 1)
     assert step(short, RULES, NOW_S + 5).short_s == NOW_S + 1
     fresh = step(fleet(desired=1), RULES)
-    assert (fresh.settled, fresh.short_s) == (False, NOW_S)
+    assert (fresh.served, fresh.short_s) == (0, NOW_S)
+    fewer = step(ask(fleet(ready(1), ready(2), served=2), Scale(1)), RULES)
+    assert (fewer.served, fewer.short_s) == (1, None)
 
 
 def test_a_tick_that_sees_nothing_new_returns_the_very_same_fleet() -> None:

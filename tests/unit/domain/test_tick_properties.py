@@ -28,7 +28,7 @@ def command(world: World) -> None:
             Adapt(world.chance.randrange(0, 3), world.chance.randrange(3, 9)),
             PauseScaling(10.0),
             Resume(),
-            Drain(world.chance.choice(ids)),
+            Drain(world.chance.choice(ids), now=world.chance.random() < 0.5),
         )
     )
     try:
@@ -53,10 +53,12 @@ def settle(world: World, within: int = 400) -> None:
 
 
 def check_invariant(world: World) -> None:
-    """Never more asked and held than desired and draining."""
+    """Never more asked and held than desired, the surge, and draining."""
     fleet = world.fleet
     draining = len(fleet.of(State.DRAINING))
-    assert len(fleet.instances) <= fleet.desired + draining
+    surge = world.rules.spec.update.surge
+    retiring = any(i.retiring is not None for i in fleet.instances)
+    assert len(fleet.instances) <= fleet.desired + draining + (surge if retiring else 0)
     ids = [i.id for i in fleet.instances]
     assert len(ids) == len(set(ids))
     assert {m.instance_id for m in fleet.view.members} == {

@@ -13,7 +13,7 @@ from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 from tarn.clock import SystemClock
 from tarn.domain import Acknowledge, Applied, DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import ConfigError, DiscoveryError, NotAuthorizedError, UnreachableError
-from tarn.follow import Agent, Master, Message
+from tarn.follow import Agent, Master, Message, Unserved
 from tarn.follow import agent as agents
 from tarn.http import feed as feeds
 from tarn.testing.fakes import FakeDiscovery
@@ -318,8 +318,8 @@ class ScriptedApi:
             raise self.source.refuses
         self.source.words.append(applied)
 
-    def demand(self, source, waiting):
-        self.source.demands.append((source, waiting))
+    def demand(self, source, waiting, refused):
+        self.source.demands.append((source, waiting, refused))
 
 
 @attrs.define
@@ -361,10 +361,10 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
 
     def demand():
         asked.append(1)
-        waiting = next(answers, 0)
-        if waiting is None:
+        found = next(answers, Unserved())
+        if found is None:
             raise DiscoveryError("haproxy", "does not answer")
-        return waiting
+        return found
 
     with running(Agent(source, FakeDiscovery(), "lb1", SystemClock(), demand=demand)):
         until(lambda: source.words)
@@ -373,10 +373,10 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
         source.view = pushed_view(2, complete=False)
         until(lambda: source.words[-1].revision == 2)
         assert asked == []
-        answers = iter([3, 0, None, 2])
+        answers = iter([Unserved(3, 1), Unserved(), None, Unserved(refused=2)])
         source.view = pushed_view(3)
         until(lambda: len(asked) >= 5)
-        assert source.demands == [("lb1", 3), ("lb1", 2)]
+        assert source.demands == [("lb1", 3, 1), ("lb1", 0, 2)]
 
 
 @pytest.mark.parametrize(

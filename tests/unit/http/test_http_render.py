@@ -280,4 +280,5 @@ def test_an_instance_tells_what_it_waits_for() -> None:
         "until_in_s": 12.5,
         "followers": ["lb"],
         "sessions": 0,
+        "lacks": "",
     }

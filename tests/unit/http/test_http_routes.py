@@ -379,6 +379,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
         ("pause", {"for": 1.5}, PauseScaling(1.5)),
         ("resume", {}, Resume()),
         ("drain", {"instance": "llama-0001"}, Drain("llama-0001")),
+        ("drain", {"instance": "llama-0001", "now": True}, Drain("llama-0001", now=True)),
         ("down", None, Down()),
     ],
 )
@@ -425,6 +426,7 @@ def test_a_followers_word_reaches_the_control_thread(web: httpx.Client, master: 
         ("pause", b'{"for": 1e300}', "for"),
         ("pause", b'{"for": "1h", "reason": 4}', "reason"),
         ("drain", b"{}", "instance"),
+        ("drain", b'{"instance": "llama-0001", "now": 1}', "now"),
         ("down", b'{"now": true}', "now"),
         ("followers/lb1", b'{"revision": 1}', "epoch"),
         ("followers/lb1", b'{"epoch": "x", "revision": 1}', "epoch"),
@@ -605,6 +607,8 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
     answer = web.put("/api/v1/demand", json={"from": "lb1", "waiting": 3})
     assert answer.status_code == 200
     assert master.commands[-1] == Demand("lb1", 3)
+    web.put("/api/v1/demand", json={"from": "lb1", "waiting": 0, "refused": 79})
+    assert master.commands[-1] == Demand("lb1", 0, 79)
 
 
 @pytest.mark.parametrize(
@@ -618,6 +622,7 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
         (b'{"from": "lb1", "waiting": -1}', "waiting"),
         (b'{"from": "lb1", "waiting": 1.5}', "waiting"),
         (b'{"from": "lb1", "waiting": 1, "for": "me"}', "for"),
+        (b'{"from": "lb1", "waiting": 1, "refused": -1}', "refused"),
     ],
 )
 def test_a_demand_that_cannot_be_read_names_the_field(

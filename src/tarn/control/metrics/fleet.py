@@ -110,8 +110,13 @@ FAMILIES = (
     ),
     _gauge(
         "tarn_demand_waiting",
-        "Requests that wait at followers for an instance of a cluster without any.",
+        "Requests that followers hold for an instance of a cluster without any.",
         lambda s: one(None if s.demand is None else s.demand.waiting),
+    ),
+    _gauge(
+        "tarn_demand_refused",
+        "Requests that followers refused in the last look, of a cluster without any instance.",
+        lambda s: one(None if s.demand is None else s.demand.refused),
     ),
     _gauge("tarn_view_revision", "Revision of the view.", lambda s: one(s.view.revision)),
     _gauge(

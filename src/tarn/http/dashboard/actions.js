@@ -90,14 +90,12 @@ function askResume() {
 }
 
 function askDrain(id) {
-  const serving = seen.status.ready;
-  const only = serving <= 1 ? " It is the only one that serves: clients wait for its replacement." : "";
   askFirst({
     title: `Drain ${id}`,
     fields: [],
-    what: () => `${id} gets no new request, finishes what it has, stops, and is replaced.${only}`,
+    what: () => `Another instance starts first. Once it serves all that ${id} serves, ${id} gets no new request, finishes what it has, and stops.`,
     yes: "Drain it",
-    act: async () => told(await command("drain", { instance: id }), `${id} drains`),
+    act: async () => told(await command("drain", { instance: id }), `${id} is being replaced`),
   });
 }
 

@@ -42,8 +42,9 @@ function notes({ status }) {
     lines.push(`${failures} failed in a row; the next in ${lasting(holds.retry_in_s)}.`);
   }
   if (status.demand) {
-    const waiting = counted(status.demand.waiting, "request waits", "requests wait");
-    lines.push(`${waiting} at ${status.demand.from} for an instance.`);
+    const { waiting, refused, from } = status.demand;
+    if (waiting) lines.push(`${counted(waiting, "request waits", "requests wait")} at ${from} for an instance.`);
+    if (refused) lines.push(`${counted(refused, "request was", "requests were")} refused at ${from}: there is no instance.`);
   }
   return lines;
 }

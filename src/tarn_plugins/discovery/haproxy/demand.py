@@ -1,7 +1,8 @@
-"""How many requests wait because there is no server: from what HAProxy counts. Pure but `Demand`.
+"""How many requests want a server where there is none: from what HAProxy counts. Pure but `Demand`.
 
 HAProxy counts the requests that found no server since it began, and those that it holds in its
-queue now. Two readings of the first say how many were refused meanwhile.
+queue now. Two readings of the first say how many were refused meanwhile: of those nobody knows how
+many were one client that tried again, so only the queued ones are requests that wait.
 """
 
 from collections.abc import Callable
@@ -9,26 +10,27 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tarn.follow import Unserved
 from tarn.interfaces import Clock
 
 if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
     from tarn_plugins.discovery.haproxy.doors import Traffic
 
-__all__ = ["Demand", "waiting"]
+__all__ = ["Demand", "unserved"]
 
 FORGET_AFTER_S = 5.0
 """An older reading says nothing of the present."""
 
 
-def waiting(before: "Traffic | None", now: "Traffic") -> int:
-    """Return how many requests were refused since *before*, and how many are queued.
+def unserved(before: "Traffic | None", now: "Traffic") -> Unserved:
+    """Return how many requests are queued, and how many were refused since *before*.
 
     A counter that fell was reset, or HAProxy began anew: what it shows came since.
     """
     if before is None:
-        return now.queued
+        return Unserved(now.queued)
     since = now.refused - before.refused
-    return now.queued + (since if since >= 0 else now.refused)
+    return Unserved(now.queued, since if since >= 0 else now.refused)
 
 
 @attrs.define
@@ -40,8 +42,8 @@ class Demand:
     _before: "Traffic | None" = None
     _read_s: float = 0.0
 
-    def __call__(self) -> int:
-        """Return how many requests want a server, as far as the last readings tell.
+    def __call__(self) -> Unserved:
+        """Return which requests want a server, as far as the last readings tell.
 
         Raises:
             DiscoveryError: HAProxy does not answer.
@@ -50,4 +52,4 @@ class Demand:
         fresh = now_s - self._read_s <= FORGET_AFTER_S
         before = self._before if fresh else None
         self._before, self._read_s = now, now_s
-        return waiting(before, now)
+        return unserved(before, now)

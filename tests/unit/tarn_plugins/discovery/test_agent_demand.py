@@ -2,9 +2,10 @@
 
 from hypothesis import strategies as st
 
+from tarn.follow import Unserved
 from tarn.testing.fakes import FakeClock
 from tarn.testing.strategies import for_any
-from tarn_plugins.discovery.haproxy.demand import FORGET_AFTER_S, Demand, waiting
+from tarn_plugins.discovery.haproxy.demand import FORGET_AFTER_S, Demand, unserved
 from tarn_plugins.discovery.haproxy.doors import Traffic
 
 counts = st.integers(0, 10_000)
@@ -12,24 +13,24 @@ traffic = st.builds(Traffic, refused=counts, queued=counts, open=counts)
 
 
 @for_any(before=traffic, now=traffic)
-def test_what_waits_is_what_queues_and_what_was_refused_since(
+def test_what_is_held_and_what_was_refused_since_are_told_apart(
     before: Traffic, now: Traffic
 ) -> None:
     """Never negative: a counter that fell began anew."""
     refused = now.refused - before.refused if now.refused >= before.refused else now.refused
-    assert waiting(before, now) == now.queued + refused
-    assert waiting(None, now) == now.queued
+    assert unserved(before, now) == Unserved(now.queued, refused)
+    assert unserved(None, now) == Unserved(now.queued, 0)
 
 
 def test_the_first_reading_counts_nothing_as_refused() -> None:
     """Nor does one after a long time: what was refused then is no demand of today."""
     clock, shown = FakeClock(), [Traffic(90, 0, 0)]
     demand = Demand(lambda: shown[-1], clock)
-    assert demand() == 0
+    assert demand() == Unserved()
     shown.append(Traffic(93, 1, 0))
     clock.advance(1.0)
-    assert demand() == 4
-    assert demand() == 1
+    assert demand() == Unserved(1, 3)
+    assert demand() == Unserved(1, 0)
     shown.append(Traffic(193, 0, 0))
     clock.advance(FORGET_AFTER_S + 1)
-    assert demand() == 0
+    assert demand() == Unserved()
