@@ -7,6 +7,7 @@ __all__ = [
     "API_TOKEN",
     "BROUGHT",
     "CLIENT_CA",
+    "LAST_PORT",
     "PROXY_TOKENS",
     "SECRETS",
     "SPEC",
@@ -32,6 +33,8 @@ CLIENT_CA = "client_ca.pem"
 SPNEGO_KEYTAB = "spnego.keytab"
 PROXY_TOKENS = "proxy_tokens.json"
 """Name of a trusted proxy to its token."""
+LAST_PORT = "last_port"
+"""Nobody brings it: where the last master of this directory listened."""
 TRITON_SECRET = "triton.secret"  # noqa: S105 (a name)
 """From which each instance's key for the restricted parts of Triton's API is derived."""
 BROUGHT = (

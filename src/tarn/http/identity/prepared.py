@@ -1,6 +1,8 @@
 """What a master can check, made of its spec and the files that were brought to it."""
 
 import json
+import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +15,42 @@ from tarn.http.identity.people import People
 from tarn.http.identity.proofs import Proofs, Tickets, trusted
 from tarn.interfaces import Names
 
-__all__ = ["brought_secrets", "brought_token", "prepared"]
+__all__ = ["brought_secrets", "brought_token", "prepared", "renewed_token"]
 
 
 def brought_token(directory: Path) -> bytes | None:
     """Return the api token that a client left in *directory*; None: nobody is asked for one."""
     path = directory / brought.API_TOKEN
     return path.read_bytes().strip() if path.exists() else None
+
+
+def renewed_token(directory: Path) -> bytes:
+    """Put a new api token into *directory*, and return it: the old one may be known to others.
+
+    Whoever reads the file where it lies follows at once.
+
+    Raises:
+        LaunchError: It cannot be written: no master goes on with a token that may be known.
+    """
+    token = secrets.token_urlsafe(32).encode("ascii")
+    path = directory / brought.API_TOKEN
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
+            file.write(token)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        raise LaunchError(
+            "http",
+            f"a new api token cannot be written ({error.strerror})",
+            where=str(path),
+            next_step="Free disk space, or see to the permissions of the cluster's directory",
+        ) from error
+    return token
 
 
 def brought_secrets(directory: Path) -> Iterator[str | bytes]:
