@@ -46,6 +46,7 @@ from tarn.domain.access import AccessRules
 from tarn.domain.brought import LAST_PORT
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
+from tarn.domain.request_proof import scrape_token
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
@@ -251,7 +252,7 @@ class _Master:
         found = f"{who} listens at port {port}, where the last master did"
         if self._context.spec.api.token == "auto":  # noqa: S105 (a kind)
             token = renewed_token(self._context.directory)
-            lines.hide([token])
+            lines.hide([token, scrape_token(token)])
             found += (
                 ": the cluster has a new api token, in the file of the old one. Whoever holds a "
                 "copy needs a new copy"

@@ -252,8 +252,8 @@ class Link:
         elif not token.exists() and not self._surroundings.environ.get("TARN_TOKEN"):
             step = (
                 f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Ask "
-                "where its tarn.yaml is: runtime.options say where the token lies; or copy the file "
-                "from the home that started it"
+                "where its tarn.yaml is: runtime.options say where the token lies; or copy the "
+                "file from the home that started it"
             )
         else:
             return error

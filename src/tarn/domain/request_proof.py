@@ -23,7 +23,15 @@ from typing import Self
 
 import attrs
 
-__all__ = ["ANSWER_HEADER", "SCHEME", "RequestProof", "SignedParts", "answer_proof", "proof_key"]
+__all__ = [
+    "ANSWER_HEADER",
+    "SCHEME",
+    "RequestProof",
+    "SignedParts",
+    "answer_proof",
+    "proof_key",
+    "scrape_token",
+]
 
 SCHEME = "TARN"
 ANSWER_HEADER = "X-TARN-Proof"
@@ -95,6 +103,11 @@ class RequestProof:
         if any("\n" in part for part in said):
             return ""
         return hmac.digest(key, "\n".join(said).encode("utf-8", "surrogatepass"), "sha256").hex()
+
+
+def scrape_token(api_token: bytes) -> bytes:
+    """Return the token of a scraper, which cannot sign: it opens the metrics and nothing else."""
+    return hmac.digest(api_token, b"tarn scrape token 1", "sha256").hex().encode()
 
 
 def answer_proof(key: bytes, signature: str) -> str:

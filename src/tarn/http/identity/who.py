@@ -19,6 +19,7 @@ from tarn.domain.request_proof import (
     SignedParts,
     answer_proof,
     proof_key,
+    scrape_token,
 )
 from tarn.errors import NotAuthorizedError, ProviderError
 from tarn.http.asked import Asked, Identified
@@ -34,6 +35,10 @@ _LOG = logging.getLogger(__name__)
 
 OWNER = Principal("owner", via="token")
 """Whoever holds the api token."""
+SCRAPER = Principal("scraper", via="scrape")
+"""Whoever holds the token of the metrics, which is derived from the api token."""
+SCRAPED = ("/metrics", "/api/v1/sd")
+"""All that it opens."""
 
 _BEARER = {"WWW-Authenticate": 'Bearer realm="tarn"'}
 _NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
@@ -81,6 +86,7 @@ class Identity:
         by_token = any(one.by == "token" for one in self._proofs.trusted)
         self._reads_tokens = api_token is not None or by_token
         self._hosts = hosts or Hosts()
+        self._scrape_token = None if api_token is None else scrape_token(api_token)
         self._nonces = Nonces()
         self._keys = self._signers()
 
@@ -150,6 +156,11 @@ class Identity:
     def _by_token(self, asked: Asked, token: bytes) -> "_Proven | Identified":
         if self._api_token is not None and hmac.compare_digest(token, self._api_token):
             return _Proven(OWNER)
+        if self._scrape_token is not None and hmac.compare_digest(token, self._scrape_token):
+            if asked.path in SCRAPED:
+                return _Proven(SCRAPER)
+            found = f"This token opens {' and '.join(SCRAPED)}, and nothing else"
+            return Identified(None, 403, found)
         for one in self._proofs.trusted:
             # compared first: how long it takes says nothing about where a token counts
             if one.by == "token" and one.holds(token) and one.at(asked.peer):
