@@ -9,9 +9,12 @@ when its runtime ended by an error, another class's `exit_code` when it could no
 """
 
 import argparse
-import json
+import contextlib
 import logging
+import os
+import pwd
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -40,15 +43,24 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Memory, Saver, load_state
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
+from tarn.domain.brought import LAST_PORT
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.errors import ConfigError, DiscoveryError, Superseded, TarnError
+from tarn.domain.request_proof import scrape_token
+from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
+from tarn.http.hosts import Hosts
 from tarn.http.identity import Proofs
-from tarn.http.identity.prepared import brought_secrets, brought_token, prepared
+from tarn.http.identity.prepared import (
+    brought_secrets,
+    brought_token,
+    prepared,
+    renewed_token,
+)
 from tarn.http.log_desk import LogDesk
+from tarn.http.port_owner import listeners
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 from tarn.http.tls import known_as, of_master
@@ -162,6 +174,8 @@ class _Master:
         self._wake = wake
         self._stop = stop
         self._owned = owned
+        self._notes: list[tuple[str, str, str]] = []
+        """What happened before there was a fleet to note it in: code, subject, words."""
 
     def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
         context, spec = self._context, self._context.spec
@@ -169,7 +183,7 @@ class _Master:
         rules = rules_of(spec, launch.spec_hash)
         server = self._server(factory)
         board = Board(blank(context.epoch, rules, context.clock.at()))
-        sources = self._sources(factory, settings, board, plain)
+        sources = self._sources(factory, settings, board, plain, server)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)
         store = factory.state_store(settings, context)
@@ -185,14 +199,19 @@ class _Master:
         return self._until_over(control, runtime)
 
     def _sources(
-        self, factory: RuntimeFactory, settings: Any, board: Board, plain: Mapping[str, Any]
+        self,
+        factory: RuntimeFactory,
+        settings: Any,
+        board: Board,
+        plain: Mapping[str, Any],
+        server: Server,
     ) -> Sources:
         """Return what the API reads and asks: who is believed, and who may."""
         context, spec = self._context, self._context.spec
         authorizer = self._provider("authorizer", spec.authorizer.use, spec.authorizer.options)
         self._owned.callback(authorizer.close)
         proxy = factory.proxy(settings, context.directory, context.environ)
-        api_token = brought_token(context.directory)
+        api_token = self._token_after(server.displaced)
         proofs = self._proofs(factory, settings, api_token)
         return Sources(
             board=board,
@@ -208,7 +227,44 @@ class _Master:
             rate_limit=spec.api.rate_limit,
             proxy=proxy,
             proofs=proofs,
+            hosts=Hosts.of(
+                (
+                    urlsplit(server.url).hostname or "",
+                    factory.host(context.environ),
+                    socket.gethostname(),
+                ),
+                spec.api.hosts,
+            ),
         )
+
+    def _token_after(self, port: int | None) -> bytes | None:
+        """Return the api token; a new one where a stranger listens at *port*, the last master's.
+
+        What sends a token as it is (a Prometheus, curl) may have sent it there. A new one at every
+        takeover would shut out all who hold a copy, and guard against nothing: TARN's own clients
+        send it to nobody who has not proven to hold it.
+        """
+        token = brought_token(self._context.directory)
+        users = frozenset[int]() if port is None else listeners(port)
+        if token is None or port is None or users == {os.getuid()}:
+            return token
+        who = ", ".join(f"user {_name(user)}" for user in sorted(users)) or "somebody"
+        found = f"{who} listens at port {port}, where the last master did"
+        if self._context.spec.api.token == "auto":  # noqa: S105 (a kind)
+            token = renewed_token(self._context.directory)
+            lines.hide([token, scrape_token(token)])
+            found += (
+                ": the cluster has a new api token, in the file of the old one. Whoever holds a "
+                "copy needs a new copy"
+            )
+        else:
+            found += (
+                f": whatever sent the api token there as it is has told it. Change it "
+                f"(api.token = {self._context.spec.api.token}), then `tarn down` and `tarn up`"
+            )
+        log.warning("%s", found)
+        self._notes.append(("TARN-3773", self._context.spec.name, found))
+        return token
 
     def _remembering(
         self, sources: Sources, runtime: Runtime, store: StateStore, url: str
@@ -224,14 +280,21 @@ class _Master:
         context, api = self._context, self._context.spec.api
         host = factory.host(context.environ)
         tls = of_master(api, context.directory)
-        server = Server(
-            host,
-            api.port,
-            preferred=_last_port(context.directory),
-            advertised=known_as(tls, context.directory, host),
-            tls=tls,
-        )
+        last = _last_port(context.directory)
+        try:
+            server = Server(
+                host,
+                api.port,
+                preferred=last,
+                advertised=known_as(tls, context.directory, host),
+                tls=tls,
+            )
+        except LaunchError:
+            if api.port and api.port == last:
+                self._token_after(last)  # the next master, which can listen, has the new one
+            raise
         self._owned.callback(server.close)
+        _keep_port(context.directory, server.port)
         return server
 
     def _proofs(self, factory: RuntimeFactory, settings: Any, api_token: bytes | None) -> Proofs:
@@ -251,6 +314,7 @@ class _Master:
         fleet = begin(context.epoch, state, recovered, rules, now_s=now_s, at=at)
         fleet = fleet.notes(at, [("TARN-1006", fleet.name, alert) for alert in alerts])
         fleet = fleet.notes(at, [("TARN-1004", fleet.name, note) for note in recovered.notes])
+        fleet = fleet.notes(at, self._notes)
         self._saver = Saver(store, context.epoch, context.clock, self._wake.set, fleet.next_number)
         return fleet
 
@@ -354,10 +418,22 @@ class _Master:
 def _last_port(directory: Path) -> int | None:
     """Return the port of the last master here: whoever knew its address finds the next one."""
     try:
-        url = json.loads((directory / "ref.json").read_text()).get("url") or ""
-        return urlsplit(url).port
+        port = int((directory / LAST_PORT).read_text("ascii"))
     except (OSError, ValueError):
         return None
+    return port if 0 < port < 2**16 else None
+
+
+def _keep_port(directory: Path, port: int) -> None:
+    with contextlib.suppress(OSError):  # a full disk: the next master may have another address
+        (directory / LAST_PORT).write_text(str(port), "ascii")
+
+
+def _name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
 
 
 if __name__ == "__main__":

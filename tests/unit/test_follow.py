@@ -1,14 +1,17 @@
 """The client, against a real server."""
 
+import http.server
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Self
 
 import attrs
 import pytest
 from fake_master import EPOCH, TOKEN, FakeAuthorizer, FakeMaster, event, instance, snapshot
 
+from tarn.clock import SystemClock
 from tarn.domain import Acknowledge, Adapt, Applied, Demand, Drain, PauseScaling, Scale, Verdict
 from tarn.errors import (
     ConflictError,
@@ -20,7 +23,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import Api, Message
+from tarn.follow import Api, Following, Master, Message
 from tarn.http.gate import DirectGate
 from tarn.http.server import Server
 
@@ -267,3 +270,49 @@ def test_a_message_says_where_to_go_on(api: Api, master: FakeMaster) -> None:
     message: Message = next(stream)
     stream.close()  # type: ignore[attr-defined]
     assert message.id == f"{EPOCH}.3.1"
+
+
+def test_a_stream_that_ends_without_a_message_is_no_stream() -> None:
+    """A server that answers 200 and closes at once is given up, as one that does not answer."""
+    with Empty() as empty, Api(empty.url, None) as api:
+        with pytest.raises(UnreachableError, match="ended without a message"):
+            next(api.stream("stream", give_up_s=0.0))
+        following = Following(
+            Master(empty.url), lambda _view: None, SystemClock(), poll_every_s=0.01
+        )
+        following.start()
+        try:
+            assert empty.polled.wait(10)
+        finally:
+            following.close()
+
+
+class Empty:
+    """Answers every stream with 200 and nothing, and says when it is asked for the view."""
+
+    def __init__(self) -> None:
+        self.polled = polled = threading.Event()
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path == "/api/v1/instances":
+                    polled.set()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+
+            def log_message(self, *_arguments: object) -> None:
+                """Say nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)

@@ -1,17 +1,22 @@
 """`tarn metrics`: the numbers of a cluster, and what a Prometheus and a Grafana need for them."""
 
-from collections.abc import Mapping
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 import yaml
 
 from tarn.cli.options import cluster_option, pass_around, pass_cluster
-from tarn.cli.show import emit
+from tarn.cli.show import emit, note
 from tarn.cluster import Cluster, Surroundings, choose, connect
 from tarn.cluster.monitoring import (
     DASHBOARDS,
     RULES,
+    TargetFiles,
+    follow_targets,
     metrics_rows,
     metrics_text,
     scrape_config,
@@ -31,7 +36,12 @@ _FOLDER = click.option(
 )
 _HEAD = """\
 # Written by `tarn metrics scrape-config -c {0}`, for the master at {1}.
-# A master may move when it is restarted: write it again then, and let Prometheus load it.
+# A master may move when it is restarted: write it again then, and let Prometheus load it; or have
+# it followed: --follow.
+"""
+_FOLLOWED = """\
+# Written by `tarn metrics scrape-config -c {0} --follow`, which writes the files named here again
+# when the master moves.
 """
 
 
@@ -92,7 +102,8 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     "credentials",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where Prometheus finds the token that it shows. [default: the cluster's api token]",
+    help="Where Prometheus finds the token that it shows. [default: one that opens the metrics "
+    "and nothing else, kept with the cluster]",
 )
 @click.option(
     "--ca-file",
@@ -102,15 +113,22 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     help="Where Prometheus finds the authority of the master's certificate. [default: the one "
     "that is kept with the cluster]",
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Go on, and write the targets into files beside the configuration whenever they change: "
+    "Prometheus then follows a master that moves. Needs --output.",
+)
 @_FOLDER
 @pass_cluster
 @pass_around
-def scrape(
+def scrape(  # noqa: PLR0913 (one for each option)
     around: Surroundings,
     cluster: Cluster,
     *,
     credentials: Path | None,
     ca: Path | None,
+    follow: bool,
     folder: Path | None,
 ) -> None:
     """Write how Prometheus finds a running cluster: its master, and each Triton through it.
@@ -118,10 +136,19 @@ def scrape(
     The token is named by its file, and stands in no configuration. Prometheus must be allowed to
     read that file.
     """
-    found = scrape_of(cluster.source, around, credentials, ca)
-    plain = yaml.safe_dump(scrape_config(found), sort_keys=False, allow_unicode=True)
-    text = _HEAD.format(found.cluster, found.url) + plain
+    if follow and folder is None:
+        raise click.UsageError("--follow writes files: name their folder with --output DIR")
+    directory = around.paths.cluster(cluster.name)
+    with _writing(directory):
+        found = scrape_of(cluster.source, around, credentials, ca)
+    files = None if folder is None or not follow else TargetFiles(folder, cluster.name, directory)
+    plain = yaml.safe_dump(scrape_config(found, files), sort_keys=False, allow_unicode=True)
+    text = (_HEAD if files is None else _FOLLOWED).format(found.cluster, found.url) + plain
     _give({f"tarn-{found.cluster}.yaml": text}, folder)
+    if files is not None:
+        with _writing(files.folder):
+            files.write(cluster.source)
+            follow_targets(files, cluster.source, _until_told(), note)
 
 
 def _give(files: Mapping[str, str], folder: Path | None) -> None:
@@ -129,13 +156,27 @@ def _give(files: Mapping[str, str], folder: Path | None) -> None:
     if folder is None:
         click.echo("".join(files.values()), nl=False)
         return
-    try:
+    with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             part = folder / f".{name}.part"
             part.write_text(text, "utf-8")
             part.replace(folder / name)  # Prometheus may read it at any time
             click.echo(folder / name)
+
+
+def _until_told() -> threading.Event:
+    """Return what SIGTERM sets; an interrupt ends the command anyhow."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    return stop
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say what keeps a file from being written."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"cannot be written ({error.strerror})",

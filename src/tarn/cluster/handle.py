@@ -358,7 +358,7 @@ class Cluster(Looking):
             UnreachableError: There is one, and it does not answer.
         """
         try:
-            return Status(self._link.ask(lambda api: api.status()))
+            return Status(self._link.read(lambda api: api.status()))
         except (UnreachableError, TimedOutError, NotFoundError) as error:
             return Status(without_master(self._link, self._directory, error))
 
@@ -387,14 +387,14 @@ class Cluster(Looking):
         wanted = happened.choice(since, severity, subject, now_at=now_at)
         rows: Sequence[Mapping[str, Any]]
         try:
-            rows = self._link.ask(lambda api: api.events())
+            rows = self._link.read(lambda api: api.events())
         except (NotFoundError, UnreachableError, TimedOutError) as error:
             rows = happened.kept(self._directory, self.logs, error)
         return Events(filter(wanted.takes, rows))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
         """Return the last decisions about the size, oldest first, each with its reason."""
-        return Decisions(self._link.ask(lambda api: api.decisions()))
+        return Decisions(self._link.read(lambda api: api.decisions()))
 
     def follow(self, stop: threading.Event, **wanted: Any) -> Iterator[Message]:
         """Yield what happened and happens, each once, until *stop* is set; a new master goes on.

@@ -18,7 +18,7 @@ from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.token import api_token, triton_secret
 from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.brought import TRITON_SECRET
+from tarn.domain.brought import API_TOKEN, TRITON_SECRET
 from tarn.errors import (
     ConfigError,
     ConfigErrors,
@@ -71,6 +71,7 @@ def bring_up(
     if running is not None:
         _compare(spec, surroundings)
         if running.url is not None:
+            _note_token(spec, surroundings, hear, given)
             return Outcome(running, started=False)
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     with _doctor_knows_more():
@@ -89,6 +90,16 @@ def bring_up(
         winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
         return Outcome(winner, started=False)
+
+
+def _note_token(
+    spec: ClusterSpec, surroundings: Surroundings, hear: Hear, given: Secret | None
+) -> None:
+    """Say that a running cluster keeps its own api token, where another one was *given*."""
+    kept = surroundings.paths.cluster(spec.name) / API_TOKEN
+    if given is not None and kept.is_file() and kept.read_text("ascii") != given.reveal():
+        found = f"TARN_TOKEN (or --token) is not used: '{spec.name}' runs with the token in {kept}"
+        hear(Progress("preflight", f"note: {found}"))
 
 
 @contextlib.contextmanager
@@ -212,7 +223,7 @@ def _files(
     spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: Secret | None
 ) -> Mapping[str, bytes]:
     directory = surroundings.paths.cluster(spec.name)
-    kept = directory / "api_token"
+    kept = directory / API_TOKEN
     if given is not None and spec.api.token == "auto":  # noqa: S105 (a kind, not a secret)
         token: str | None = given.reveal()
     else:
@@ -223,4 +234,4 @@ def _files(
         "staged.json": json.dumps(attrs.asdict(staged)).encode(),
         TRITON_SECRET: triton_secret(directory / TRITON_SECRET),
     }
-    return files if token is None else {**files, "api_token": token.encode("ascii")}
+    return files if token is None else {**files, API_TOKEN: token.encode("ascii")}

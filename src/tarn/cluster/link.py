@@ -8,6 +8,7 @@ from tarn.cluster.entries import reference
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.trusting import trust
 from tarn.domain import ANONYMOUS
+from tarn.domain.brought import SPEC
 from tarn.errors import (
     NotAuthorizedError,
     NotFoundError,
@@ -15,7 +16,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import DISTRUST, Api, Trust
+from tarn.follow import DISTRUST, NOBODY_LISTENS, Api, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 
 FIND_EVERY_S = 2.0
 """Between two questions to the runtime for a master that does not answer: it may be far away."""
+COMES_BACK_S = FIND_EVERY_S
+"""How long a reader waits, once, for a master that is being started again."""
 
 
 class Link:
@@ -58,7 +61,7 @@ class Link:
         self._proven = False
         self._found: ClusterRef | None = None
         self._found_s = float("-inf")
-        self._told = False
+        self._told = self._told_token = False
         self.proxied = False
         """Whether the master was last asked through its proxy, which holds streams back."""
 
@@ -101,6 +104,31 @@ class Link:
             return self._put(question)
         except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
+
+    def read(self, question: Callable[[Api], T]) -> T:
+        """Return the master's answer to *question*; one that comes back is waited for a moment.
+
+        Raises:
+            TarnError: As `ask`.
+        """
+        try:
+            return self.ask(question)
+        except (UnreachableError, TimedOutError) as error:
+            if not self._comes_back(error):
+                raise
+        self._surroundings.rest(COMES_BACK_S)
+        return self.ask(question)
+
+    def _comes_back(self, error: TarnError) -> bool:
+        """Say whether another master is on its way, as far as the runtime told just now.
+
+        It may not know yet that the master ended, at whose port nobody listens.
+        """
+        if self._found is None:
+            return False
+        return self._found.restarts or (
+            error.code == NOBODY_LISTENS and self._found.url is not None
+        )
 
     def open(self) -> Api:
         """Return a client of the master where it is now; the caller closes it. Any thread.
@@ -221,11 +249,11 @@ class Link:
                 "it, or start the cluster with `api: {token: none}`"
             )
             self.close()  # the next question looks for a better way
-        elif not token.exists():
+        elif not token.exists() and not self._surroundings.environ.get("TARN_TOKEN"):
             step = (
-                f"Its api token is not kept here, in {token}. Ask where its tarn.yaml is: "
-                "runtime.options say where the token lies; or copy the file from the home that "
-                "started it"
+                f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Ask "
+                "where its tarn.yaml is: runtime.options say where the token lies; or copy the "
+                "file from the home that started it"
             )
         else:
             return error
@@ -283,10 +311,12 @@ class Link:
         if self._surroundings.api_token is not None:
             return self._surroundings.api_token()
         path = self._surroundings.paths.cluster(self.name) / "api_token"
+        given = self._surroundings.environ.get("TARN_TOKEN", "").strip()
         try:
-            return path.read_text("ascii").strip() or None
+            kept = path.read_text("ascii").strip()
         except FileNotFoundError:
-            return None
+            # whose spec is kept here and no token asks for none
+            return (given or None) if not (path.parent / SPEC).exists() else None
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "not ASCII text"
             raise TarnError(
@@ -294,3 +324,7 @@ class Link:
                 where=str(path),
                 right="It must be readable by you, mode 0600.",
             ) from error
+        if given and given != kept and not self._told_token:
+            self._told_token = True
+            log.warning("TARN_TOKEN is not used for '%s': its token is kept in %s", self.name, path)
+        return kept or None

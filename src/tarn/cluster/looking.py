@@ -86,7 +86,7 @@ class Looking(Measuring, Logged):
             NotFoundError: There is no such cluster.
             UnreachableError: Its master does not answer.
         """
-        return Explanation(self._link.ask(lambda api: api.scaling()))
+        return Explanation(self._link.read(lambda api: api.scaling()))
 
     def dashboard(self) -> Address:
         """Return the address of the cluster's dashboard; a notebook shows a link.

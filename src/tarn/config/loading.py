@@ -97,6 +97,12 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     if spec is None or errors:
         raise _together(errors)
     given = legacy.api_token if spec.api.token == "auto" else None  # noqa: S105 (a kind)
+    if legacy.api_token and given is None and spec.api.token != "env:TARN_TOKEN":  # noqa: S105
+        kind = spec.api.token.partition(":")[0]
+        legacy.notes.append(
+            f"TARN_TOKEN (or --token) is not used: api.token is '{kind}'; it counts where that is "
+            "'auto'"
+        )
     token = Secret(given) if given else None
     return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
 

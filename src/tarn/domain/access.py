@@ -30,8 +30,11 @@ MODEL_ACTIONS = (INFER, METADATA, LIST)
 """On one model: use it, see its details, see that it is there."""
 FLEET_ACTIONS = (VIEW, FOLLOW, AUTHORIZE, ADMIN)
 """On the fleet: see it, say what was applied of it, ask what others may, change it."""
-_PARTS = frozenset({VIEW, FOLLOW, AUTHORIZE})
-"""What a trusted proxy needs for its own work."""
+_WORKS = {
+    "trusted-proxy": (frozenset({VIEW, FOLLOW, AUTHORIZE}), "a trusted proxy does its work"),
+    "scrape": (frozenset({VIEW}), "the token of the metrics opens them"),
+}
+"""What each needs for its own work: how it was proven -> actions, and how that is said."""
 
 
 @attrs.frozen
@@ -54,10 +57,9 @@ def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdic
 def _standing(principal: Principal, action: str, rules: AccessRules) -> str:
     if principal.via == "token":
         return "the api token opens its cluster"
-    if principal.via == "trusted-proxy" and action in _PARTS:
-        return "a trusted proxy does its work"
-    if principal.via in ("none", "trusted-proxy"):
-        return ""
+    parts, standing = _WORKS.get(principal.via, (frozenset(), ""))
+    if principal.via == "none" or principal.via in _WORKS:
+        return standing if action in parts else ""
     if rules.owner and principal.user == rules.owner:
         return "the cluster is theirs"
     if principal.user in rules.admins.users or principal.groups.intersection(rules.admins.groups):

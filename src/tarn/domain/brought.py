@@ -7,7 +7,9 @@ __all__ = [
     "API_TOKEN",
     "BROUGHT",
     "CLIENT_CA",
+    "LAST_PORT",
     "PROXY_TOKENS",
+    "SCRAPE_TOKEN",
     "SECRETS",
     "SPEC",
     "SPNEGO_KEYTAB",
@@ -32,6 +34,10 @@ CLIENT_CA = "client_ca.pem"
 SPNEGO_KEYTAB = "spnego.keytab"
 PROXY_TOKENS = "proxy_tokens.json"
 """Name of a trusted proxy to its token."""
+SCRAPE_TOKEN = "scrape_token"  # noqa: S105 (a name)
+"""Nobody brings it: what a Prometheus shows, derived from the api token."""
+LAST_PORT = "last_port"
+"""Nobody brings it: where the last master of this directory listened."""
 TRITON_SECRET = "triton.secret"  # noqa: S105 (a name)
 """From which each instance's key for the restricted parts of Triton's API is derived."""
 BROUGHT = (

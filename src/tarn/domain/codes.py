@@ -339,6 +339,9 @@ _TABLE = (
     Code("TARN-3701", _A, "keytab of SPNEGO not usable", "The keytab that `api.spnego` names is missing, no keytab, or has no key of HTTP/<host>.", "Name one that you may read, with the keys of HTTP/<host> for every host where a master may run."),
     Code("TARN-3702", _A, "token of a trusted proxy not usable", "It is missing, too short, or somebody else's, too.", "Write one of its own for each proxy: a file of 0600 or a variable with 32 or more random characters."),
     # 371x: questions over HTTP
+    Code("TARN-3703", _A, "master not proven", "Whoever listens at the address of the master did not prove to hold the api token: another program may have taken the port of a master that died. No token was sent.", "Look at what listens there; `tarn status` finds the master where it is now."),
+    Code("TARN-3773", _A, "port taken by a stranger", "Another user's program listens where the last master did. TARN's own clients send it no token; what sends one as it is (a Prometheus, curl) may have told it, so the api token is a new one.", "Give the new token to whoever held a copy, and ask the other user what their program does there."),
+    Code("TARN-3713", _A, "name of another host", "A request that proves nobody names a host that is not this master's, as the page of another site does whose name was led here (DNS rebinding).", "Ask at the master's own address, or write the name into `api.hosts`."),
     Code("TARN-3710", _W, "too many requests", "One address sent more requests than `api.rate_limit`; the answer 429 says when to come again.", "Ask less often, or raise the limit."),
     Code("TARN-3711", _A, "page of another site", "A browser sent the request for a page that is not the master's, so it was not obeyed.", "Send it from a program, or from a page of the master."),
     # 380x: signing in, for the pages of a master
@@ -352,6 +355,7 @@ _TABLE = (
     Code("TARN-3781", _W, "parts of Triton are open", "Whoever reaches the ports of an instance may change its models, its log, its trace or its shared memory.", "Name the parts in triton.restricted, or keep the ports from others by a firewall."),
     Code("TARN-3782", _A, "a group of restricted parts is wrong", "A value of http-restricted-api or grpc-restricted-protocol is not PARTS:NAME=VALUE, or names a part that does not exist or stands twice: Triton would end at once.", "Write it as, for example, logging,trace:my-key=VALUE."),
     # 383x: what was seen over hours
+    Code("TARN-3833", _W, "port of Triton moved", "A port that the spec names for Triton is in use by another program, so an instance listens at the next free one.", "Free the port, or choose another; `tarn status` shows where each instance listens."),
     Code("TARN-3830", _W, "warning of the master", "Something around the master is not as it should be, and has no code of its own.", "Read the message; `tarn why` says more where there is more."),
     Code("TARN-3831", _W, "history not kept", "The master could not read or write what was seen over the last hours: numbers of earlier masters are missing, nothing else is.", "Free disk space, or mend the permissions of the cluster's directory."),
     Code("TARN-3832", _A, "authorizer cannot answer", "Nobody but the owner may use a model or look at the fleet until it can.", "Read the message; `/readyz` answers 200 again when it can."),
@@ -383,6 +387,8 @@ _TABLE = (
     # 40xx: finding and reaching
     Code("TARN-4000", _A, "not found", "There is no such cluster, instance or code.", "`tarn status` lists what there is."),
     Code("TARN-4001", _A, "unreachable", "It exists, and does not answer.", "Read the message; it names what was tried."),
+    Code("TARN-4013", _A, "nobody listens", "No program listens at the address of the master: it has ended, and another one may be on its way.", "Ask again in a few seconds; `tarn status` finds the master where it is now."),
+    Code("TARN-4023", _W, "master is being started again", "The master has ended, its instances serve on, and its runtime starts another master.", "Wait some seconds; where it does not come back, `tarn logs` says why."),
     Code("TARN-4002", _A, "timed out", "A deadline passed.", "Wait longer with --timeout, or see `tarn why`."),
     Code("TARN-4003", _A, "no master", "Instances serve, but no master is at work.", "`tarn up` starts one that takes them over."),
     Code("TARN-4004", _I, "ended", "The cluster has ended, and its runtime remembers how.", "`tarn up` starts it anew; `tarn logs` shows what it wrote."),

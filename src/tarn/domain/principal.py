@@ -12,8 +12,8 @@ class Principal:
     user: str
     groups: frozenset[str] = frozenset()
     via: str = "none"
-    """``token``, ``spnego``, ``rm-proxy``, ``proxy`` (named by a trusted proxy), ``trusted-proxy``
-    (such a proxy itself); ``none`` for anonymous."""
+    """``token``, ``scrape`` (the token of the metrics), ``spnego``, ``rm-proxy``, ``proxy`` (named
+    by a trusted proxy), ``trusted-proxy`` (such a proxy itself); ``none`` for anonymous."""
 
 
 ANONYMOUS = Principal("anonymous")

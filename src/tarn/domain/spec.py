@@ -39,6 +39,7 @@ __all__ = [
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
 _PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HOST = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _port = [ge(0), le(65535)]
 RESTRICTABLE = (
     "health",
@@ -285,6 +286,9 @@ class ApiSpec:
     rate_limit: int = attrs.field(default=2000, validator=ge(1))
     """Requests a second from one address; beyond it the answer is 429. What a trusted proxy sends
     counts by the user whom it is about."""
+    hosts: tuple[str, ...] = attrs.field(default=(), validator=deep_iterable(matches_re(_HOST)))
+    """Names or addresses by which others lead to the master (a tunnel, a name of one's own), with a
+    port (``localhost:8080``) where it is not the master's."""
 
 
 @attrs.frozen

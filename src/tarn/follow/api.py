@@ -28,8 +28,10 @@ from tarn.follow.proving import Proving
 from tarn.follow.tickets import Tickets
 from tarn.follow.trust import Trust, distrusted, dropped
 
-__all__ = ["Api", "Message"]
+__all__ = ["NOBODY_LISTENS", "Api", "Message"]
 
+NOBODY_LISTENS = "TARN-4013"
+"""Code of what a machine says at once of a port that no program holds."""
 CONNECT_WITHIN_S = 2.0
 SILENT_FOR_S = 25.0
 """A stream says something each 10 s; silent for longer than two of these, it is lost."""
@@ -213,7 +215,7 @@ class Api:
             path: ``events``, ``decisions``, or ``stream`` for the view and the status.
             last_id: ``Message.id`` to go on after; None begins with everything that is kept.
             stop: Set it, from any thread, to end the iteration within a quarter of a second.
-            give_up_s: Without an answer for this long, ``UnreachableError`` is raised.
+            give_up_s: Without a message for this long, ``UnreachableError`` is raised.
         """
         stop = stop or threading.Event()
         lost_s, back_off_s = 0.0, FIRST_BACK_OFF_S
@@ -259,7 +261,8 @@ class Api:
     def _connected(
         self, path: str, last_id: str | None, stop: threading.Event
     ) -> Iterator[Message]:
-        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        """Yield what one connection brings; one that brings nothing is as good as none."""
+        headers, heard = {"Accept": "text/event-stream", "Cache-Control": "no-store"}, False
         if last_id:
             headers["Last-Event-ID"] = last_id
         url = f"{self.url}/api/v1/{path.lstrip('/')}"
@@ -272,7 +275,11 @@ class Api:
                 response.read()
                 self._answered(response)
             with _cut_by(stop, response):
-                yield from messages(response.iter_lines())
+                for message in messages(response.iter_lines()):
+                    heard = True
+                    yield message
+        if not heard and not stop.is_set():
+            raise UnreachableError("its stream ended without a message", where=self.url)
 
 
 @contextlib.contextmanager
@@ -288,15 +295,30 @@ def _translated(url: str, trust: Trust) -> Iterator[None]:
         right = "Right would be http://HOST:PORT, or https."
         raise ConfigError("is no URL of a master", where=url, right=right) from error
     except httpx.TransportError as error:
-        if (distrust := distrusted(error, url, trust)) is not None:
-            raise distrust from error
-        if trust.cert is not None and isinstance(
-            error, httpx.RemoteProtocolError | httpx.ReadError
-        ):
-            raise dropped(url) from error
-        raise UnreachableError(f"no answer: {error}", where=url) from error
+        raise _unreachable(error, url, trust) from error
     except httpx.InvalidURL as error:
         raise UnreachableError(f"is no URL: {error}", where=url) from error
+
+
+def _unreachable(error: httpx.TransportError, url: str, trust: Trust) -> UnreachableError:
+    """Return what to say of a connection that did not come about, or broke."""
+    if (distrust := distrusted(error, url, trust)) is not None:
+        return distrust
+    if trust.cert is not None and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+        return dropped(url)
+    if _refused(error):
+        step = "If its master has ended, another one is started: ask again in a few seconds"
+        return UnreachableError(
+            "nobody listens there", code=NOBODY_LISTENS, where=url, next_step=step
+        )
+    return UnreachableError(f"no answer: {error}", where=url)
+
+
+def _refused(error: BaseException | None) -> bool:
+    """Say whether *error* comes of a port at which nobody listens."""
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _answer(response: httpx.Response, url: str) -> Json:
@@ -328,6 +350,8 @@ def _error(response: httpx.Response, said: Json, url: str) -> TarnError:
             principal, action = str(said.get("principal", "")), str(said.get("action", ""))
             why = next_step or str(said.get("reason", ""))
             return NotAuthorizedError(principal, action, str(said.get("model", "")), next_step=why)
+        case 421:
+            return UnreachableError(found, **parts)
         case 412:
             revision = int(said.get("spec_revision") or 0)
             return ConflictError(found, spec_revision=revision, next_step=next_step)

@@ -2,21 +2,39 @@
 
 import base64
 import binascii
+import hmac
+import re
 import threading
 from collections.abc import Generator
 
 import httpx
 
+from tarn.domain.request_proof import (
+    ANSWER_HEADER,
+    SCHEME,
+    RequestProof,
+    SignedParts,
+    answer_proof,
+    proof_key,
+)
 from tarn.errors import UnreachableError
 from tarn.follow.tickets import NoTicket, Proof, Tickets
 
 __all__ = ["Proving"]
 
 _NEGOTIATE = "negotiate"
+_NONCE = re.compile(rf'{SCHEME} nonce="([A-Za-z0-9_-]{{1,128}})"', re.IGNORECASE)
+TOO_MANY_REQUESTS = httpx.codes.TOO_MANY_REQUESTS
+_HELLO = "/api/v1/me"
+"""A route where everybody learns what proves who asks."""
 
 
 class Proving(httpx.Auth):
-    """Adds the api token to each request, so that no client's headers hold it; or a ticket.
+    """Proves to the master who asks, and to the client who answers: by the api token, or a ticket.
+
+    The api token is sent only over HTTPS, to a master that its certificate has proven. Over plain
+    HTTP both sides prove by signatures that they hold it (`tarn.domain.request_proof`): that takes
+    one more round for each client, not for each request.
 
     Without a token, a master that answers 401 and names ``Negotiate`` gets a proof for its host
     (SPNEGO, RFC 4559), and from then on each request brings one at once, which saves a second
@@ -30,9 +48,14 @@ class Proving(httpx.Auth):
         tickets: Whose.
     """
 
+    requires_request_body = True
+
     def __init__(self, url: str, api_token: str | None, tickets: Tickets) -> None:
         self._url, self._api_token, self._tickets = url, api_token, tickets
         self._host = _host(url)
+        self._key = b"" if api_token is None else proof_key(api_token.encode())
+        self._lock = threading.Lock()
+        self._nonce, self._count = "", 0
         self._asked = threading.Event()
         """Set once the master wanted a proof."""
         self.lack = ""
@@ -43,11 +66,14 @@ class Proving(httpx.Auth):
         """Send *request* with what proves who asks; a second time where that was wanted first.
 
         Raises:
-            UnreachableError: TARN-3768: who took the proof gave none.
+            UnreachableError: TARN-3703, TARN-3768: whoever answers did not prove to be the master.
         """
-        if self._api_token:
+        if self._api_token and request.url.scheme == "https":
             request.headers["X-TARN-Token"] = self._api_token
             yield request
+            return
+        if self._api_token:
+            yield from self._signed(request)
             return
         # who was let in by a cookie (Hadoop's proxy) needs no other proof while that holds
         at_once = self._asked.is_set() and "cookie" not in request.headers
@@ -61,6 +87,70 @@ class Proving(httpx.Auth):
             response = yield request
         if proof is not None and response.is_success:  # a refusal is nothing to be deceived by
             self._confirm(proof, response)
+
+    def _signed(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send *request* signed; once more where the master does not know our nonce any more."""
+        if not self._nonce:
+            url = f"{self._url}{_HELLO}"
+            headers = {"Authorization": SCHEME}
+            response = yield httpx.Request(
+                "GET", url, headers=headers, extensions=request.extensions
+            )
+            if not self._begin(response):
+                if response.is_server_error or response.status_code == TOO_MANY_REQUESTS:
+                    return  # its own words stand
+                raise self._stranger(asks=not response.is_success)
+        proof = self._sign(request)
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED and self._begin(response):
+            proof = self._sign(request)  # another master took over
+            response = yield request
+        expected = answer_proof(self._key, proof.signature)
+        said = response.headers.get(ANSWER_HEADER, "")
+        if response.is_success and not hmac.compare_digest(said.encode(), expected.encode()):
+            self._nonce = ""
+            raise self._stranger(asks=True)
+
+    def _begin(self, response: httpx.Response) -> bool:
+        """Take up the nonce that *response* brings; say whether it brings one."""
+        challenges = response.headers.get_list("www-authenticate")
+        found = next(filter(None, map(_NONCE.search, challenges)), None)
+        if response.status_code != httpx.codes.UNAUTHORIZED or found is None:
+            return False
+        with self._lock:
+            self._nonce, self._count = found[1], 0
+        return True
+
+    def _sign(self, request: httpx.Request) -> RequestProof:
+        with self._lock:
+            self._count += 1
+            nonce, count = self._nonce, self._count
+        parts = SignedParts(
+            request.method,
+            request.headers["host"],
+            request.url.raw_path.decode("ascii"),
+            request.headers.get("if-match", ""),
+        )
+        proof = RequestProof.of(self._key, nonce, count, request.content, parts)
+        request.headers["Authorization"] = f"{SCHEME} {proof}"
+        return proof
+
+    def _stranger(self, *, asks: bool) -> UnreachableError:
+        """Return what to say of who answers and does not hold the token; *asks*: for a proof."""
+        step = (
+            "Another program may have taken the port of a master that ended; `ss -ltnp` on that "
+            "machine shows whose it is. A master of an older TARN cannot prove itself: ask it "
+            "with the TARN that started it"
+        )
+        if not asks:
+            step = f"{step}. One that asks for no token (api.token: none) is asked without one"
+        return UnreachableError(
+            "who answers there did not prove to be the cluster's master, so the api token was not "
+            "sent",
+            code="TARN-3703",
+            where=self._url,
+            next_step=step,
+        )
 
     def _add(self, request: httpx.Request) -> Proof | None:
         if request.url.host != self._host or not self._host:

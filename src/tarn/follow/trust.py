@@ -13,7 +13,7 @@ from tarn.errors import ConfigError, UnreachableError
 
 __all__ = ["DISTRUST", "Trust", "distrusted", "dropped"]
 
-DISTRUST = frozenset({"TARN-3723", "TARN-3727", "TARN-3728", "TARN-3729"})
+DISTRUST = frozenset({"TARN-3703", "TARN-3723", "TARN-3727", "TARN-3728", "TARN-3729"})
 """Codes of what was heard at an address where somebody listens, and is not believed."""
 _LOOK_WITHIN_S = 2.0
 _OTHER_HOST = frozenset({62, 63, 64})

@@ -8,10 +8,11 @@ from starlette.types import Scope
 
 from tarn.domain import Principal, Verdict
 from tarn.domain.access import VIEW
+from tarn.domain.request_proof import SCHEME
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
 from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, Asking, asking
 from tarn.http.answers import error_answer
-from tarn.http.asked import SESSION, Asked, Identified, asked
+from tarn.http.asked import DIGEST, SESSION, Asked, Identified, asked
 from tarn.http.authorize import question
 from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
@@ -28,6 +29,10 @@ LARGEST_HEADERS = 64 * 1024
 """A ticket of Kerberos may fill most of it. What reads the head stops later, and not exactly."""
 ME = "/api/v1/me"
 AUTHORIZE = "/authorize"
+MISDIRECTED = 421
+AMBIENT = ("none", "rm-proxy")
+"""What a browser may send for a page that knows no secret: nothing at all, or a cookie. Of these
+the ``Host`` is looked at, which a page cannot choose. A ticket holds the name of its host."""
 
 Add = Callable[[Mapping[str, str]], None]
 
@@ -35,8 +40,9 @@ Add = Callable[[Mapping[str, str]], None]
 class Admission:
     """Lets a request in, or answers it. Lives on one event loop.
 
-    In order: how often they asked, whether the head keeps its bounds, who asks, whether
-    there is such a route, whether a page of somebody else sent it, and whether they may.
+    In order: how often they asked, whether the head keeps its bounds, who asks, whether the host
+    is meant that they reached, whether there is such a route, whether a page of somebody else
+    sent it, and whether they may.
 
     Requests count by the address they come from, before anybody is identified. What a trusted
     proxy sends counts by the user whom it is about: one user must not use up the others' requests.
@@ -50,6 +56,7 @@ class Admission:
         self._proxy = sources.proxy
         self._dashboard = sources.dashboard
         self._csrf = csrf
+        self._hosts = sources.hosts
 
     async def refusal(self, scope: Scope, add: Add) -> Response | None:
         """Return the answer for who may not; None lets the request in, its principal in *scope*.
@@ -65,17 +72,19 @@ class Admission:
         if wait_s > 0:
             return _too_many(wait_s, about_user=counted != what.peer)
         odd = _malformed(scope, what)
-        if odd is not None:
-            return odd
-        if need.action == OPEN:
-            return _astray(scope, need) or _abroad(what, need)
+        if odd is not None or (need.action == OPEN and not _signed(what)):
+            return odd or _astray(scope, need) or _abroad(what, need)
         if who is None:
             who = await self._identity.identify(what)
         if who.principal is None:
             return self._unidentified(what, need.action, who)
         add(who.headers)
         scope[PRINCIPAL], scope[SESSION] = who.principal, who.session
-        return _astray(scope, need) or await self._forbidden(what, need, who.principal)
+        scope[DIGEST] = who.digest
+        if need.action == OPEN:
+            return _astray(scope, need) or _abroad(what, need)
+        elsewhere = self._misdirected(what, who.principal)
+        return elsewhere or _astray(scope, need) or await self._forbidden(what, need, who.principal)
 
     def _may_speak_for_others(self, what: Asked) -> bool:
         """Say whether to identify the sender before counting the request.
@@ -117,12 +126,36 @@ class Admission:
         verdict = await self._rights.on_fleet(principal, need.action)
         return None if verdict.allowed else _no(principal, need.action, verdict)
 
+    def _misdirected(self, what: Asked, principal: Principal) -> Response | None:
+        """Return the answer to a request for a host that this master is not."""
+        host = b",".join(what.values(b"host")).decode("latin-1")
+        if principal.via not in AMBIENT or self._hosts.known(host, what.local):
+            return None
+        error = TarnError(
+            f"the header Host names '{host[:255]}', which is not an address of this master: "
+            "a page of another site may have sent the request",
+            code="TARN-3713",
+            where=what.path,
+            right=f"Right would be {', '.join(self._hosts.shown(what.local))}.",
+            next_step="If the master is meant to be reached by that name, write it into api.hosts",
+        )
+        return error_answer(error, MISDIRECTED)
+
     def _unidentified(self, what: Asked, action: str, who: Identified) -> Response:
         """Refuse somebody; a page that a proxy shows learns where it can sign in."""
+        if who.status == MISDIRECTED:
+            relayed = TarnError(who.found, code="TARN-3713", where=what.path)
+            return error_answer(relayed, MISDIRECTED)
         error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
         asks = what.path == ME and through(what, self._proxy)
         more = {"direct": self._dashboard} if asks else {}
         return error_answer(error, who.status, who.headers, **more)
+
+
+def _signed(what: Asked) -> bool:
+    """Say whether somebody wants the answer proven, too, that needs no proof itself."""
+    scheme = SCHEME.lower().encode()
+    return any(one[: len(scheme)].lower() == scheme for one in what.values(b"authorization"))
 
 
 def _abroad(what: Asked, need: Asking, *, over: bool = False) -> Response | None:

@@ -73,7 +73,7 @@ class Application:
         name = sources.board.current.name
         sessions = None if token is None else Sessions(token, name, clock.at)
         csrf = Csrf(clock.at)
-        identity = Identity(token, sources.proxy, sources.proofs, sessions)
+        identity = Identity(token, sources.proxy, sources.proofs, sessions, sources.hosts)
         self._admission = Admission(sources, rights, identity, csrf)
         self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -8,10 +8,12 @@ from starlette.types import Scope
 from tarn.domain import Principal
 from tarn.http.sessions import Session
 
-__all__ = ["SESSION", "Asked", "Identified", "asked"]
+__all__ = ["DIGEST", "SESSION", "Asked", "Identified", "asked"]
 
 SESSION = "tarn.session"
 """Key in the scope of a request that was let in by its session."""
+DIGEST = "tarn.digest"
+"""Key in the scope of a signed request: the SHA-256 that its body must have."""
 
 
 @attrs.frozen
@@ -26,6 +28,12 @@ class Asked:
     """Numeric address of who connected."""
     certificate: str = ""
     """Common name in the certificate that the peer has proven; empty: it brought none."""
+    method: str = "GET"
+    target: str = ""
+    """Path and query as they stood in the request line."""
+    local: tuple[str, int] = ("", 0)
+    """Address and port at which the connection arrived."""
+    tls: bool = False
 
     def values(self, name: bytes) -> tuple[bytes, ...]:
         """Return the values of every header *name*, in order."""
@@ -47,15 +55,24 @@ class Identified:
     """By which the principal was proven; None: by something else."""
     named: str = ""
     """The user whom a proxy named, that proved that it may; empty: they came themselves."""
+    digest: str | None = None
+    """SHA-256 of the body that was signed with the request; None: no body was signed."""
 
 
 def asked(scope: Scope) -> Asked:
     """Return the request of an ASGI *scope*."""
     tls = scope.get("extensions", {}).get("tls") or {}
+    query = scope["query_string"]
+    target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
+    host, port = scope.get("server") or ("", None)
     return Asked(
         scope["path"],
-        scope["query_string"],
+        query,
         tuple(scope["headers"]),
         (scope.get("client") or ("",))[0],
         tls.get("client_cert_name") or "",
+        scope["method"],
+        target.decode("latin-1"),
+        (host, port or 0),
+        scope.get("scheme") == "https",
     )

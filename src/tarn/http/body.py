@@ -1,6 +1,8 @@
 """The JSON object in the body of a write: bounded in size and time."""
 
 import asyncio
+import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 
@@ -8,6 +10,7 @@ from starlette.requests import Request
 
 from tarn.errors import ConfigError, TarnError, TimedOutError
 from tarn.http.answers import JSON, RejectedError
+from tarn.http.asked import DIGEST
 
 __all__ = ["body_of"]
 
@@ -19,10 +22,14 @@ async def body_of(request: Request) -> Mapping[str, object]:
     """Return the JSON object in the body; an empty body is an empty object.
 
     Raises:
-        RejectedError: It is too large, too late, or not said to be JSON.
+        RejectedError: It is too large, too late, not said to be JSON, or not what was signed.
         ConfigError: It is no JSON object.
     """
     raw = await _read(request)
+    signed = request.scope.get(DIGEST)
+    if signed is not None and not hmac.compare_digest(hashlib.sha256(raw).hexdigest(), signed):
+        error = ConfigError("is not the body that was signed", code="TARN-2002", where="body")
+        raise RejectedError(401, error)
     if not raw.strip():
         return {}
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()

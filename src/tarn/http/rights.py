@@ -136,4 +136,4 @@ class Glance:
 
 def _named(principal: Principal) -> Principal:
     """Return about whom a question on models is: who holds the api token has no name."""
-    return ANONYMOUS if principal.via == "token" else principal
+    return ANONYMOUS if principal.via in ("token", "scrape") else principal

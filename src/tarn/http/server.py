@@ -68,6 +68,8 @@ class Server:
     ) -> None:
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
+        self.displaced = preferred if not port and preferred not in (None, self.port) else None
+        """The *preferred* port, where it was not free; None: it was, or none was preferred."""
         scheme = "http" if tls is None else "https"
         self.url = f"{scheme}://{advertised or host}:{self.port}"
         self._tls = MasterTls(tls) if isinstance(tls, ssl.SSLContext) else tls

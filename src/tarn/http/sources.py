@@ -10,6 +10,7 @@ from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
 from tarn.http.gate import Gate
+from tarn.http.hosts import Hosts
 from tarn.http.identity.proofs import Proofs
 from tarn.http.log_desk import LogDesk
 from tarn.interfaces import Clock
@@ -54,6 +55,8 @@ class Sources:
     """The address of the page for people, without any proxy."""
     logs: LogDesk | None = None
     """Reads the ends of logs; None: none are kept."""
+    hosts: Hosts = attrs.field(factory=Hosts)
+    """By which addresses this master is reached."""
     alive: Callable[[], bool] = lambda: True
     """Whether the control thread still turns; for ``/livez``."""
     past: Callable[[], Past] = Past

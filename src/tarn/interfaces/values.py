@@ -194,6 +194,9 @@ class ClusterRef:
     orphans: tuple[tuple[str, str], ...] = ()
     """(instance id, ``host:port`` of its HTTP service) of what serves while no master is at work;
     only `Deployer.find` fills it, and then ``url`` is None."""
+    restarts: bool = False
+    """The last master is gone, and another one is being started; only `Deployer.find` says so, and
+    then ``url`` is None."""
     application_id: str | None = None
     pid: int | None = None
     """Local master, with ``pid_started`` (clock ticks since boot) against reuse of the number."""

@@ -99,7 +99,7 @@ def test_the_scrape_config_names_the_token_and_never_holds_it(
     text = (tmp_path / "tarn-demo.yaml").read_text("utf-8")
     assert "canary-4711" not in text
     master, tritons = yaml.safe_load(text)["scrape_configs"]
-    kept = {"type": "Bearer", "credentials_file": str(fleet.directory / "api_token")}
+    kept = {"type": "Bearer", "credentials_file": str(fleet.directory / "scrape_token")}
     assert master["authorization"] == kept
     assert tritons["http_sd_configs"][0]["authorization"] == kept
     assert master["static_configs"][0]["labels"] == {"job": "tarn", "cluster": "demo"}

@@ -105,7 +105,7 @@ def test_a_body_that_never_comes_is_408(monkeypatch: pytest.MonkeyPatch) -> None
         socket.create_connection(("127.0.0.1", master.server.port), timeout=5) as raw,
     ):
         raw.sendall(
-            b"PUT /api/v1/scale HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"PUT /api/v1/scale HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n{"
         )
         assert raw.recv(100).startswith(b"HTTP/1.1 408 ")

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import socket
 import sys
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 from tarn.domain.spec import ApiSpec, SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigError, LaunchError
 from tarn.http.identity.claims import ticket
-from tarn.http.identity.prepared import brought_token, prepared
+from tarn.http.identity.prepared import brought_token, prepared, renewed_token
+from tarn.http.port_owner import listeners
 
 LB1 = TrustedProxy("lb1", "10.0.0.5", "token", token="env:A")
 LB2 = TrustedProxy("lb2", "10.0.0.6", "token", token="env:B")
@@ -66,3 +69,36 @@ def test_a_ticket_is_decoded_strictly(said: bytes) -> None:
     """Python's own decoder passes over what is no base64."""
     assert ticket(said) is None
     assert ticket(b"YWxpY2U=") == b"alice"
+
+
+def test_a_renewed_token_is_another_one_for_the_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask; a file that cannot be written keeps no master at work."""
+    old = tmp_path / "api_token"
+    old.write_bytes(b"the-old-one")
+    old.chmod(0o644)
+    token = renewed_token(tmp_path)
+    assert token == old.read_bytes() != b"the-old-one"
+    assert len(token) >= 43
+    assert old.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["api_token"]
+    with pytest.raises(LaunchError, match="cannot be written"):
+        renewed_token(tmp_path / "nowhere")
+
+
+def test_whose_program_listens_the_kernel_tells() -> None:
+    """Ours, at a port that we hold; nobody's, at one that is free again."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        assert listeners(port) == {os.getuid()}
+    assert listeners(port) == frozenset()
+
+
+def test_a_listener_of_another_user_is_told_from_ours(tmp_path: Path) -> None:
+    """As `/proc/net/tcp` writes it; a connection to such a port is no listener."""
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+    row = "   0: 0100007F:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {} 0 1\n"
+    (tmp_path / "tcp").write_text(
+        head + row.format(40001, "0A", 65002) + row.format(40001, "01", 7)
+    )
+    assert listeners(40001, tmp_path) == {65002}
+    assert listeners(40002, tmp_path) == frozenset()

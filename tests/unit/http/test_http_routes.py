@@ -510,7 +510,7 @@ def test_a_declared_gigabyte_is_refused_before_it_is_sent(master: FakeMaster) ->
     """Nothing is buffered: the answer comes after the head alone."""
     with socket.create_connection(("127.0.0.1", master.server.port), timeout=5) as raw:
         head = (
-            "PUT /api/v1/scale HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            "PUT /api/v1/scale HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"X-TARN-Token: {TOKEN.decode()}\r\nContent-Length: {2**30}\r\n\r\n"
         )
         raw.sendall(head.encode())

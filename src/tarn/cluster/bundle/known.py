@@ -24,6 +24,7 @@ from tarn.domain.brought import (
     TLS_CA,
     TRITON_SECRET,
 )
+from tarn.domain.request_proof import scrape_token
 from tarn.errors import TarnError
 from tarn.plain import MASK, redact, secret_path
 from tarn.triton import restricted
@@ -136,7 +137,10 @@ def _parts(plain: object, shown: str) -> Iterator[str]:
 
 
 def _files(directory: Path, instances: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    yield _text(directory / API_TOKEN), _TOKEN
+    token = _text(directory / API_TOKEN)
+    yield token, _TOKEN
+    if token:
+        yield scrape_token(token.encode()).decode(), _TOKEN
     for name, kind in ((SECRETS, "secret"), (PROXY_TOKENS, _PROXY)):
         with contextlib.suppress(ValueError, AttributeError):
             for value in json.loads(_text(directory / name) or "{}").values():

@@ -3,12 +3,15 @@
 from importlib import resources
 
 from tarn.cluster.monitoring.scrape import Scrape, scrape_config, scrape_of
+from tarn.cluster.monitoring.targets import TargetFiles, follow_targets
 from tarn.cluster.monitoring.text import metrics_rows, metrics_text
 
 __all__ = [
     "DASHBOARDS",
     "RULES",
     "Scrape",
+    "TargetFiles",
+    "follow_targets",
     "metrics_rows",
     "metrics_text",
     "scrape_config",

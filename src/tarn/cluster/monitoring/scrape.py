@@ -7,10 +7,12 @@ from urllib.parse import urlsplit
 import attrs
 
 from tarn.cluster.link import Link
+from tarn.cluster.monitoring.targets import TargetFiles, keep_scrape_token
 from tarn.cluster.surroundings import Surroundings
 from tarn.cluster.trusting import trust
 
 __all__ = ["Scrape", "scrape_config", "scrape_of"]
+
 
 INTERVAL_S = 15
 """Between two scrapes, and two looks for Tritons."""
@@ -42,29 +44,34 @@ def scrape_of(
     Args:
         link: To a cluster that runs.
         around: Where its files are.
-        credentials: File with a token, in place of the api token that is kept with the cluster.
+        credentials: File with a token, in place of the one of the metrics that is kept with the
+            cluster.
         ca: File with the authority, in place of the one that is kept with the cluster.
 
     Raises:
         TarnError: There is no such cluster, or its master does not answer or let us in.
+        OSError: The file of the token cannot be written.
     """
     link.ask(lambda api: api.status())
     url = link.url or ""
     directory = around.paths.cluster(link.name)
-    kept = directory / "api_token"
     return Scrape(
         link.name,
         url,
-        credentials or (kept.absolute() if kept.is_file() else None),
+        credentials or keep_scrape_token(directory),
         ca or trust(directory, url).ca,
     )
 
 
-def scrape_config(scrape: Scrape) -> dict[str, Any]:
+def scrape_config(scrape: Scrape, files: TargetFiles | None = None) -> dict[str, Any]:
     """Return the ``scrape_configs`` for one cluster; no secret stands in it.
 
     Both jobs label their series ``cluster``, and have one job name for all clusters, so that rules
     and dashboards find them.
+
+    Args:
+        scrape: Where the master is now.
+        files: What follows the master when it moves; None: the address of now stands in it.
     """
     place = urlsplit(scrape.url)
     path = place.path.rstrip("/")
@@ -76,23 +83,12 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
                 "scheme": place.scheme,
                 "metrics_path": f"{path}/metrics",
                 **_common(scrape),
-                "static_configs": [
-                    {
-                        "targets": [place.netloc],
-                        "labels": {"job": "tarn", "cluster": scrape.cluster},
-                    }
-                ],
+                **_master_targets(scrape, files),
             },
             {
                 "job_name": f"tarn-{scrape.cluster}-triton",
                 "scrape_interval": f"{scrape.interval_s}s",
-                "http_sd_configs": [
-                    {
-                        "url": f"{scrape.url}/api/v1/sd",
-                        "refresh_interval": f"{scrape.interval_s}s",
-                        **_common(scrape),
-                    }
-                ],
+                **_triton_targets(scrape, files),
                 "relabel_configs": [
                     {"action": "labelmap", "regex": f"__meta_tarn_({'|'.join(KEPT)})"},
                     {"target_label": "job", "replacement": "tarn-triton"},
@@ -100,6 +96,21 @@ def scrape_config(scrape: Scrape) -> dict[str, Any]:
             },
         ]
     }
+
+
+def _master_targets(scrape: Scrape, files: TargetFiles | None) -> dict[str, Any]:
+    if files is not None:
+        return {"file_sd_configs": [{"files": [str(files.master)]}]}
+    labels = {"job": "tarn", "cluster": scrape.cluster}
+    return {"static_configs": [{"targets": [urlsplit(scrape.url).netloc], "labels": labels}]}
+
+
+def _triton_targets(scrape: Scrape, files: TargetFiles | None) -> dict[str, Any]:
+    if files is not None:
+        return {"file_sd_configs": [{"files": [str(files.triton)]}]}
+    every = f"{scrape.interval_s}s"
+    url = f"{scrape.url}/api/v1/sd"
+    return {"http_sd_configs": [{"url": url, "refresh_interval": every, **_common(scrape)}]}
 
 
 def _common(scrape: Scrape) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
 
+from tarn.domain.request_proof import SCHEME
 from tarn.http.asked import Asked
 
 __all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "has_ticket", "is_name", "ticket"]
@@ -30,6 +31,8 @@ class Claims:
     """Of ``X-TARN-User``."""
     session: bytes | None = attrs.field(default=None, repr=False)
     """Of ``X-TARN-Session``; never of a query, which others write down."""
+    signed: bytes | None = attrs.field(default=None, repr=False)
+    """What stands behind ``TARN``: a `RequestProof`, or nothing where a nonce is asked for."""
 
 
 def claims(asked: Asked) -> Claims:
@@ -50,10 +53,11 @@ def claims(asked: Asked) -> Claims:
     bearer = said if kind == b"bearer" else None
     token = bearer if own is None else own
     negotiated = said if kind == b"negotiate" else None
-    if token is None and negotiated is None and asked.path == "/metrics":
+    signed = said if kind == SCHEME.lower().encode() else None
+    if token is None and negotiated is None and signed is None and asked.path == "/metrics":
         token = _from_query(asked.query)
     user, session = _only(asked, b"x-tarn-user"), _only(asked, b"x-tarn-session")
-    return Claims(token, negotiated, user, session)
+    return Claims(token, negotiated, user, session, signed)
 
 
 def is_name(text: str) -> bool:

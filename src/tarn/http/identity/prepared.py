@@ -1,10 +1,13 @@
 """What a master can check, made of its spec and the files that were brought to it."""
 
 import json
+import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 from tarn.domain import brought
+from tarn.domain.request_proof import scrape_token
 from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, LaunchError
 from tarn.http.desk import Desk
@@ -13,7 +16,7 @@ from tarn.http.identity.people import People
 from tarn.http.identity.proofs import Proofs, Tickets, trusted
 from tarn.interfaces import Names
 
-__all__ = ["brought_secrets", "brought_token", "prepared"]
+__all__ = ["brought_secrets", "brought_token", "prepared", "renewed_token"]
 
 
 def brought_token(directory: Path) -> bytes | None:
@@ -22,11 +25,49 @@ def brought_token(directory: Path) -> bytes | None:
     return path.read_bytes().strip() if path.exists() else None
 
 
+def renewed_token(directory: Path) -> bytes:
+    """Put a new api token into *directory*, and return it: the old one may be known to others.
+
+    Whoever reads the file where it lies follows at once.
+
+    Raises:
+        LaunchError: It cannot be written: no master goes on with a token that may be known.
+    """
+    token = secrets.token_urlsafe(32).encode("ascii")
+    try:
+        _replace(directory / brought.API_TOKEN, token)
+        if (directory / brought.SCRAPE_TOKEN).exists():  # a Prometheus reads it each time
+            _replace(directory / brought.SCRAPE_TOKEN, scrape_token(token))
+    except OSError as error:
+        raise LaunchError(
+            "http",
+            f"a new api token cannot be written ({error.strerror})",
+            where=str(directory / brought.API_TOKEN),
+            next_step="Free disk space, or see to the permissions of the cluster's directory",
+        ) from error
+    return token
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Make *path* hold *data*, mode 0600: either the old or the new, whenever the power goes."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor has no path)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
 def brought_secrets(directory: Path) -> Iterator[str | bytes]:
     """Yield each secret that a client left in *directory*: no line of the log may show one."""
     for name in (brought.API_TOKEN, brought.TRITON_SECRET):
         if (directory / name).exists():
             yield (directory / name).read_bytes().strip()
+    api_token = brought_token(directory)
+    if api_token:
+        yield scrape_token(api_token)
     for name in (brought.SECRETS, brought.PROXY_TOKENS):
         if (directory / name).exists():
             yield from map(str, json.loads((directory / name).read_bytes()).values())

@@ -12,10 +12,21 @@ import logging
 import attrs
 
 from tarn.domain import ANONYMOUS, Principal, ProxyRule
+from tarn.domain.request_proof import (
+    ANSWER_HEADER,
+    SCHEME,
+    RequestProof,
+    SignedParts,
+    answer_proof,
+    proof_key,
+    scrape_token,
+)
 from tarn.errors import NotAuthorizedError, ProviderError
 from tarn.http.asked import Asked, Identified
+from tarn.http.hosts import Hosts
 from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
 from tarn.http.identity.proofs import Proofs, Trusted
+from tarn.http.nonces import Nonces
 from tarn.http.sessions import Session, Sessions
 
 __all__ = ["OWNER", "Identity"]
@@ -24,6 +35,10 @@ _LOG = logging.getLogger(__name__)
 
 OWNER = Principal("owner", via="token")
 """Whoever holds the api token."""
+SCRAPER = Principal("scraper", via="scrape")
+"""Whoever holds the token of the metrics, which is derived from the api token."""
+SCRAPED = ("/metrics", "/api/v1/sd")
+"""All that it opens."""
 
 _BEARER = {"WWW-Authenticate": 'Bearer realm="tarn"'}
 _NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
@@ -37,6 +52,9 @@ class _Proven:
     answer: str = ""
     """For ``WWW-Authenticate`` of the answer: the master's half of a ticket's proof."""
     session: Session | None = None
+    answer_proof: str = ""
+    """For `ANSWER_HEADER` of the answer: what proves the master to who signed the request."""
+    digest: str | None = None
 
 
 class Identity:
@@ -50,6 +68,7 @@ class Identity:
         proxy: Whose cookie names a user; None: nobody's.
         proofs: What else proves somebody.
         sessions: Of who signed in with the api token; None: nobody does.
+        hosts: By which addresses this master is reached.
     """
 
     def __init__(
@@ -58,6 +77,7 @@ class Identity:
         proxy: ProxyRule | None = None,
         proofs: Proofs | None = None,
         sessions: Sessions | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         self._api_token = api_token
         self._proxy = proxy
@@ -65,6 +85,10 @@ class Identity:
         self._sessions = sessions
         by_token = any(one.by == "token" for one in self._proofs.trusted)
         self._reads_tokens = api_token is not None or by_token
+        self._hosts = hosts or Hosts()
+        self._scrape_token = None if api_token is None else scrape_token(api_token)
+        self._nonces = Nonces()
+        self._keys = self._signers()
 
     def __repr__(self) -> str:
         return f"Identity(api_token={'none' if self._api_token is None else '***'})"
@@ -100,7 +124,14 @@ class Identity:
             found = "Who you are could not be looked up; the master's log says why"
             return Identified(None, 503, found)
         headers = {"WWW-Authenticate": proven.answer} if proven.answer else {}
-        return attrs.evolve(said, headers={**said.headers, **headers}, session=proven.session)
+        if proven.answer_proof:
+            headers[ANSWER_HEADER] = proven.answer_proof
+        return attrs.evolve(
+            said,
+            headers={**said.headers, **headers},
+            session=proven.session,
+            digest=proven.digest,
+        )
 
     def _one_proof(self, claimed: Claims) -> None:
         both = claimed.token is not None and claimed.ticket is not None
@@ -109,8 +140,13 @@ class Identity:
         both = claimed.token is not None and claimed.session is not None
         if both and self._reads_tokens and self._sessions is not None:
             raise ValueError("A token and a session came together: send one of them")
+        both = claimed.signed is not None and (claimed.token or claimed.session) is not None
+        if both and self._reads_tokens:
+            raise ValueError("A signature and another proof came together: send one of them")
 
     async def _proven(self, asked: Asked, claimed: Claims) -> "_Proven | Identified":
+        if claimed.signed is not None and self._reads_tokens:
+            return self._by_signature(asked, claimed.signed)
         if claimed.token is not None and self._reads_tokens:
             return self._by_token(asked, claimed.token)
         if claimed.session is not None and self._sessions is not None:
@@ -127,11 +163,53 @@ class Identity:
     def _by_token(self, asked: Asked, token: bytes) -> "_Proven | Identified":
         if self._api_token is not None and hmac.compare_digest(token, self._api_token):
             return _Proven(OWNER)
+        if self._scrape_token is not None and hmac.compare_digest(token, self._scrape_token):
+            if asked.path in SCRAPED:
+                return _Proven(SCRAPER)
+            found = f"This token opens {' and '.join(SCRAPED)}, and nothing else"
+            return Identified(None, 403, found)
         for one in self._proofs.trusted:
             # compared first: how long it takes says nothing about where a token counts
             if one.by == "token" and one.holds(token) and one.at(asked.peer):
                 return _Proven(one)
         return self._unidentified()
+
+    def _signers(self) -> tuple[tuple[bytes, Principal | Trusted], ...]:
+        """Return whoever may sign a request, by the key that is derived from their token."""
+        owner = () if self._api_token is None else ((proof_key(self._api_token), OWNER),)
+        others = ((proof_key(one.token), one) for one in self._proofs.trusted if one.token)
+        return (*owner, *others)
+
+    def _by_signature(self, asked: Asked, said: bytes) -> "_Proven | Identified":
+        """Return who signed the request, which counts once, and only if it was sent to us."""
+        proof = RequestProof.parse(said.decode("latin-1"))
+        if proof is None:
+            found = "Sign the request with this nonce" if not said else "It is not a signature"
+            return self._sign_again(found)
+        host = b",".join(asked.values(b"host")).decode("latin-1")
+        if_match = b",".join(asked.values(b"if-match")).decode("latin-1")
+        parts = SignedParts(asked.method, host, asked.target, if_match)
+        for key, who in self._keys:
+            if not proof.made_with(key, parts):
+                continue
+            if isinstance(who, Trusted) and not who.at(asked.peer):
+                break
+            if not self._hosts.reached(host, asked.local, tls=asked.tls):
+                found = (
+                    f"The request was sent to {host or 'an address without a name'}, which is "
+                    "not an address of this master: whoever listens there passed it on. If that "
+                    "is meant to be, write it into api.hosts"
+                )
+                return Identified(None, 421, found)
+            if not self._nonces.take(proof.nonce, proof.count):
+                return self._sign_again("The nonce is over, or the signature was used before")
+            answer = answer_proof(key, proof.signature)
+            return _Proven(who, answer_proof=answer, digest=proof.digest)
+        return self._unidentified()
+
+    def _sign_again(self, found: str) -> Identified:
+        nonce = self._nonces.give()
+        return Identified(None, 401, found, {"WWW-Authenticate": f'{SCHEME} nonce="{nonce}"'})
 
     def _by_session(self, sessions: Sessions, said: bytes) -> "_Proven | Identified":
         session = sessions.read(said)

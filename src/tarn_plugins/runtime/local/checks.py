@@ -30,6 +30,23 @@ def findings(
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
     yield from memory_findings(spec, memory())
     yield from port(spec)
+    yield from triton_ports(spec)
+
+
+def triton_ports(spec: ClusterSpec) -> Iterator[Finding]:
+    """Yield a note for each fixed port of Triton's that is taken: instances get the next one."""
+    triton = spec.triton
+    for key in ("http_port", "grpc_port", "metrics_port"):
+        number = getattr(triton, key)
+        if number and not is_free(triton.bind or LOOPBACK, number):
+            by = holder(number) or "another program"
+            yield Finding(
+                "TARN-3833",
+                f"triton.{key} = {number}",
+                f"is in use by {by}: the first instance gets the next free port above it",
+                "Choose another port, or ask for the instances where `tarn status` shows them",
+                fatal=False,
+            )
 
 
 def port(spec: ClusterSpec) -> Iterator[Finding]:

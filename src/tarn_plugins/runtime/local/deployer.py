@@ -98,9 +98,9 @@ class LocalDeployer:
         lost = attrs.evolve(
             ref or ClusterRef(name, "local", Epoch(0, 0)), url=None, pid=None, pid_started=None
         )
-        if _keeper_alive(directory):
-            return lost
         orphans = _orphans(directory)
+        if _keeper_alive(directory):
+            return attrs.evolve(lost, orphans=orphans, restarts=ref is not None)
         return attrs.evolve(lost, orphans=orphans) if orphans else None
 
     def ended(self, name: str) -> Ending | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from tarn.domain.brought import BROUGHT
+from tarn.domain.brought import BROUGHT, LAST_PORT, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
 from tarn_plugins.runtime.local.records import Record, Records
@@ -15,7 +15,7 @@ from tarn_plugins.runtime.local.records import Record, Records
 __all__ = ["KeeperNote", "clear", "read_keeper", "remove_files"]
 
 _SHM = Path("/dev/shm")  # noqa: S108 (POSIX shared memory, not a temporary folder)
-_FILES = ("ref.json", *BROUGHT)
+_FILES = ("ref.json", LAST_PORT, SCRAPE_TOKEN, *BROUGHT)
 
 
 @attrs.frozen

@@ -42,6 +42,10 @@ class Ports:
         found = f"no port is free on {self._address}{above}"
         raise LaunchError("local", found, code="TARN-3103", retry_after_s=10.0)
 
+    def owns(self, port: int) -> bool:
+        """Say whether *port* was handed out, and is not back yet."""
+        return port in self._taken
+
     def keep(self, ports: Iterable[int]) -> None:
         """Count *ports* as taken: they belong to an instance of an earlier master."""
         self._taken.update(ports)

@@ -37,6 +37,7 @@ from tarn_plugins.runtime.local.ports import Ports, outward
 from tarn_plugins.runtime.local.processes import LOGS, Watcher, rotate, spawn, tail
 from tarn_plugins.runtime.local.procfs import (
     alive,
+    holder,
     kill,
     memory_mib,
     processes_of,
@@ -51,6 +52,7 @@ __all__ = ["LocalRuntime"]
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
+KEEPER_GONE = "TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`"
 
 
 class LocalRuntime:
@@ -69,6 +71,7 @@ class LocalRuntime:
         self._lock = threading.Lock()
         self._slots: dict[str, Slot] = {}
         self._asked: dict[str, Asked] = {}
+        self._moved: dict[str, str] = {}
         self._facts: tuple[Fact, ...] = ()
         self._keeper_gone = True
         self._program: binary.Program | None = None
@@ -111,10 +114,12 @@ class LocalRuntime:
         return self._context.clock.now_s()
 
     def warnings(self) -> tuple[str, ...]:
-        """Say when nobody would restart this master."""
+        """Say when nobody would restart this master, and which fixed ports somebody else holds."""
+        with self._lock:
+            moved = [text for id_, text in self._moved.items() if id_ in self._slots]
         if self._keeper_gone:
-            return ("TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`",)
-        return ()
+            moved.append(KEEPER_GONE)
+        return tuple(moved)
 
     def log(self, instance_id: str, lines: int) -> LogTail:
         """Return the end of an instance's log, also of one that ended, until it is removed."""
@@ -162,7 +167,7 @@ class LocalRuntime:
         )
         slot = self._put(Slot(record))
         try:
-            slot.record = record = attrs.evolve(record, endpoint=self._reserve(launch))
+            slot.record = record = attrs.evolve(record, endpoint=self._reserve(slot, launch))
             self._spawn(slot, launch)
         except (LaunchError, OSError) as error:
             slot.ended = could_not_start(error)
@@ -181,11 +186,27 @@ class LocalRuntime:
         ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
         return gpus.allocate(ours, held, count)
 
-    def _reserve(self, launch: Launch) -> Endpoint:
-        triton = launch.triton
-        wanted = (triton.http_port, triton.grpc_port, triton.metrics_port)
-        http, grpc, metrics = (self._ports.reserve(port or 0) for port in wanted)
-        return Endpoint(self._host, http, grpc, metrics)
+    def _reserve(self, slot: Slot, launch: Launch) -> Endpoint:
+        """Reserve the ports of one instance; note where somebody else holds the one of the spec."""
+        triton, moved = launch.triton, []
+        wanted = {
+            "http_port": triton.http_port,
+            "grpc_port": triton.grpc_port,
+            "metrics_port": triton.metrics_port,
+        }
+        given = []
+        for key, port in wanted.items():
+            ours = self._ports.owns(port or 0)  # of another instance: it has the spec's own port
+            given.append(self._ports.reserve(port or 0))
+            if port and given[-1] != port and not ours:
+                by = holder(port) or "another program"
+                moved.append(f"triton.{key} = {port} is in use by {by}: {given[-1]} is taken")
+        with self._lock:
+            self._moved.pop(slot.record.instance_id, None)
+            if moved:
+                text = f"TARN-3833 {slot.record.instance_id}: {'; '.join(moved)}"
+                self._moved[slot.record.instance_id] = text
+        return Endpoint(self._host, *given)
 
     def _spawn(self, slot: Slot, launch: Launch) -> None:
         context, record = self._context, slot.record

@@ -16,7 +16,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import TLS_CA
+from tarn.domain.brought import API_TOKEN, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
 from tarn.follow import Api, Trust
 from tarn.interfaces import (
@@ -126,6 +126,8 @@ class YarnDeployer:
         application_id = str(answer["application_id"])
         # From here on the application may live although this process ends.
         directory = self._context.paths.cluster(spec.name)
+        if API_TOKEN not in files:  # of an earlier application, which asked for one
+            (directory / API_TOKEN).unlink(missing_ok=True)
         keep(directory, reports.ref_of(Report(application_id, "NEW"), spec.name), files)
         for note in answer["notes"]:
             self._say(f"note: {note}")

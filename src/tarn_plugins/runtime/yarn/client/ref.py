@@ -10,7 +10,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 from tarn.domain import Epoch
-from tarn.domain.brought import API_TOKEN, SPEC, TLS_CA
+from tarn.domain.brought import API_TOKEN, SCRAPE_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
 from tarn.triton.folders import private_folder
 
@@ -47,7 +47,7 @@ def forget(directory: Path, application_id: str) -> None:
     ref = read_ref(directory)
     if ref is None or ref.application_id != application_id:
         return
-    for name in _FILES:
+    for name in (*_FILES, SCRAPE_TOKEN):
         (directory / name).unlink(missing_ok=True)
     if not any(directory.iterdir()):
         directory.rmdir()

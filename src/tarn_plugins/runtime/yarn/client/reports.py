@@ -126,6 +126,7 @@ def ref_of(report: Report, name: str) -> ClusterRef:
         Epoch(report.submitted_ms, report.attempt),
         url=f"{scheme}://{host_port(report.host, report.port)}" if listens else None,
         proxy_url=(report.tracking_url.rstrip("/") or None) if listens else None,
+        restarts=not listens and report.attempt > 1,
         application_id=report.application_id,
         started_at=report.submitted_ms / 1000,
     )

@@ -1,5 +1,6 @@
 """The small pure parts: reasons, ports, GPUs, checks, logs."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -108,6 +109,19 @@ def test_a_taken_port_gives_the_next_one():
         taken = server.getsockname()[1]
         assert not is_free(LOOPBACK, taken)
         assert Ports(LOOPBACK).reserve(taken) > taken
+
+
+@pytest.mark.parametrize("key", ["http_port", "grpc_port", "metrics_port"])
+def test_a_taken_port_of_triton_is_told_before_the_start(key):
+    """A note with who holds it: the start goes on, at the next free port."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        taken = server.getsockname()[1]
+        spec = ClusterSpec("a", ModelsSpec("/m"), triton=TritonSpec(**{key: taken}))
+        (note,) = [one for one in findings(spec, {}) if one.code == "TARN-3833"]
+    assert not note.fatal
+    assert note.where == f"triton.{key} = {taken}"
+    assert "next free port" in note.found
+    assert f"(pid {os.getpid()})" in note.found
 
 
 def test_a_reserved_port_is_not_given_again_until_released():

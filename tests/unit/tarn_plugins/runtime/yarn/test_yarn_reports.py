@@ -110,3 +110,10 @@ def test_any_diagnostics_become_words(text: str, state: str) -> None:
     assert reports.waiting(report).strip()
     assert reports.ending(report, "llama").state in ("failed", "stopped")
     assert isinstance(reports.given_up(report), str)
+
+
+def test_a_later_attempt_that_does_not_listen_yet_is_a_master_that_comes_back() -> None:
+    """The first one is only being started."""
+    assert reports.ref_of(attrs.evolve(RUNNING, state="ACCEPTED"), "llama").restarts
+    assert not reports.ref_of(attrs.evolve(RUNNING, state="ACCEPTED", attempt=1), "llama").restarts
+    assert not reports.ref_of(RUNNING, "llama").restarts
