@@ -15,6 +15,7 @@ from tarn.http.asked import SESSION, Asked, Identified, asked
 from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
 from tarn.http.origin import foreign, through, vouched
+from tarn.http.places import PLACE
 from tarn.http.rate import Rates
 from tarn.http.rights import PRINCIPAL, Rights
 from tarn.http.sources import Sources
@@ -65,7 +66,10 @@ class Admission:
             return self._unidentified(what, need.action, who)
         add(who.headers)
         scope[PRINCIPAL], scope[SESSION] = who.principal, who.session
-        return _astray(scope, need) or await self._forbidden(what, need, who.principal)
+        refusal = _astray(scope, need) or await self._forbidden(what, need, who.principal)
+        if refusal is None and (place := scope.get(PLACE)) is not None:
+            place.keep()
+        return refusal
 
     async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
         proof = vouched(what, self._proxy) if need.action != SELF else ""
