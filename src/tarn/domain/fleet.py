@@ -96,6 +96,9 @@ class Fleet:
     ending: bool = False
     frozen_s: float | None = None
     """Since when replacements are frozen because the observer is suspect."""
+    blind: str = ""
+    """What the master itself lacks, so that it cannot look at some instance; empty: nothing. While
+    it lacks it nobody is doubted or replaced for a silence."""
     settled: bool = False
     """Every desired instance was ready once since the size was first asked for."""
     short_s: float | None = None

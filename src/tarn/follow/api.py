@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import httpx
 
+from tarn.descriptors import shortage
 from tarn.domain import Applied
 from tarn.errors import (
     ConfigError,
@@ -291,7 +292,9 @@ def _translated(url: str, trust: Trust) -> Iterator[None]:
             error, httpx.RemoteProtocolError | httpx.ReadError
         ):
             raise dropped(url) from error
-        raise UnreachableError(f"no answer: {error}", where=url) from error
+        lack = shortage(error)
+        found = f"it was not asked: {lack}" if lack else f"no answer: {error}"
+        raise UnreachableError(found, where=url) from error
     except httpx.InvalidURL as error:
         raise UnreachableError(f"is no URL: {error}", where=url) from error
 

@@ -54,8 +54,8 @@ class Sources:
     """The address of the page for people, without any proxy."""
     logs: LogDesk | None = None
     """Reads the ends of logs; None: none are kept."""
-    alive: Callable[[], bool] = lambda: True
-    """Whether the control thread still turns; for ``/livez``."""
+    silent_s: Callable[[], float] = lambda: 0.0
+    """For how long the control thread has missed its ticks; 0: it turns."""
     past: Callable[[], Past] = Past
     """What was seen over the hours; never blocks."""
 
