@@ -13,6 +13,8 @@ import logging
 import re
 import sys
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -20,7 +22,18 @@ from typing import IO, Any
 
 from tarn.plain import Hiding
 
-__all__ = ["ABOUT", "Lines", "begin", "formatter", "hide", "of_epoch", "request_id", "within"]
+__all__ = [
+    "ABOUT",
+    "Lines",
+    "Repeats",
+    "begin",
+    "formatter",
+    "hide",
+    "of_epoch",
+    "place_of",
+    "request_id",
+    "within",
+]
 
 ABOUT = ("instance", "request", "decision", "event")
 """Names in ``extra`` that become fields of a line; whatever else stands there does not."""
@@ -29,6 +42,12 @@ _HIDING = Hiding()
 _MASTER = {"epoch": ""}
 """What this process learns about itself after its log began."""
 _REQUEST: ContextVar[str] = ContextVar("request", default="")
+
+EVERY_S = 60.0
+"""What is said again within it is counted, and said no more."""
+MOST_KINDS = 256
+_FOREIGN = ("asyncio", "uvicorn")
+"""Loggers that anybody who connects can make write as often as he likes."""
 
 _TEXT_HEAD = ("at", "level", "thread", "logger", "message", "traceback")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
@@ -83,8 +102,76 @@ def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) ->
     threading.excepthook = _died
 
 
+Kind = tuple[object, ...]
+
+
+class Repeats:
+    """Counts what is said again within a minute of its first time, kind by kind. Any thread."""
+
+    def __init__(self, every_s: float = EVERY_S, most: int = MOST_KINDS) -> None:
+        self._every_s, self._most = every_s, most
+        self._lock = threading.Lock()
+        self._kinds: OrderedDict[Kind, tuple[float, int]] = OrderedDict()
+        """When each was said last, and how often it was not said since; the oldest first."""
+
+    def again(self, kind: Kind, now_s: float) -> int | None:
+        """Return how often it was not said since it was said last; None: do not say it now."""
+        with self._lock:
+            said_s, count = self._kinds.get(kind, (float("-inf"), 0))
+            if now_s - said_s < self._every_s:
+                self._kinds[kind] = said_s, count + 1
+                return None
+            self._kinds.pop(kind, None)
+            self._kinds[kind] = now_s, 0
+            if len(self._kinds) > self._most:
+                self._kinds.popitem(last=False)
+            return count
+
+
+def place_of(error: BaseException) -> Kind:
+    """Return what makes *error* the same as one before: its class, and where it was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = () if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return (type(error), *where)
+
+
+def _kind_of(record: logging.LogRecord) -> Kind | None:
+    """Return as what *record* is counted; None: it is always said.
+
+    Those with a traceback, those that name their ``kind`` in ``extra``, and those of others.
+    """
+    kind = getattr(record, "kind", None)
+    if kind is not None:
+        return record.name, kind
+    if record.exc_info and record.exc_info[1] is not None:
+        return record.pathname, record.lineno, *place_of(record.exc_info[1])
+    if record.name.partition(".")[0] in _FOREIGN:
+        return record.name, record.msg
+    return None
+
+
 class Lines(logging.StreamHandler[IO[str]]):
-    """Writes the lines. One that cannot be made is told of without its words."""
+    """Writes the lines. One that cannot be made is told of without its words.
+
+    What may be said without end (an error of a loop, what anybody can cause) is written once a
+    minute for each kind, with how often it was not written since.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._repeats = Repeats()
+
+    def filter(self, record: logging.LogRecord) -> Any:
+        """Leave out what was written within the last minute, and count it."""
+        kind = _kind_of(record)
+        if kind is not None:
+            count = self._repeats.again(kind, time.monotonic())
+            if count is None:
+                return False
+            record.unsaid = count
+        return super().filter(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
         """Say that *record* was lost; the library would print all that was to be said."""
@@ -99,12 +186,14 @@ def formatter(form: str, cluster: str) -> logging.Formatter:
 
     def named(_logger: Any, _method: str, event: Any) -> Any:
         record = event["_record"]
+        unsaid = getattr(record, "unsaid", 0)
+        more = f" (and {unsaid} more times since it was last written)" if unsaid else ""
         said: dict[str, Any] = {
             "at": _moment(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "thread": record.threadName or "",
-            "message": event["event"],
+            "message": f"{event['event']}{more}",
             "cluster": cluster,
             "epoch": _MASTER["epoch"],
         }

@@ -10,6 +10,7 @@ when its runtime ended by an error, another class's `exit_code` when it could no
 
 import argparse
 import contextlib
+import ipaddress
 import logging
 import os
 import pwd
@@ -17,7 +18,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn import config, plugins
+from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
@@ -36,17 +37,20 @@ from tarn.control.launching import launch_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
+from tarn.control.pulse import Pulse
 from tarn.control.recorder import Recorder
 from tarn.control.scaling import scaling
-from tarn.control.scrape import Scraper
+from tarn.control.scrape import Families, Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Memory, Saver, load_state
+from tarn.control.troubles import of_files
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
 from tarn.domain.brought import LAST_PORT
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.domain.request_proof import scrape_token
+from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
@@ -70,7 +74,7 @@ from tarn.java import leave
 __all__ = ["main", "run"]
 
 log = logging.getLogger("tarn.master")
-Closed = TypeVar("Closed", Announcer, Journal)
+Closed = TypeVar("Closed", Announcer, Journal, PolicyDesk, Scraper)
 
 SUPERSEDED = 3
 """Exit status that tells a keeper not to start another one."""
@@ -91,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runtime", default="", help="the runtime that brings the files there")
     given = parser.parse_args(arguments)
     sys.setswitchinterval(SWITCH_S)
+    descriptors.raise_limit()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -176,6 +181,7 @@ class _Master:
         self._owned = owned
         self._notes: list[tuple[str, str, str]] = []
         """What happened before there was a fleet to note it in: code, subject, words."""
+        self._pulse = Pulse(context.clock, context.spec.scaling.interval_s)
 
     def work(self, factory: RuntimeFactory, settings: Any, plain: Mapping[str, Any]) -> Outcome:
         context, spec = self._context, self._context.spec
@@ -235,6 +241,7 @@ class _Master:
                 ),
                 spec.api.hosts,
             ),
+            silent_s=self._pulse.silent_s,
         )
 
     def _token_after(self, port: int | None) -> bytes | None:
@@ -288,6 +295,8 @@ class _Master:
                 preferred=last,
                 advertised=known_as(tls, context.directory, host),
                 tls=tls,
+                most=descriptors.most_connections(descriptors.limit()),
+                trusted=_trusted(api),
             )
         except LaunchError:
             if api.port and api.port == last:
@@ -330,17 +339,11 @@ class _Master:
     ) -> Control:
         context, spec = self._context, self._context.spec
         sizing = scaling(self._offered, context)
-        scraper = Scraper(
-            context.clock,
-            spec.scaling.interval_s,
-            SCRAPE_TIMEOUT_S,
-            self._wake.set,
-            families=sizing.families,
+        few = descriptors.few(spec.replicas.max, descriptors.limit())
+        scraper = self._scraper(sizing.families)
+        desk = self._closed(
+            PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
         )
-        scraper.start()
-        self._owned.callback(scraper.close)
-        desk = PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
-        self._owned.callback(desk.close)
         near = Neighbours(
             clock=context.clock,
             runtime=runtime,
@@ -355,8 +358,16 @@ class _Master:
             over=self._stop.set,
             kept=sizing.kept,
             journal=self._closed(Journal(context.spec.name, beside(context.directory))),
+            pulse=self._pulse,
+            lasting=tuple(of_files(few, spec.name)),
         )
         return Control(fleet, rules, launch, warmup_in(spec, launch.repository), near)
+
+    def _scraper(self, families: Families) -> Scraper:
+        clock, interval_s = self._context.clock, self._context.spec.scaling.interval_s
+        made = Scraper(clock, interval_s, SCRAPE_TIMEOUT_S, self._wake.set, families=families)
+        made.start()
+        return self._closed(made)
 
     def _closed(self, made: Closed) -> Closed:
         """Return *made*, which is closed when the master leaves."""
@@ -413,6 +424,16 @@ class _Master:
         gate = PooledGate(authorizer)
         self._owned.callback(gate.close)
         return gate
+
+
+def _trusted(api: ApiSpec) -> Callable[[str], bool]:
+    """Return what says of a numeric address that a trusted proxy connects from there."""
+    networks = [ipaddress.ip_network(proxy.address) for proxy in api.trusted_proxies]
+
+    def trusted(peer: str) -> bool:
+        return any(ipaddress.ip_address(peer) in network for network in networks)
+
+    return trusted
 
 
 def _last_port(directory: Path) -> int | None:

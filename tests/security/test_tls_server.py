@@ -20,7 +20,6 @@ from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 from starlette.types import Receive, Scope, Send
 
-from tarn.http import door
 from tarn.http.server import Server
 from tarn.http.tls import MasterTls, server_context
 from tarn.testing.wait import until
@@ -112,6 +111,10 @@ def told(context: ssl.SSLContext) -> Iterator[Server]:
     server.start(Told())
     yield server
     server.close()
+
+
+def heard_on(server: Server, client: ssl.SSLContext) -> httpx.Client:
+    return httpx.Client(verify=client, trust_env=False)
 
 
 def heard(server: Server, client: ssl.SSLContext) -> Any:
@@ -251,24 +254,26 @@ def test_who_says_nothing_is_hung_up_on_and_takes_no_place(context: ssl.SSLConte
 
 
 def test_nobody_takes_all_places_by_saying_nothing(
-    told: Server, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    context: ssl.SSLContext, authority: Authority
 ) -> None:
-    """Beyond so many from one address the next is closed at once; others get in meanwhile."""
-    monkeypatch.setattr(door, "MOST_OF_ONE", 3)
-    place = ("127.0.0.1", told.port)
-    with contextlib.ExitStack() as held:
-        lines = [
-            held.enter_context(
-                socket.create_connection(place, timeout=5, source_address=("127.0.0.2", 0))
-            )
-            for _ in range(4)
-        ]
-        assert lines[-1].recv(1) == b""
-        assert heard(told, knowing(authority)) == {"client_cert_name": None}
-        lines[0].close()  # its place is free again
-        way = httpx.HTTPTransport(local_address="127.0.0.2", verify=knowing(authority), retries=5)
-        with httpx.Client(transport=way, trust_env=False) as web:
-            assert web.get(told.url).status_code == 200
+    """Before the handshake, in the middle of it and after it: the longest silent one goes."""
+    server = Server(tls=context, most=16)
+    server.start(Told())
+    place = ("127.0.0.1", server.port)
+    try:
+        with contextlib.ExitStack() as held, heard_on(server, knowing(authority)) as web:
+            assert web.get(server.url).status_code == 200
+            for number in range(60):
+                line = held.enter_context(socket.create_connection(place, timeout=5))
+                if number % 3 == 1:
+                    line.sendall(b"\x16\x03\x01")
+                elif number % 3 == 2:
+                    line = knowing(authority).wrap_socket(line, server_hostname="localhost")
+                    held.enter_context(line)
+                assert heard(server, knowing(authority)) == {"client_cert_name": None}
+            assert len(server._places) <= 8
+    finally:
+        server.close()
 
 
 def test_a_slow_head_over_tls_is_hung_up_on(context: ssl.SSLContext, authority: Authority) -> None:

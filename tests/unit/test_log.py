@@ -148,3 +148,54 @@ def test_whatever_is_said_is_one_line_of_json(message: str, instance: str) -> No
     text = line("json", "%s", message, instance=instance or "x")
     assert len(text.splitlines()) == 1
     json.loads(text)
+
+
+def written(stream: io.StringIO) -> list[str]:
+    return [json.loads(one)["message"] for one in stream.getvalue().splitlines()]
+
+
+def raised(message: str) -> Any:
+    try:
+        raise ValueError(message)  # noqa: TRY301 (its traceback is what is looked at)
+    except ValueError:
+        return sys.exc_info()
+
+
+def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By class and place, whatever its message counts; then with how often it was left out."""
+    now = [1000.0]
+    monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = log.Lines(stream)
+    lines.setFormatter(log.formatter("json", "llama"))
+    for number in range(200):
+        lines.handle(record("a tick raised", exc=raised(f"number {number}")))
+        lines.handle(record("full: %d", number, kind="full"))
+        lines.handle(record("said as often as it is said"))
+    assert sorted(written(stream))[:2] == ["a tick raised", "full: 0"]
+    assert len(written(stream)) == 202
+    now[0] += 60.0
+    lines.handle(record("a tick raised", exc=raised("again")))
+    lines.handle(record("full: %d", 201, kind="full"))
+    more = " (and 199 more times since it was last written)"
+    assert written(stream)[-2:] == [f"a tick raised{more}", f"full: 201{more}"]
+
+
+def test_what_strangers_can_make_others_write_is_bounded() -> None:
+    """A garbage request is a line of uvicorn's, each time; its words tell the kind."""
+    stream = io.StringIO()
+    lines = log.Lines(stream)
+    lines.setFormatter(log.formatter("json", "llama"))
+    for _ in range(100):
+        foreign = record("Invalid HTTP request received.", level=logging.WARNING)
+        foreign.name = "uvicorn.error"
+        lines.handle(foreign)
+    assert written(stream) == ["Invalid HTTP request received."]
+
+
+def test_kinds_are_bounded() -> None:
+    """Of more kinds than fit the oldest is forgotten."""
+    repeats = log.Repeats(60.0, most=2)
+    assert [repeats.again((kind,), 1.0) for kind in "abc"] == [0, 0, 0]
+    assert repeats.again(("a",), 2.0) == 0
+    assert repeats.again(("c",), 2.0) is None

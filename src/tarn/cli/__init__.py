@@ -7,6 +7,7 @@ import click
 
 from tarn.cli.argv import hide
 from tarn.cli.verbs import root
+from tarn.descriptors import shortage
 from tarn.errors import ConfigErrors, TarnError
 from tarn.plain import VisibleStream
 
@@ -62,6 +63,12 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = sys.stderr
         return 1
+    except OSError as error:
+        lack = shortage(error)
+        if not lack:
+            raise
+        _complain(TarnError(lack, where="this machine"))
+        return TarnError.exit_code
     return code if isinstance(code, int) else 0
 
 

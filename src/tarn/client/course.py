@@ -3,6 +3,7 @@
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
+from tarn.descriptors import shortage
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
 
@@ -64,10 +65,15 @@ class Course:
         """Return when the request may be sent again.
 
         Raises:
-            UnreachableError: Not once more; the error names what was tried.
+            UnreachableError: Not once more; the error names what was tried, or what this process
+                lacks: no instance is left alone for that.
             TimedOutError: The answer did not come in time.
         """
         match error:
+            case NotConnectedError() if lack := shortage(error):
+                step = "Close what this process need not hold, or raise its limit"
+                found = f"no connection was made: {lack}"
+                raise UnreachableError(found, where=slot.target.name, next_step=step) from error
             case NotConnectedError():
                 self.refused(slot, error)
             case CutError():

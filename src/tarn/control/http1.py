@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from tarn.descriptors import shortage
+
 __all__ = [
     "LONGEST_BODY",
     "Closed",
@@ -312,7 +314,9 @@ async def connect(host: str, port: int, lost: Callable[[], None]) -> Connection:
             errors.append(error)
         else:
             return connection
-    raise next((e for e in errors if not isinstance(e, ConnectionRefusedError)), errors[0])
+    # what we lacked ourselves is told first, and a refusal, which would be certain, last
+    errors.sort(key=lambda e: (not shortage(e), isinstance(e, ConnectionRefusedError)))
+    raise errors[0]
 
 
 async def _addresses(host: str, port: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import socket
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -15,8 +16,12 @@ from tarn.control.http1 import (
     TooLong,
     connect,
 )
+from tarn.descriptors import shortage
 
 __all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
+
+_NAME_SERVICE = frozenset({socket.EAI_AGAIN, socket.EAI_MEMORY, socket.EAI_SYSTEM})
+"""What the resolver says when it could not ask, as against a name that does not exist."""
 
 
 @attrs.frozen
@@ -43,6 +48,8 @@ class Failure:
     reason: str
     gone: bool = False
     """It is certain that nothing serves there any more."""
+    own: bool = False
+    """We lacked something of our own, so it says nothing about who was asked."""
 
 
 class Alarm:
@@ -89,6 +96,7 @@ class Line:
             an interval: some servers close after each answer.
         renew_after: Looks over one connection; 0: any number. A Triton that got SIGTERM goes on
             answering old connections while it closes new ones: who never opens one never knows.
+            Where we lack what a new one takes, the old one is kept.
     """
 
     def __init__(  # noqa: PLR0913 (all by keyword)
@@ -102,7 +110,7 @@ class Line:
         lost: Callable[[], None],
         renew_after: int = 0,
     ) -> None:
-        self._renew_after, self._looks = renew_after, 0
+        self._renew_after, self._looks, self._due = renew_after, 0, False
         self._host, self._port, self._pace = host, port, pace
         self._look, self._failed, self._lost = look, failed, lost
         self._connection: Connection | None = None
@@ -125,6 +133,8 @@ class Line:
 
     async def ask(self, question: bytes, longest_body: int = LONGEST_BODY) -> Reply:
         """Ask over the kept connection; when it has ended meanwhile, over a new one, once."""
+        if self._due:
+            await self._renew()
         kept = self._connection
         if kept is not None and kept.usable:
             try:
@@ -134,6 +144,19 @@ class Line:
         self._connection = await connect(self._host, self._port, self._lost)
         return await self._connection.ask(question, longest_body)
 
+    async def _renew(self) -> None:
+        """Open a connection in place of the kept one, which ends only then."""
+        kept, self._due = self._connection, False
+        if kept is None or not kept.usable:
+            return
+        try:
+            self._connection = await connect(self._host, self._port, self._lost)
+        except OSError as error:
+            if not _unreachable("", error).own:
+                raise
+        else:
+            kept.close()
+
     def close(self) -> None:
         """End the connection; the next question opens a new one."""
         if self._connection is not None:
@@ -142,8 +165,7 @@ class Line:
 
     async def _once(self) -> None:
         self._looks += 1
-        if self._renew_after and self._looks % self._renew_after == 0:
-            self.close()
+        self._due = bool(self._renew_after) and self._looks % self._renew_after == 0
         where = f"{self._host}:{self._port}"
         failure = await attempt(where, self._pace.timeout_s, self._look(self))
         if failure is not None:
@@ -167,5 +189,13 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> Failur
         what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
         return Failure(f"{where} {what} {error}")
     except OSError as error:
-        return Failure(f"cannot reach {where}: {error}")
+        return _unreachable(where, error)
     return None
+
+
+def _unreachable(where: str, error: OSError) -> Failure:
+    """Return why *where* could not be reached, and whether that was for a lack of our own."""
+    if isinstance(error, socket.gaierror) and error.errno in _NAME_SERVICE:
+        return Failure("the name service does not answer", own=True)
+    lack = shortage(error)
+    return Failure(lack, own=True) if lack else Failure(f"cannot reach {where}: {error}")

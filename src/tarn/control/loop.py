@@ -1,6 +1,5 @@
 """The control thread: fold facts, decide, post wishes, publish a snapshot. No I/O of its own."""
 
-import enum
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,10 +12,12 @@ from tarn.control.inbox import Inbox, Request
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.measures import Measures
+from tarn.control.outcome import Outcome
 from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
 from tarn.control.publishers import Publishers
+from tarn.control.pulse import Pulse
 from tarn.control.scrape import Scraper
 from tarn.control.sights import sights
 from tarn.control.snapshot import Board
@@ -42,6 +43,7 @@ from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
+from tarn.log import Repeats, place_of
 
 __all__ = ["LATE_S", "STALE_LOOKS", "Control", "Neighbours", "Outcome"]
 
@@ -53,21 +55,10 @@ STALE_LOOKS = 2
 """A signal is unknown when an instance missed so many looks, and `LATE_S` more."""
 LEAST_REST_S = 0.005
 """Between two ticks, when nobody wakes the thread."""
+RAISED_REST_S = 0.25
+"""After a tick that raised, whoever wakes the thread: the next one will mostly raise, too."""
 REPEAT_S = 10.0
 """An unchanged wish is posted again after this: what was asked may have been lost."""
-
-
-class Outcome(enum.StrEnum):
-    """How the work of a control thread ended."""
-
-    LEFT = "left"
-    """Asked to leave: the fleet stays."""
-    ENDED = "ended"
-    """The cluster was ended, and nothing of it runs."""
-    SUPERSEDED = "superseded"
-    """A newer master is at work: nothing was touched."""
-    FAILED = "failed"
-    """The runtime's own work ended by an error: the fleet stays, for the next master."""
 
 
 @attrs.frozen
@@ -90,6 +81,10 @@ class Neighbours:
     """What the policy reads beside the signals that are always there."""
     journal: Journal | None = None
     """Writes down what happens; None: nobody does."""
+    pulse: Pulse = attrs.field(factory=Pulse)
+    """Beats with each tick that went through."""
+    lasting: tuple[Trouble, ...] = ()
+    """What was wrong from the beginning, and stays so."""
 
 
 class Control:
@@ -127,6 +122,7 @@ class Control:
         self._signals = Signals(kept=neighbours.kept)
         self._measures = Measures(fleet, neighbours.scraper, clock)
         self._errors = 0
+        self._repeats = Repeats()
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
         self.outcome = Outcome.LEFT
@@ -148,13 +144,19 @@ class Control:
 
     def _run(self) -> None:
         interval_s = self._rules.spec.scaling.interval_s
+        self._near.pulse.beat()
         try:
             while not self._leaving.is_set():
                 self._near.wake.clear()
+                errors = self._errors
                 outcome = self._guarded_step()
                 if outcome is not None:
                     self.outcome = outcome
                     break
+                if self._errors > errors:
+                    self._leaving.wait(RAISED_REST_S)
+                else:
+                    self._near.pulse.beat()
                 rest_s = self._due_s - self._near.clock.now_s()
                 self._near.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
             self._close()
@@ -172,10 +174,13 @@ class Control:
             return None
 
     def _survive(self, error: Exception) -> None:
+        """Count *error*; an event tells of it once a minute, and so does the log by itself."""
         self._errors += 1
         log.error("a tick raised", exc_info=error)
-        found = f"{type(error).__name__}: {error}"
-        self._fleet = self._fleet.note(self._near.clock.at(), "TARN-1013", self._fleet.name, found)
+        now_s, at = self._near.clock.now_s(), self._near.clock.at()
+        if self._repeats.again(place_of(error), now_s) is not None:
+            found = f"{type(error).__name__}: {error}"
+            self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
 
     def _step(self) -> Outcome | None:
         near = self._near
@@ -344,6 +349,7 @@ class Control:
         if fenced:
             fault = "the master has lost its runtime and does not act"
             yield Trouble(fault, "", "TARN-1008", name)
+        yield from near.lasting
         yield from of_policy(near.policy.failure(), name)
         yield from of_saver(near.saver, name)
         if self._errors:

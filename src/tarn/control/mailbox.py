@@ -1,6 +1,7 @@
 """How anything that may block is asked for a whole state: one slot, the newest wins."""
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -14,6 +15,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
+_NUMBER = re.compile(r"\d+")
+"""What changes in one text from one attempt to the next."""
 
 
 class Worker(Generic[T]):
@@ -102,7 +105,8 @@ class Worker(Generic[T]):
         ours = isinstance(error, TarnError)
         text = str(error) if ours else f"{type(error).__name__}: {error}"
         if text != self.error:
-            log.warning("%s: %s", self.name, text, exc_info=None if ours else error)
+            kind = {"kind": _NUMBER.sub("#", f"{self.name}: {text}")}
+            log.warning("%s: %s", self.name, text, exc_info=None if ours else error, extra=kind)
         self.error = text
 
     def _rest_and_retry(self, item: T) -> None:

@@ -109,7 +109,8 @@ class Probe:
         """The server there gave this instance's id, since it was last lost."""
         self._http_s = self._metrics_s = around.clock.now_s()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._restarts: set[asyncio.TimerHandle] = set()
+        self._restarts: dict[str, asyncio.TimerHandle] = {}
+        self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
         endpoint, half_s = target.endpoint, around.pace.interval_s / 2
         self._http = Line(
             host=endpoint.host,
@@ -159,6 +160,7 @@ class Probe:
             if task is not None:
                 task.cancel()
         self._http.close()
+        self._lacks.pop("http", None)
         self._live, self._models = _LEAVING, _LEAVING
         self._around.changed(self._id)
 
@@ -167,7 +169,7 @@ class Probe:
         tasks, self._tasks = tuple(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
-        for timer in self._restarts:
+        for timer in self._restarts.values():
             timer.cancel()
         self._http.close()
         self._scrape.close()
@@ -182,6 +184,7 @@ class Probe:
             taken_s,
             live=_aged(self._live, http_age_s),
             gone=self._gone,
+            blind=self._lacks.get("http", "") or self._lacks.get("metrics", ""),
             models=_aged(self._models, http_age_s),
             warm=self._warm,
             cold=self._cold,
@@ -216,6 +219,9 @@ class Probe:
         return _question(method, path, target.endpoint.http, target.keys.of(part))
 
     def _http_failed(self, failure: Failure) -> None:
+        if failure.own:  # what it said last stands, for nothing else is known
+            self._lack("http", failure.reason)
+            return
         unknown = Unknown(failure.reason)
         live = self._live if self._answered_live else unknown
         self._answered_live = self._itself = False
@@ -224,12 +230,18 @@ class Probe:
     def _set_http(
         self, live: Sample[bool], models: Sample[tuple[ModelState, ...]], gone: str
     ) -> None:
+        self._lacks.pop("http", None)
         before = (self._live, self._models, self._gone)
         self._live, self._models, self._gone = live, models, gone
         self._http_s = self._around.clock.now_s()
         self._around.changed(self._id)
         if before != (live, models, gone):
             self._around.wake()
+
+    def _lack(self, line: str, reason: str) -> None:
+        """Say what we lacked, so that we could not look at one port."""
+        self._lacks[line] = reason
+        self._around.changed(self._id)
 
     async def _warm_up(self) -> None:
         target = self._target
@@ -288,11 +300,14 @@ class Probe:
         names = (*_SIGNALS, "executing", *self._around.families.every)
         self._around.totals.silent(self._id)
         self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())
+        if failure.own:
+            self._lack("metrics", failure.reason)
         if failure.gone and self._target.leaving and not self._gone:
             self._gone = failure.reason
             self._around.wake()
 
     def _set_metrics(self, signals: dict[str, Sample[float]], now_s: float) -> None:
+        self._lacks.pop("metrics", None)
         self._metrics, self._metrics_s = signals, now_s
         self._around.changed(self._id)
 
@@ -331,7 +346,7 @@ class Probe:
         self._around.crashed(error)
         del self._tasks[name]
         loop = asyncio.get_running_loop()
-        self._restarts.add(loop.call_later(self._around.pace.interval_s, self._begin, name))
+        self._restarts[name] = loop.call_later(self._around.pace.interval_s, self._begin, name)
 
 
 @functools.lru_cache(maxsize=16384)

@@ -10,7 +10,7 @@ from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
 from tarn.domain.fleet import Fleet, Rules
 
-__all__ = ["Trouble", "of_fleet", "of_journal", "of_policy", "of_saver", "of_worker"]
+__all__ = ["Trouble", "of_files", "of_fleet", "of_journal", "of_policy", "of_saver", "of_worker"]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
@@ -74,11 +74,23 @@ def of_policy(failure: str, name: str) -> Iterator[Trouble]:
         yield Trouble(fault, f"the scaling policy has no answer: {failure}", "TARN-1012", name)
 
 
+def of_files(few: str, name: str) -> Iterator[Trouble]:
+    """Say that the master of *name* may open fewer files than it needs; *few* says how many."""
+    if few:
+        yield Trouble(f"the master {few}", "", "TARN-1041", name)
+
+
 def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
     """Say that replacements are frozen, and name the required followers lost, or never come."""
     if fleet.frozen_s is not None:
         fault = "replacements are frozen: most fell silent at once"
         yield Trouble(fault, "", "TARN-1010", fleet.name, noted=True)
+    if fleet.blind:
+        fault = (
+            f"the master cannot look at every instance: {fleet.blind}; "
+            "none is taken out of the view or replaced for that"
+        )
+        yield Trouble(fault, fault, "TARN-1021", fleet.name)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)

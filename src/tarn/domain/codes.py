@@ -48,6 +48,9 @@ _TABLE = (
     Code("TARN-1015", _W, "plain placement", "YARN takes no placement constraints, so nodes are chosen by refusing those that hold an instance; other TARN applications are not seen.", "Set yarn.resourcemanager.placement-constraints.handler to scheduler, then start the cluster anew."),
     Code("TARN-1016", _W, "tokens end", "Delegation tokens cannot be renewed for ever: after the date in the message instances and restarts of the master go on, and no new instance can start.", "`tarn down`, then `tarn up`, before that date or after it."),
     Code("TARN-1017", _W, "ResourceManager silent", "YARN's ResourceManager does not answer the master: instances go on, and none is started or ended until it does.", "Restart it, or wait for its failover; the master goes on by itself."),
+    Code("TARN-1021", _A, "master cannot look", "The master lacks something of its own (mostly file descriptors), so it cannot look at instances. None of them is taken out of the view or replaced for that.", "Do what the message names: raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
+    Code("TARN-1031", _A, "control thread stopped", "The master's control thread has missed several ticks: it hangs, or each tick raises. Instances go on serving; nothing is started, replaced or scaled.", "Read the master's log, then restart the master (`tarn up`); report it, best with what `tarn support-bundle` makes."),
+    Code("TARN-1041", _W, "few descriptors", "The master may open fewer files than it needs for so many instances.", "Raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
     # 11xx: instances
     Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", "Nothing."),
     Code("TARN-1101", _I, "instance starting", "Its process exists.", "Nothing."),
@@ -167,6 +170,7 @@ _TABLE = (
     Code("TARN-3105", _A, "not enough GPUs", "The machine has fewer free GPUs than the instances ask for.", "Lower instance.resources.gpus or replicas.max."),
     Code("TARN-3106", _W, "not enough memory", "The instances ask for more memory than the machine has.", "Lower instance.resources.memory or replicas.min."),
     Code("TARN-3120", _A, "no Hadoop", "Hadoop's client jars, or one of their classes, were not found on this machine.", "Set runtime.options.hadoop_home or HADOOP_HOME, and HADOOP_CONF_DIR."),
+    Code("TARN-3111", _A, "few open files", "This machine lets a process open fewer files than the master of such a fleet needs: two for each instance, and those of who asks it.", "Raise the hard limit of open files (`ulimit -Hn`, or LimitNOFILE of a service)."),
     Code("TARN-3121", _A, "Hadoop too old", "Hadoop's client is older than 3.3.0.", "Name a newer one in runtime.options.hadoop_home."),
     Code("TARN-3122", _A, "no Java", "No Java was found, or one that is too old.", "Set runtime.options.java_home, or JAVA_HOME, to Java 11 or newer."),
     Code("TARN-3123", _A, "no JVM", "The JVM could not be started in this process.", "Read its message."),

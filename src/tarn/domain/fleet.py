@@ -109,6 +109,9 @@ class Fleet:
     ending: bool = False
     frozen_s: float | None = None
     """Since when replacements are frozen because the observer is suspect."""
+    blind: str = ""
+    """What the master itself lacks, so that it cannot look at some instance; empty: nothing. While
+    it lacks it nobody is doubted or replaced for a silence."""
     served: int = 0
     """How many of the desired instances served at once, the most there were."""
     short_s: float | None = None

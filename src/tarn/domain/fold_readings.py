@@ -31,7 +31,8 @@ def fold_readings(  # noqa: PLR0913 (what was read, and when)
 ) -> Fleet:
     """Return *fleet* after the newest readings: who serves, who is busy, who is silent.
 
-    *late*: our own tick came much too late, so nobody is marked for a silence that may be ours.
+    *late*: our own tick came much too late, or we could not look, so nobody is marked for a silence
+    that may be ours.
     """
     doubt = late or fleet.frozen_s is not None
     look = _Look(fleet, rules, now_s, doubt)

@@ -19,12 +19,12 @@ def guard(fleet: Fleet, now_s: float, at: float, *, late: bool, silence_s: float
         fleet: After its facts and readings were folded.
         now_s: Monotonic seconds.
         at: Wall time of the events.
-        late: Our own tick came much too late, so silences are our own.
+        late: Our own tick came much too late, or we could not look: silences are our own.
         silence_s: Within how many seconds silences count as falling together.
     """
     watched = fleet.of(State.READY)
     silent = tuple(i for i in watched if i.silent_s is not None and not i.gone)
-    if late and silent:
+    if late:
         fleet = _forgive(fleet, now_s)
     if fleet.frozen_s is not None:
         return _maybe_thaw(fleet, len(silent), len(watched), now_s, at)
@@ -37,6 +37,8 @@ def guard(fleet: Fleet, now_s: float, at: float, *, late: bool, silence_s: float
 
 
 def _forgive(fleet: Fleet, now_s: float) -> Fleet:
+    if all(i.silent_s is None for i in fleet.instances):
+        return fleet
     instances = (
         attrs.evolve(i, silent_s=now_s) if i.silent_s is not None else i for i in fleet.instances
     )

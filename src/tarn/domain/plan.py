@@ -115,7 +115,8 @@ def _broken(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> str
     starting = instance.state is State.STARTING
     if starting and instance.stuck_s is not None and now_s - instance.stuck_s >= STUCK_AFTER_S:
         return instance.reason
-    if starting and now_s - instance.since_s >= spec.start_timeout_s:
+    timed = starting and not instance.serving and not fleet.blind
+    if timed and now_s - instance.since_s >= spec.start_timeout_s:
         why = instance.reason or "it never answered"
         return f"not ready {spec.start_timeout_s:g} s after its start: {why}"
     served = instance.state is State.READY or (starting and instance.adopted)

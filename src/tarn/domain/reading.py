@@ -44,6 +44,9 @@ class Reading:
     requests in them are waited for. Unknown: Triton refuses, and why."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+    blind: str = ""
+    """What the master itself lacked at its newest look; empty when it could look. The rest of the
+    reading is what it saw last, and the instance is not to blame."""
 
     def known(self, signal: str) -> float | None:
         """Return the value of *signal*; None when it is unknown."""

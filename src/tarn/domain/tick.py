@@ -43,12 +43,16 @@ class Seen:
 def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     """Return the fleet after one tick. What to post is read from it: the wish and the view."""
     now_s, at = seen.now_s, seen.at
+    blind = next((reading.blind for reading in seen.readings.values() if reading.blind), "")
+    if blind != fleet.blind:
+        fleet = attrs.evolve(fleet, blind=blind)
+    doubt = seen.late or bool(blind)
     fleet = fold_facts(fleet, seen.facts, now_s, at)
-    fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=seen.late)
+    fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
-    fleet = guard(fleet, now_s, at, late=seen.late, silence_s=silence_s)
+    fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
     step = plan(fleet, rules, now_s)
@@ -74,7 +78,7 @@ def _probed(fleet: Fleet, readings: Mapping[str, Reading], now_s: float) -> Flee
     waiting = {
         i.id
         for i in fleet.of(State.STARTING)
-        if i.id in fleet.unprobed and now_s - i.since_s < PROBE_WITHIN_S
+        if i.id in fleet.unprobed and (fleet.blind or now_s - i.since_s < PROBE_WITHIN_S)
     }
     answered = {id_ for id_ in waiting if (r := readings.get(id_)) and (r.gone or _settled(r))}
     unprobed = frozenset(waiting - answered)

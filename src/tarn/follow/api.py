@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import httpx
 
+from tarn.descriptors import shortage
 from tarn.domain import Applied
 from tarn.errors import (
     ConfigError,
@@ -311,7 +312,10 @@ def _unreachable(error: httpx.TransportError, url: str, trust: Trust) -> Unreach
         return UnreachableError(
             "nobody listens there", code=NOBODY_LISTENS, where=url, next_step=step
         )
-    return UnreachableError(f"no answer: {error}", where=url)
+    lack = shortage(error)
+    return UnreachableError(
+        f"it was not asked: {lack}" if lack else f"no answer: {error}", where=url
+    )
 
 
 def _refused(error: BaseException | None) -> bool:

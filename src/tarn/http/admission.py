@@ -18,6 +18,7 @@ from tarn.http.csrf import Csrf
 from tarn.http.identity import Identity
 from tarn.http.identity.claims import has_ticket
 from tarn.http.origin import foreign, through, vouched
+from tarn.http.places import PLACE
 from tarn.http.rate import Rates
 from tarn.http.rights import PRINCIPAL, Rights
 from tarn.http.sources import Sources
@@ -83,8 +84,11 @@ class Admission:
         scope[DIGEST] = who.digest
         if need.action == OPEN:
             return _astray(scope, need) or _abroad(what, need)
-        elsewhere = self._misdirected(what, who.principal)
-        return elsewhere or _astray(scope, need) or await self._forbidden(what, need, who.principal)
+        refusal = self._misdirected(what, who.principal) or _astray(scope, need)
+        refusal = refusal or await self._forbidden(what, need, who.principal)
+        if refusal is None and (place := scope.get(PLACE)) is not None:
+            place.keep()
+        return refusal
 
     def _may_speak_for_others(self, what: Asked) -> bool:
         """Say whether to identify the sender before counting the request.

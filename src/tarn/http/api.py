@@ -28,6 +28,7 @@ from tarn.http.render import (
     limits_json,
     render_instances_json,
     render_status,
+    stopped,
 )
 from tarn.http.rights import Glance, Rights, principal_of
 from tarn.http.scaling import scaling_json
@@ -91,7 +92,11 @@ class Api:
         stale, hides = self._rights.stale, bool(hidden)
         more = {
             "authorizer": authorizer_json(readiness, stale=stale, hides=hides),
-            "warnings": [*now.warnings, *authorizer_warnings(readiness, stale=stale)],
+            "warnings": [
+                *stopped(self._sources.silent_s()),
+                *now.warnings,
+                *authorizer_warnings(readiness, stale=stale),
+            ],
         }
         body = render_status(now, now_s, hidden, **more)
         return json_answer(body, headers={"ETag": f'"{now.spec_revision}"'})

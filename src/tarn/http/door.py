@@ -1,7 +1,7 @@
-"""The door of a TLS port: who connects must begin to shake hands in time, and in TLS.
+"""The door of the master's port: a place for each connection, and TLS that begins in time.
 
-uvicorn would let a connection that says nothing stay for a minute before it counts it, and hang up
-on a plain HTTP request without a word.
+uvicorn counts requests and not connections, would let one that says nothing stay for a minute
+before it counts it, and hangs up on a plain HTTP request to a TLS port without a word.
 """
 
 import asyncio
@@ -10,14 +10,14 @@ import json
 import logging
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tarn.domain.certificate import common_name
+from tarn.http.patience import idle
+from tarn.http.places import PLACE, Place, Places
 from tarn.http.tls import HSTS
 
 __all__ = ["Connection", "Door"]
@@ -26,27 +26,65 @@ log = logging.getLogger(__name__)
 
 HANDSHAKE = b"\x16"
 """The first byte of every TLS connection: a record of the type handshake."""
-MOST_WAITING = 512
-"""Connections that have not shaken hands yet; one more is closed at once."""
-MOST_OF_ONE = 128
-"""Of these from one address, so that nobody takes all places by saying nothing."""
+AT_ONCE = 64
+"""Connections accepted before the loop goes on with the others."""
 FULL_PAUSE_S = 0.5
 """After an accept failed: mostly there are no more file descriptors."""
 CLOSE_WITHIN_S = 10.0
 """For a peer to take what is left of an answer, and to say goodbye."""
-SAY_EVERY_S = 1.0
 LARGEST_LEFT = 64 * 1024
+_FAILED = {"kind": "no connection can be accepted"}
+_NO_TLS = {"kind": "no TLS"}
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 of one connection; behind a `Door` the application learns what the peer proved."""
+    """HTTP/1.1 of one connection, which says when it works and when it rests.
+
+    Behind TLS the application learns what the peer proved.
+    """
+
+    place: Place
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; after the handshake, where there is one."""
         super().connection_made(transport)
+        self.place.drop = transport.abort
+        self.app = _Placed(self.app, self.place)
         if transport.get_extra_info("ssl_object") is not None:
             proven = common_name(transport.get_extra_info("peercert"))
             self.app = _Secured(self.app, proven)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the place back."""
+        self.place.leave()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take a piece of a request; the place is busy once its head is whole."""
+        super().data_received(data)
+        self._settle()
+
+    def on_response_complete(self) -> None:
+        """Rest, or go on with the next request where one has come already."""
+        super().on_response_complete()
+        self._settle()
+
+    def _settle(self) -> None:
+        if idle(self):
+            self.place.rest()
+        else:
+            self.place.work()
+
+
+class _Placed:
+    """The application, which finds the connection's place in the scope."""
+
+    def __init__(self, app: ASGIApp, place: Place) -> None:
+        self._app, self._place = app, place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PLACE] = self._place
+        await self._app(scope, receive, send)
 
 
 class _Secured:
@@ -67,87 +105,115 @@ class _Secured:
 
 
 class Door:
-    """Accepts on one listening socket, and hands on who has shaken hands. The loop's thread.
+    """Accepts on one listening socket, gives places, and lets TLS begin. The loop's thread.
 
     Args:
         listener: Listens, and does not block.
-        context: Returns what is shown to a peer, by its numeric address.
+        context: Returns what is shown to a peer, by its numeric address; None: plain HTTP.
         protocol: Makes the protocol of one connection.
         within_s: Seconds for the whole handshake.
         url: Where clients should ask, for one that spoke plain HTTP.
+        places: How many there may be, and who leaves when one more comes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what a listener is made of)
         self,
         listener: socket.socket,
-        context: Callable[[str], ssl.SSLContext],
-        protocol: Callable[[], asyncio.Protocol],
+        context: Callable[[str], ssl.SSLContext] | None,
+        protocol: Callable[[Place], asyncio.Protocol],
         within_s: float,
         url: str,
+        places: Places,
     ) -> None:
         self._listener, self._context, self._protocol = listener, context, protocol
-        self._within_s, self._url = within_s, url
+        self._within_s, self._url, self._places = within_s, url, places
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting: Counter[str] = Counter()
-        self._say_s = float("-inf")
+        self._later: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Begin to accept."""
-        self._start(self._accept())
+        self._later = None
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def close(self) -> None:
         """Accept no more, and drop who has not shaken hands yet. Idempotent."""
+        if self._later is not None:
+            self._later.cancel()
+        asyncio.get_running_loop().remove_reader(self._listener)
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
+    def _accept(self) -> None:
+        """Accept those who wait, some at a time: a flood must not keep the loop from the others."""
+        for _ in range(AT_ONCE):
             try:
-                connection, (peer, *_) = await loop.sock_accept(self._listener)
+                connection, (peer, *_rest) = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
             except OSError as error:
-                log.warning("no connection can be accepted: %s", error.strerror)
-                await asyncio.sleep(FULL_PAUSE_S)
-                continue
-            if len(self._tasks) > MOST_WAITING or self._waiting[peer] >= MOST_OF_ONE:
-                connection.close()
-            else:
-                self._waiting[peer] += 1
-                self._start(self._welcome(connection, str(peer)))
+                self._pause(error)
+                return
+            self._begin(connection, str(peer))
 
-    async def _welcome(self, connection: socket.socket, peer: str) -> None:
+    def _pause(self, error: OSError) -> None:
+        """Accept no more for a moment; the longest idle one goes, which frees what we lack."""
+        log.warning("no connection can be accepted: %s", error.strerror, extra=_FAILED)
+        self._places.make_room()
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._listener)
+        self._later = loop.call_later(FULL_PAUSE_S, self.open)
+
+    def _begin(self, connection: socket.socket, peer: str) -> None:
+        place = self._places.take(peer)
+        if place is None:
+            connection.close()
+            return
+        connection.setblocking(False)  # noqa: FBT003 (the standard library's signature)
+        welcome = self._welcome(connection, place)
+        task = asyncio.get_running_loop().create_task(welcome)
+        place.drop = lambda: _cancel(task)
+        self._tasks.add(task)
+
+        def ended(_task: "asyncio.Task[None]") -> None:
+            self._tasks.discard(task)
+            if task.cancelled():  # perhaps before it began: it may have closed nothing
+                connection.close()
+                place.leave()
+
+        task.add_done_callback(ended)
+
+    async def _welcome(self, connection: socket.socket, place: Place) -> None:
         """Shake hands; the connection is the protocol's afterwards, or closed."""
         try:
+            if self._context is None:
+                await self._hand_over(connection, place)
+                return
             async with asyncio.timeout(self._within_s):
                 first = await _first_byte(connection)
             if first == HANDSHAKE:
-                await self._shake(connection, peer)
+                await self._hand_over(connection, place, self._context(place.peer))
             else:
                 await self._turn_away(connection, first)
+                place.leave()
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
-            self._tell(peer, error)
+            self._tell(place.peer, error)
             connection.close()
-        except asyncio.CancelledError:
-            connection.close()
-            raise
-        finally:
-            self._waiting[peer] -= 1
-            if not self._waiting[peer]:
-                del self._waiting[peer]
+            place.leave()
 
-    async def _shake(self, connection: socket.socket, peer: str) -> None:
+    async def _hand_over(
+        self, connection: socket.socket, place: Place, context: ssl.SSLContext | None = None
+    ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        within = (
+            {}
+            if context is None
+            else {
+                "ssl_handshake_timeout": self._within_s,
+                "ssl_shutdown_timeout": CLOSE_WITHIN_S,
+            }
+        )
         await asyncio.get_running_loop().connect_accepted_socket(
-            self._protocol,
-            connection,
-            ssl=self._context(peer),
-            ssl_handshake_timeout=self._within_s,
-            ssl_shutdown_timeout=CLOSE_WITHIN_S,
+            lambda: self._protocol(place), connection, ssl=context, **within
         )
 
     async def _turn_away(self, connection: socket.socket, first: bytes) -> None:
@@ -164,13 +230,14 @@ class Door:
                         left -= len(read)
 
     def _tell(self, peer: str, error: Exception) -> None:
-        """Write down who did not get in, a line a second at most: anybody may cause it."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._say_s < SAY_EVERY_S:
-            return
-        self._say_s = now_s
+        """Write down who did not get in; anybody may cause it."""
         why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
-        log.info("no TLS with %s: %s", peer, why or "it was silent for too long")
+        said = why or "it was silent for too long"
+        log.info("no TLS with %s: %s", peer, said, extra=_NO_TLS)
+
+
+def _cancel(task: "asyncio.Task[None]") -> None:
+    task.cancel()
 
 
 async def _first_byte(connection: socket.socket) -> bytes:

@@ -2,7 +2,8 @@
 
 A reader holds nothing but a number. One that is slow, or was away, finds in the ring what it
 missed; when the ring no longer has it (or the epoch is another) it is told ``reset`` and gets the
-whole again. So no reader can make the master queue anything.
+whole again. So no reader can make the master queue anything. Of messages that each tell a whole
+state the newest is enough: an older one is dropped, and who missed it is not told of it.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ KEPT_FOR_FEW = 20
 FEW = 4
 EACH_VIEWER = 20
 """Streams of one principal that may only view."""
+RING_BYTES = 4 << 20
+"""Of the messages in one ring, the newest of all not counted."""
 
 _ID = re.compile(r"(\d{1,15}-\d{1,9})\.(\d{1,15})\.(\d{1,15})")
 
@@ -47,6 +50,8 @@ class Change:
 
     event: str
     said: Mapping[str, object]
+    whole: bool = False
+    """It tells a whole state: the next one of its name takes its place."""
 
     def message(self, number: str = "", hidden: Hidden = NOTHING) -> str:
         """Return it as it is sent, without *hidden* models, its JSON on one line."""
@@ -85,10 +90,10 @@ def decision_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Chang
 def fleet_changes(before: Snapshot | None, after: Snapshot) -> Iterable[Change]:
     """Return ``instances`` (the whole view) and ``status`` where they changed."""
     if before is None or before.view != after.view:
-        yield Change("instances", instances_json(after))
+        yield Change("instances", instances_json(after), whole=True)
     old = status_json(before) | {"at": after.at} if before else None
     if status_json(after) != old:
-        yield Change("status", status_json(after))
+        yield Change("status", status_json(after), whole=True)
 
 
 class StreamPlaces:
@@ -137,8 +142,10 @@ class Feed:
         self._changes = changes
         self._board = board
         self._folded = board.current
-        self._ring: deque[_Told] = deque(maxlen=RING)
-        self._newest = 0
+        self._ring: deque[_Told] = deque()
+        self._bytes = 0
+        self._newest = self._dropped = 0
+        """Numbers of the newest message, and of the newest that a reader may have missed."""
         self._news = asyncio.Event()
         self._closed = False
 
@@ -159,8 +166,22 @@ class Feed:
         for change in self._changes(before, snapshot):
             self._newest += 1
             number = self._id(self._newest)
-            self._ring.append(_Told(self._newest, number, change, change.message(number)))
+            self._keep(_Told(self._newest, number, change, change.message(number)))
         self._wake()
+
+    def _keep(self, told: "_Told") -> None:
+        """Put *told* into the ring, in place of an older state, or of what is too much."""
+        if told.change.whole:
+            older = [one for one in self._ring if one.change.event == told.change.event]
+            for one in older:
+                self._ring.remove(one)
+                self._bytes -= len(one.whole)
+        self._ring.append(told)
+        self._bytes += len(told.whole)
+        while len(self._ring) > RING or (self._bytes > RING_BYTES and len(self._ring) > 1):
+            lost = self._ring.popleft()
+            self._bytes -= len(lost.whole)
+            self._dropped = lost.number
 
     def close(self) -> None:
         """End every reader. Event loop only; idempotent."""
@@ -205,8 +226,7 @@ class Feed:
         return f"{self._folded.epoch}.{self._folded.view.revision}.{number}"
 
     def _has(self, cursor: int) -> bool:
-        oldest = self._ring[0].number if self._ring else self._newest + 1
-        return oldest - 1 <= cursor <= self._newest
+        return self._dropped <= cursor <= self._newest
 
     def _resume(self, last_id: str) -> int | None:
         match = _ID.fullmatch(last_id.strip())
@@ -224,7 +244,7 @@ class Feed:
         return "".join(texts) or ": nothing yet\n\n"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Told:
     """One message in the ring."""
 

@@ -52,4 +52,6 @@ def say(scope: Scope, status: int, took_s: float) -> None:
         user = f"{who.user} ({who.via})" if who is not None else "nobody proven"
         host = (scope.get("client") or ("",))[0]
         words = (scope["method"], path[:200], status, user, host, took_s * 1e3)
-        _LOG.log(level, "%s %r answered %d to %s at %s in %.1f ms", *words)
+        # a failure can be asked for without end
+        kind = None if write else {"kind": f"{path} answered {status} to {host}"}
+        _LOG.log(level, "%s %r answered %d to %s at %s in %.1f ms", *words, extra=kind)

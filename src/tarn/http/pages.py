@@ -14,7 +14,15 @@ from tarn.errors import UnreachableError
 from tarn.http.answers import error_answer, json_answer, text_answer, wants_json, wants_openmetrics
 from tarn.http.exposition import Exposition
 from tarn.http.front import front
-from tarn.http.render import AUTHORIZER_UNAVAILABLE, OK, STALE, health, render_instances_json
+from tarn.http.render import (
+    AUTHORIZER_UNAVAILABLE,
+    OK,
+    STALE,
+    STOPPED,
+    health,
+    render_instances_json,
+    stopped,
+)
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 from tarn.plain import MASK
@@ -72,16 +80,19 @@ class Pages:
         """Answer the contract's word, then one line for each fault; names nobody."""
         readiness = self.sources.readiness()
         word = health(self._now, authorizer_ready=readiness.ready)
-        return _verdict(request, word, (*self._now.faults, *[STALE] * self.rights.stale))
+        faults = (*self._now.faults, *[STALE] * self.rights.stale)
+        return _verdict(request, word, (*stopped(self.sources.silent_s()), *faults))
 
     async def livez(self, request: Request) -> Response:
         """Answer whether this master is at work at all: what a supervisor should ask."""
-        return _verdict(request, OK if self.sources.alive() else "CONTROL_THREAD_STOPPED", ())
+        silent_s = self.sources.silent_s()
+        return _verdict(request, STOPPED if silent_s else OK, tuple(stopped(silent_s)))
 
     async def readyz(self, request: Request) -> Response:
         """Answer whether this master takes commands now."""
         word = OK if self.sources.readiness().ready else AUTHORIZER_UNAVAILABLE
-        return _verdict(request, "FENCED" if self._now.stale else word, ())
+        word = "FENCED" if self._now.stale else word
+        return _verdict(request, STOPPED if self.sources.silent_s() else word, ())
 
     async def config(self, request: Request) -> Response:
         """Answer the redacted configuration: ``key: value`` lines, or JSON.

@@ -35,10 +35,12 @@ __all__ = [
     "render_status",
     "size_json",
     "status_json",
+    "stopped",
     "view_json",
 ]
 
 OK = "OK"
+STOPPED = "CONTROL_THREAD_STOPPED"
 NO_INSTANCES_READY = "NO_INSTANCES_READY"
 AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
 """The contract's word; it stands for whatever authorizer is configured."""
@@ -157,6 +159,15 @@ def authorizer_json(readiness: Readiness, *, stale: bool, hides: bool) -> dict[s
     """Return whether it can answer, from a cache that went stale, and with no for some models."""
     said = {"ready": readiness.ready, "reason": readiness.reason}
     return {**said, "stale": stale, "hides_models": hides}
+
+
+def stopped(silent_s: float) -> Iterator[str]:
+    """Say that the control thread has missed its ticks for *silent_s*; nothing where it is 0."""
+    if silent_s:
+        yield (
+            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: what is "
+            "shown is that old, and no command is obeyed; restart the master"
+        )
 
 
 def authorizer_warnings(readiness: Readiness, *, stale: bool) -> Iterator[str]:

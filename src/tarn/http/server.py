@@ -6,21 +6,22 @@ import errno
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from tarn.descriptors import MOST_CONNECTIONS
 from tarn.errors import LaunchError
 from tarn.http.door import Connection, Door
 from tarn.http.patience import hang_up_on_idlers, idle
+from tarn.http.places import Place, Places
 from tarn.http.tls import MasterTls
 
 __all__ = ["App", "Server"]
 
 BACKLOG = 1024
-MOST_CONNECTIONS = 512
-"""Half of the usual limit of open files; beyond it the answer is 503."""
 KEEP_ALIVE_S = 30
 START_WITHIN_S = 10.0
 CLOSE_WITHIN_S = 0.5
@@ -51,6 +52,8 @@ class Server:
         head_within_s: Seconds for the head of a request, before the connection is closed; as many
             for the handshake of TLS before it.
         tls: Of one context, everybody is shown it; None: plain HTTP.
+        most: Connections that it holds; see `Places`.
+        trusted: Says of an address that its connections are kept from the start.
 
     Raises:
         LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
@@ -65,7 +68,10 @@ class Server:
         advertised: str = "",
         head_within_s: float = 10.0,
         tls: MasterTls | ssl.SSLContext | None = None,
+        most: int = MOST_CONNECTIONS,
+        trusted: Callable[[str], bool] = lambda _peer: False,
     ) -> None:
+        self._places = Places(most, trusted)
         self._socket = _listen(host, port, preferred)
         self.port: int = self._socket.getsockname()[1]
         self.displaced = preferred if not port and preferred not in (None, self.port) else None
@@ -87,8 +93,16 @@ class Server:
         """
         self._app = app
         self._uvicorn = _Uvicorn(_config(app), self._settled, self._head_within_s)
-        if self._tls is not None:
-            self._uvicorn.secure(self._socket, self._tls, self.url)
+        self._uvicorn.accept_by(
+            lambda made: Door(
+                self._socket,
+                None if self._tls is None else self._tls.of,
+                made,
+                self._head_within_s,
+                self.url,
+                self._places,
+            )
+        )
         self._thread = threading.Thread(
             target=self._run, args=(self._uvicorn,), name="http", daemon=True
         )
@@ -113,13 +127,13 @@ class Server:
         try:
             # A failed start is a SystemExit in uvicorn; here it is told by start().
             with contextlib.suppress(SystemExit):
-                asyncio.run(server.serve(sockets=[self._socket]))
+                asyncio.run(server.serve(sockets=[]))
         finally:
             self._settled.set()
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that says when it serves, and hangs up on idlers.
+    """A uvicorn that says when it serves, lets a `Door` accept, and hangs up on idlers.
 
     It takes no signals: uvicorn takes them on the main thread only.
     """
@@ -133,17 +147,19 @@ class _Uvicorn(uvicorn.Server):
         self._watch: asyncio.Task[None] | None = None
         self._door: Door | None = None
 
-    def secure(self, listener: socket.socket, tls: MasterTls, url: str) -> None:
-        """Let a `Door` accept in uvicorn's place. Before it serves."""
+    def accept_by(self, door: Callable[[Callable[[Place], asyncio.Protocol]], Door]) -> None:
+        """Let the `Door` that *door* makes accept in uvicorn's place. Before it serves."""
 
-        def made() -> asyncio.Protocol:
-            state = self.lifespan.state
-            return Connection(self.config, self.server_state, state, asyncio.get_running_loop())
+        def made(place: Place) -> asyncio.Protocol:
+            state, loop = self.lifespan.state, asyncio.get_running_loop()
+            connection = Connection(self.config, self.server_state, state, loop)
+            connection.place = place
+            return connection
 
-        self._door = Door(listener, tls.of, made, self._head_within_s, url)
+        self._door = door(made)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets if self._door is None else [])
+        await super().startup(sockets)
         if self._door is not None:
             self._door.open()
         self._watch = asyncio.create_task(hang_up_on_idlers(self, self._head_within_s))
@@ -210,7 +226,6 @@ def _config(app: App) -> uvicorn.Config:
         http=Connection,  # by h11: the other one, taken where it is installed, bounds no head
         interface="asgi3",
         lifespan="on",
-        limit_concurrency=MOST_CONNECTIONS,
         log_config=None,
         log_level="warning",
         loop="asyncio",

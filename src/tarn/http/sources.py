@@ -57,8 +57,8 @@ class Sources:
     """Reads the ends of logs; None: none are kept."""
     hosts: Hosts = attrs.field(factory=Hosts)
     """By which addresses this master is reached."""
-    alive: Callable[[], bool] = lambda: True
-    """Whether the control thread still turns; for ``/livez``."""
+    silent_s: Callable[[], float] = lambda: 0.0
+    """For how long the control thread has missed its ticks; 0: it turns."""
     past: Callable[[], Past] = Past
     """What was seen over the hours; never blocks."""
 

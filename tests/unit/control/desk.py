@@ -14,6 +14,7 @@ from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
+from tarn.control.pulse import Pulse
 from tarn.control.snapshot import Board, Snapshot
 from tarn.control.state import Saver
 from tarn.domain import (
@@ -58,6 +59,7 @@ class FakeScraper:
         self.watched = 0
         self.silent: set[str] = set()
         self.broken = ""
+        self.lack = ""
         self.metrics: dict[str, Mapping[str, float]] = {}
         """Instance id to what it says where that is not the usual: that nothing is to be done."""
 
@@ -80,7 +82,14 @@ class FakeScraper:
             return Reading(instance_id, now_s, late, models=late)
         said = {"pending": 0.0, "executing": 0.0} | dict(self.metrics.get(instance_id, {}))
         metrics = {name: Known(value) for name, value in said.items()}
-        return Reading(instance_id, now_s, Known(value=True), models=MODELS, metrics=metrics)
+        return Reading(
+            instance_id,
+            now_s,
+            Known(value=True),
+            models=MODELS,
+            metrics=metrics,
+            blind=self.lack,
+        )
 
 
 class Policy:
@@ -166,6 +175,7 @@ class Desk:
         self.saver = Saver(self.store, epoch, self.clock, self.wake.set, fleet.next_number)
         self.announcer = Announcer(self.listener)
         self.desk = PolicyDesk(policy or self.policy, self.clock, self.wake.set)
+        self.pulse = Pulse(self.clock, some.scaling.interval_s)
         near = Neighbours(
             clock=self.clock,
             runtime=self.runtime,
@@ -178,6 +188,7 @@ class Desk:
             board=self.board,
             wake=self.wake,
             over=self.over.set,
+            pulse=self.pulse,
         )
         self.control = Control(fleet, self.rules, launch_of(some), (), near)
 

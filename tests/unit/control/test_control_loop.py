@@ -730,3 +730,62 @@ def test_required_followers_that_never_came_are_a_warning() -> None:
         assert desk.tick().warnings == ()
         lost = attrs.evolve(desk.tick(16.0)).followers[-1]
         assert (lost.name, lost.lost) == ("lb", True)
+
+
+def test_a_loop_that_raises_is_said_once_and_is_not_alive(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Counted, rested after, and shown by the pulse until a tick goes through again."""
+    runtime = BlockedRuntime()
+    with Desk(runtime=runtime) as desk:
+        desk.reach(2)
+        assert desk.pulse.silent_s() == 0
+        runtime.broken = True
+        until(lambda: desk.wake.set() or desk.control._errors >= 3, what="three errors")
+        desk.clock.advance(11.0)
+        assert desk.pulse.silent_s() >= 11.0
+        runtime.broken = False
+        until(lambda: desk.wake.set() or desk.pulse.silent_s() == 0, what="a tick")
+        assert desk.control._errors >= 3
+        assert desk.now.event_totals["TARN-1013"] == 1
+        assert "ticks raised" in " ".join(desk.now.faults)
+
+
+def test_a_loop_that_hangs_is_not_alive() -> None:
+    """A tick that never ends, for real: the thread stands in a call of the runtime's."""
+    block = Blocked()
+
+    class Hanging(BlockedRuntime):
+        def facts(self) -> tuple[Fact, ...]:
+            if self.broken:
+                block.wait()
+            return super(BlockedRuntime, self).facts()
+
+    runtime = Hanging()
+    with Desk(runtime=runtime) as desk:
+        desk.reach(2)
+        runtime.broken = True
+        desk.wake.set()
+        assert block.begun.wait(10.0)
+        desk.clock.advance(9.0)
+        assert desk.pulse.silent_s() == 0
+        desk.clock.advance(2.0)
+        assert desk.pulse.silent_s() >= 11.0
+        runtime.broken = False
+        block.going.set()
+        until(lambda: desk.wake.set() or desk.pulse.silent_s() == 0, what="a tick")
+
+
+def test_what_the_master_lacks_is_an_alert_and_no_instances_fault() -> None:
+    """It is said in the snapshot, as a fault and an event, and ends with the lack."""
+    with Desk() as desk:
+        desk.reach(2)
+        desk.scraper.lack = "this process has as many files open as it may"
+        until(lambda: desk.tick(5.0) and "TARN-1021" in desk.codes(), what="the alert")
+        now = desk.tick(100.0)
+        assert now.ready == 2
+        assert [code for code, *_ in now.troubles] == ["TARN-1021"]
+        assert "TARN-1106" not in desk.codes()
+        assert "TARN-1108" not in desk.codes()
+        desk.scraper.lack = ""
+        until(lambda: not desk.tick(1.0).troubles, what="the end of the alert")

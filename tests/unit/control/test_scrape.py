@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 import threading
 import time
@@ -10,7 +12,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from tarn.control import line
 from tarn.control.http1 import Closed, connect, request
+from tarn.control.probe import Probe
 from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
 from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Unknown
@@ -652,3 +656,69 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
         with watching(**targets) as watcher:
             watcher.until(lambda r: "pending" in r.metrics)
             watcher.until(is_live, of="b")
+
+
+@pytest.fixture
+def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Whatever error number stands here, is what opening a connection raises."""
+    numbers: list[int] = []
+    open_one = line.connect
+
+    async def connect_or_not(*where: object) -> object:
+        if numbers:
+            raise OSError(numbers[0], os.strerror(numbers[0]))
+        return await open_one(*where)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(line, "connect", connect_or_not)
+    yield numbers
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_no_descriptor_is_our_own_fault(lacking: list[int], number: int) -> None:
+    """What it said last stands, and the reading says what we lacked, until we can look again."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        lacking.append(number)
+        probe = watcher.scraper._probes["a"]
+        watcher.scraper._loop.call_soon_threadsafe(probe._http.close)
+        blind = watcher.until(lambda r: bool(r.blind))
+        assert "files open" in blind.blind
+        assert is_live(blind)
+        assert not blind.gone
+        lacking.clear()
+        assert is_live(watcher.until(lambda r: not r.blind))
+
+
+def test_a_kept_connection_is_not_given_up_for_one_that_cannot_be_had(lacking: list[int]) -> None:
+    """Its renewal is put off: what it held might be taken by somebody else."""
+    with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(lambda r: is_live(r) and pending(r) is not None)
+        lacking.append(errno.EMFILE)
+        looks = watcher.scraper._probes["a"]._http._looks
+        watcher.until(lambda _r: watcher.scraper._probes["a"]._http._looks > looks + 12)
+        assert watcher.scraper.readings()["a"].blind == ""
+
+
+def test_a_name_service_that_is_away_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that does not exist is the instance's."""
+    again = line._unreachable("a:1", socket.gaierror(socket.EAI_AGAIN, "again"))
+    never = line._unreachable("a:1", socket.gaierror(socket.EAI_NONAME, "unknown"))
+    assert (again.own, never.own) == (True, False)
+
+
+def test_crashed_tasks_leave_no_timers_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that crashes again and again has one timer, not one for each time."""
+    crashes: list[int] = []
+
+    async def crash(_probe: Probe, _line: object) -> None:
+        crashes.append(1)
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(Probe, "_look_metrics", crash)
+    watcher = Watcher(0.01, 1.0)
+    watcher.scraper.start()
+    with FakeTriton() as triton:
+        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.until(lambda _r: len(crashes) > 20)
+        assert len(watcher.scraper._probes["a"]._restarts) == 1
+        watcher.scraper.close()

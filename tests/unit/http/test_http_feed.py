@@ -153,3 +153,38 @@ def test_a_new_epoch_is_told_from_the_beginning() -> None:
         assert feed.last_id == "1764201600000-2.3.2"
 
     asyncio.run(story())
+
+
+def test_of_a_whole_state_only_the_newest_is_kept() -> None:
+    """A fleet that changes without a reader costs one view; who missed the others misses none."""
+
+    async def story() -> None:
+        first = snapshot(*(instance(n) for n in range(1, 40)))
+        feed = Feed(Board(first), fleet_changes)
+        for revision in range(4, 300):
+            view = attrs.evolve(first.view, revision=revision)
+            feed.fold(attrs.evolve(first, view=view, desired=revision))
+        assert len(feed._ring) == 2
+        text = await _next(feed.read("1764201600000-1.3.0"))
+        assert "reset" not in text
+        assert [line for line in text.splitlines() if line.startswith("event: ")] == [
+            "event: instances",
+            "event: status",
+        ]
+        assert '"revision": 299' in text
+
+    asyncio.run(story())
+
+
+def test_a_ring_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes for what is gone is told all of it again."""
+    monkeypatch.setattr(feeds, "RING_BYTES", 20_000)
+
+    async def story() -> None:
+        feed, _ = _feed(*(f"{number:05}" * 200 for number in range(100)))
+        assert sum(len(told.whole) for told in feed._ring) == feed._bytes <= 20_000
+        assert (await _next(feed.read("1764201600000-1.3.1"))).startswith("event: reset\n")
+        newest = feed._newest
+        assert "reset" not in await _next(feed.read(f"1764201600000-1.3.{newest - 2}"))
+
+    asyncio.run(story())

@@ -16,6 +16,7 @@ from pathlib import Path
 from haproxyadmin.exceptions import HAProxyBaseError, SocketTimeout
 from haproxyadmin.haproxy import HAProxy
 
+from tarn.descriptors import shortage
 from tarn.errors import DiscoveryError
 
 __all__ = ["AWAY", "RuntimeApi"]
@@ -168,6 +169,9 @@ class RuntimeApi:
         traceback.clear_frames(error.__traceback__)
         if isinstance(error, PermissionError):
             return self._not_ours()
+        lack = shortage(error)
+        if lack:
+            return self.error(f"HAProxy was not asked: {lack}", again_after_s=_REFUSED_S)
         silent = isinstance(error, (SocketTimeout, TimeoutError))
         return self.error(
             f"HAProxy has been silent for {self._deadline_s:g} s"

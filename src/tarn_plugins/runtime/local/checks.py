@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from tarn import descriptors
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton import binary, settings
@@ -11,7 +12,15 @@ from tarn_plugins.runtime.local.gpus import visible
 from tarn_plugins.runtime.local.ports import is_free
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 
-__all__ = ["API_ADDRESS", "findings", "first_size", "gpu_findings", "memory_findings", "port"]
+__all__ = [
+    "API_ADDRESS",
+    "file_findings",
+    "findings",
+    "first_size",
+    "gpu_findings",
+    "memory_findings",
+    "port",
+]
 
 API_ADDRESS = "127.0.0.1"
 
@@ -29,6 +38,7 @@ def findings(
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
     yield from memory_findings(spec, memory())
+    yield from file_findings(spec, descriptors.most())
     yield from port(spec)
     yield from triton_ports(spec)
 
@@ -47,6 +57,24 @@ def triton_ports(spec: ClusterSpec) -> Iterator[Finding]:
                 "Choose another port, or ask for the instances where `tarn status` shows them",
                 fatal=False,
             )
+
+
+def file_findings(spec: ClusterSpec, may_open: int) -> Iterator[Finding]:
+    """Yield a finding when *may_open* files are too few for the master that starts here.
+
+    It raises its own soft limit to the hard one, so the hard one counts.
+    """
+    first = first_size(spec)
+    few = descriptors.few(first, may_open)
+    if few or (descriptors.few(spec.replicas.max, may_open)):
+        yield Finding(
+            "TARN-3111",
+            "ulimit -Hn",
+            few or descriptors.few(spec.replicas.max, may_open),
+            "Raise the hard limit of open files: /etc/security/limits.conf, or LimitNOFILE of a "
+            "service; in a container: docker run --ulimit nofile=65536",
+            fatal=bool(few),
+        )
 
 
 def port(spec: ClusterSpec) -> Iterator[Finding]:

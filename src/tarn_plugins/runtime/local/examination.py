@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+from tarn import descriptors
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.interfaces import Check, ClientContext, Finding, Looked
@@ -43,6 +44,14 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
         "memory of this machine",
         "Models that do not fit are killed by the kernel, or make everything slow.",
         _look(lambda: checks.memory_findings(spec, memory_mib()), lambda: f"{memory_mib()} MiB"),
+    )
+    yield Check(
+        "open files",
+        "A master holds two connections to each instance, and those of who asks it.",
+        _look(
+            lambda: checks.file_findings(spec, descriptors.most()),
+            lambda: f"{descriptors.most()} may be open",
+        ),
     )
     yield Check(
         "shared memory of this machine",

@@ -33,11 +33,12 @@ _FIRST_FIELD_AFTER_NAME, _START_TIME = 3, 22
 def start_ticks(pid: int) -> int | None:
     """Return when *pid* started, in clock ticks since boot; None when it is gone or a zombie.
 
-    A pid and this number together name one process for good.
+    A pid and this number together name one process for good. Where this process lacks what looking
+    takes (a file descriptor), an ``OSError`` says so: nobody is taken for gone.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[_START_TIME - _FIRST_FIELD_AFTER_NAME])

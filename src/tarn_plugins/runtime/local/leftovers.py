@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 
+from tarn.descriptors import shortage
 from tarn.domain.brought import BROUGHT, LAST_PORT, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
@@ -34,7 +35,9 @@ def read_keeper(directory: Path) -> KeeperNote | None:
         note = json.loads((directory / "keeper.json").read_bytes())
         codes = tuple(int(end["code"]) for end in note["exits"])
         return KeeperNote(note["pid"], note["start"], codes)
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        if shortage(error):
+            raise
         return None
 
 

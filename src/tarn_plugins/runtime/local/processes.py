@@ -3,6 +3,7 @@
 import contextlib
 import heapq
 import itertools
+import logging
 import os
 import selectors
 import shutil
@@ -15,10 +16,13 @@ from pathlib import Path
 
 import attrs
 
+from tarn.descriptors import from_before
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.local.procfs import start_ticks
 
 __all__ = ["LOGS", "Handle", "Watcher", "rotate", "spawn", "tail"]
+
+log = logging.getLogger(__name__)
 
 LOGS = ("triton.stderr", "triton.stdout")
 _TAIL_BYTES = 64 * 1024
@@ -29,7 +33,8 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
     """Start *argv* in a session of its own and return its pid; it outlives this process.
 
     Its standard input is empty, its output is appended to two logs in *folder*, which is also its
-    working directory; it inherits no other file. The caller reaps it.
+    working directory; it inherits no other file, and of the open files the user's own limit. The
+    caller reaps it.
 
     Raises:
         OSError: It could not be started.
@@ -45,6 +50,7 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
             cwd=folder,
             start_new_session=True,
         )
+    from_before(process.pid)
     # The watcher reaps it by its pidfd; Popen must not try, nor warn that nobody did.
     process.returncode = 0
     return process.pid
@@ -92,7 +98,7 @@ class Handle:
 class Watcher:
     """One thread that waits for the ends of processes, and for points in time.
 
-    What it calls runs on that thread and must be quick.
+    What it calls runs on that thread and must be quick; what it raises is logged, and survived.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -113,13 +119,22 @@ class Watcher:
 
         It gets the exit code, or minus the signal, or None when the process is not our child.
         *start* None: it was just started by us. A process that is gone already has ended.
+
+        Raises:
+            OSError: This process lacks what watching takes, mostly a file descriptor.
         """
         handle = Handle(pid, start or 0)
         with contextlib.suppress(ProcessLookupError):
             handle.descriptor = os.pidfd_open(pid)
+        try:
+            started = start_ticks(pid)
+        except OSError:
+            if handle.descriptor >= 0:
+                os.close(handle.descriptor)
+            raise
         if start is None:
-            handle.start = start_ticks(pid) or 0
-        elif start_ticks(pid) != start and handle.descriptor >= 0:
+            handle.start = started or 0
+        elif started != start and handle.descriptor >= 0:
             os.close(handle.descriptor)
             handle.descriptor = -1
         self._post(lambda: self._add(handle, ended))
@@ -155,11 +170,11 @@ class Watcher:
                 if key.fileobj == self._wake:
                     os.eventfd_read(self._wake)
                 else:
-                    key.data()
+                    _survived(key.data)
             while self._posted and not self._closing:
-                self._posted.popleft()()
+                _survived(self._posted.popleft())
             while self._timers and self._timers[0][0] <= self._clock.now_s():
-                heapq.heappop(self._timers)[2]()
+                _survived(heapq.heappop(self._timers)[2])
 
     def _add(self, handle: Handle, ended: Callable[[int | None], None]) -> None:
         if handle.descriptor < 0:
@@ -177,6 +192,14 @@ class Watcher:
         descriptor, handle.descriptor = handle.descriptor, -1
         os.close(descriptor)
         ended(code)
+
+
+def _survived(action: Callable[[], None]) -> None:
+    """Do *action*; without this thread no end of a process would be noticed any more."""
+    try:
+        action()
+    except Exception:
+        log.exception("what follows the end of a process failed")
 
 
 def _reap(handle: Handle) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 
+from tarn.descriptors import shortage
 from tarn_plugins.runtime.local.keeper import start_ticks
 
 __all__ = [
@@ -107,13 +108,17 @@ def _mine() -> Iterator[tuple[int, int, dict[bytes, bytes]]]:
     user = os.getuid()
     for entry in _pids():
         # Processes of others, and those that end while we look, cannot be read.
-        with contextlib.suppress(OSError):
+        try:
             if entry.stat().st_uid != user:
                 continue
             pairs = (entry / "environ").read_bytes().split(b"\0")
             start = start_ticks(int(entry.name))
-            if start is not None:
-                yield int(entry.name), start, dict(p.partition(b"=")[::2] for p in pairs)
+        except OSError as error:
+            if shortage(error):  # nobody is taken for gone who could not be looked at
+                raise
+            continue
+        if start is not None:
+            yield int(entry.name), start, dict(p.partition(b"=")[::2] for p in pairs)
 
 
 def _open_files(entry: Path) -> Iterator[str]:

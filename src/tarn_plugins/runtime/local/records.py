@@ -7,6 +7,7 @@ import attrs
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
+from tarn.descriptors import shortage
 from tarn.domain import Endpoint
 from tarn_plugins.runtime.local.atomic import replace_file
 
@@ -53,13 +54,19 @@ class Records:
         self._path(instance_id).unlink(missing_ok=True)
 
     def read(self) -> tuple[tuple[Record, ...], tuple[str, ...]]:
-        """Return the records that can be read, by id, and the names of files that cannot."""
+        """Return the records that can be read, by id, and the names of files that cannot.
+
+        Raises:
+            OSError: This process lacks what reading takes: no file is taken for a damaged one.
+        """
         records: list[Record] = []
         damaged: list[str] = []
         for path in sorted(self.folder.glob("*.json")):
             try:
                 records.append(_converter.structure(json.loads(path.read_bytes()), Record))
-            except (OSError, ValueError, RecursionError, BaseValidationError):
+            except (OSError, ValueError, RecursionError, BaseValidationError) as error:
+                if shortage(error):
+                    raise
                 damaged.append(path.name)
         return tuple(records), tuple(damaged)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
+from tarn.descriptors import shortage
 from tarn.domain import Epoch
 from tarn.interfaces import ClusterRef
 from tarn_plugins.runtime.local.atomic import replace_file
@@ -26,5 +27,7 @@ def read_ref(directory: Path) -> ClusterRef | None:
     """Return the kept reference; None when there is none, or none that can be read."""
     try:
         return _converter.structure(json.loads((directory / "ref.json").read_bytes()), ClusterRef)
-    except (OSError, ValueError, RecursionError, BaseValidationError):
+    except (OSError, ValueError, RecursionError, BaseValidationError) as error:
+        if shortage(error):
+            raise
         return None

@@ -1,6 +1,7 @@
 """Instances as child processes of a master on one machine."""
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import attrs
 
+from tarn.descriptors import shortage
 from tarn.domain import (
     Asked,
     Endpoint,
@@ -49,6 +51,7 @@ from tarn_plugins.runtime.local.slots import Slot, fact, never_started, ports
 
 __all__ = ["LocalRuntime"]
 
+log = logging.getLogger(__name__)
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
@@ -152,9 +155,7 @@ class LocalRuntime:
         count = launch.instance.resources.gpus
         mine = self._allocate(count)
         if mine is None:
-            waits_for = f"{count} free GPUs of {len(self._gpus())}"
-            with self._lock:
-                self._asked[instance_id] = Asked(instance_id, launch.spec_hash, waits_for)
+            self._wait_for(f"{count} free GPUs of {len(self._gpus())}", instance_id, launch)
             return
         record = Record(
             instance_id=instance_id,
@@ -170,13 +171,35 @@ class LocalRuntime:
             slot.record = record = attrs.evolve(record, endpoint=self._reserve(slot, launch))
             self._spawn(slot, launch)
         except (LaunchError, OSError) as error:
-            slot.ended = could_not_start(error)
-            self._ports.release(ports(slot.record))
+            self._not_started(slot, launch, error)
         except (Superseded, TimedOutError):
-            with self._lock:
-                del self._slots[instance_id]
-            self._ports.release(ports(slot.record))
+            self._take_back(slot)
             raise
+
+    def _wait_for(self, what: str, instance_id: str, launch: Launch) -> None:
+        with self._lock:
+            self._asked[instance_id] = Asked(instance_id, launch.spec_hash, what)
+
+    def _not_started(self, slot: Slot, launch: Launch, error: LaunchError | OSError) -> None:
+        """Let it fail, or wait where this machine lacks something: that is no fault of its own."""
+        lack, record = shortage(error, starting=True), slot.record
+        if not lack:
+            slot.ended = could_not_start(error)
+            self._ports.release(ports(record))
+            return
+        if record.pid is not None:  # it runs, and cannot be watched
+            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
+            os.waitpid(record.pid, 0)
+        self._take_back(slot)
+        self._wait_for(f"what this machine lacks: {lack}", record.instance_id, launch)
+
+    def _take_back(self, slot: Slot) -> None:
+        """Forget a start that did not come to be; it is tried again with the next wish."""
+        with self._lock:
+            del self._slots[slot.record.instance_id]
+        self._ports.release(ports(slot.record))
+        with contextlib.suppress(OSError):
+            self._records.remove(slot.record.instance_id)
 
     def _allocate(self, count: int) -> tuple[str, ...] | None:
         with self._lock:
@@ -233,6 +256,7 @@ class LocalRuntime:
         with self._fence.held():
             self._records.write(record)
             pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
+            slot.record = attrs.evolve(record, pid=pid)
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
             self._records.write(slot.record)
         self._watch(slot, just_started=True)
@@ -276,9 +300,7 @@ class LocalRuntime:
     def _has_ended(self, slot: Slot, code: int | None) -> None:
         """Say why, after whatever it left behind is gone. On the watcher's thread."""
         record = slot.record
-        # What an old master leaves to clear, the newer one clears.
-        with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
-            clear(self._context.directory, record)
+        self._clear(record)
         end = Exit(
             code,
             asked=record.stop_at is not None,
@@ -293,6 +315,17 @@ class LocalRuntime:
         self._ports.release(ports(record))
         self._publish()
         self._context.wake()
+
+    def _clear(self, record: Record) -> None:
+        """Remove what an instance left behind; where we lack what that takes, a second later."""
+        try:
+            # What an old master leaves to clear, the newer one clears.
+            with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
+                clear(self._context.directory, record)
+        except OSError as error:
+            log.warning("what %s left is cleared later: %s", record.instance_id, error)
+            assert self._watcher is not None
+            self._watcher.at(self._context.clock.now_s() + 1.0, lambda: self._clear(record))
 
     def _forget(self, named: set[str]) -> None:
         with self._lock:

@@ -1,12 +1,14 @@
 """The master's memory on a disk: numbered files, of which the two newest are kept."""
 
 import errno
+import functools
 import re
 import shutil
 from pathlib import Path
 
 import attrs
 
+from tarn.descriptors import shortage
 from tarn.domain import Epoch, SavedState
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import ProviderError
@@ -26,9 +28,15 @@ class FileStateStore:
     directory: Path
 
     def load(self) -> tuple[SavedState | None, tuple[str, ...]]:
-        """Return the newest state that can be read, and an alert for each newer one that cannot."""
+        """Return the newest state that can be read, and an alert for each newer one that cannot.
+
+        Raises:
+            ProviderError: This process lacks what reading takes: no file is damaged for that.
+        """
         files = reversed(self._files())
-        return newest(StateFile(path.name, str(path), path.read_bytes) for path in files)
+        return newest(
+            StateFile(path.name, str(path), functools.partial(_read, path)) for path in files
+        )
 
     def save(self, state: SavedState, epoch: Epoch) -> None:
         """Write *state* as the newest, and drop all but two.
@@ -94,6 +102,18 @@ class FileStateStore:
     def _files(self) -> list[Path]:
         found = (p for p in self.directory.glob("state-*.json") if _NAME.fullmatch(p.name))
         return sorted(found, key=_number)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        lack = shortage(error)
+        if not lack:
+            raise
+        raise ProviderError(
+            "local", f"the saved state cannot be read: {lack}", retry_after_s=1.0, where=str(path)
+        ) from error
 
 
 def _number(path: Path) -> int:

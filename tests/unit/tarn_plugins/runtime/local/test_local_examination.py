@@ -36,6 +36,7 @@ def test_each_thing_that_a_start_needs_is_a_check(tmp_path):
         "tritonserver",
         "GPUs of this machine",
         "memory of this machine",
+        "open files",
         "shared memory of this machine",
     ]
     assert found["tritonserver"].seen == str(server)
