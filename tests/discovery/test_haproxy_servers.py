@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -18,6 +19,7 @@ from tarn.clock import SystemClock
 from tarn.domain import Epoch
 from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.wait import until, within
+from tarn_plugins.discovery.haproxy.doors import Doors
 from tarn_plugins.discovery.haproxy.names import Names
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 from tarn_plugins.discovery.haproxy.target import Target
@@ -122,6 +124,32 @@ def test_a_new_haproxy_is_filled_again_at_once(
     began_s = time.perf_counter()
     until(lambda: haproxy.serving() == haproxy.serving("triton_grpc") == before, 3)
     print(f"{how}: full again after {time.perf_counter() - began_s:.2f} s")
+
+
+def test_a_haproxy_is_filled_again_after_a_fault_that_nobody_expected(
+    haproxy: HAProxyStage,
+    make: Make,
+    tritons: list[Triton],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told once, in the log and to the master, and costs a look, not the thread."""
+    engine, faults = make(), []
+    engine.sync(view(1, tritons[0].member))
+    before, settle = haproxy.serving(), Doors.settle
+
+    def faulty(*given: Any, **named: Any) -> Any:
+        if len(faults) < 3:
+            faults.append(1)
+            raise RuntimeError("nobody expected this")
+        return settle(*given, **named)
+
+    monkeypatch.setattr(Doors, "settle", faulty)
+    haproxy.restart()
+    until(lambda: "nobody expected this" in engine.applied().error, 10)
+    until(lambda: haproxy.serving() == before, 10)
+    until(lambda: engine.applied().error == "", 5)
+    assert len([one for one in caplog.records if one.exc_info]) == 1
 
 
 def test_a_view_that_came_while_haproxy_was_away_is_applied_when_it_is_back(

@@ -48,7 +48,7 @@ def curl(house: House, cache: Path, url: str) -> str:
 def test_a_cluster_whose_master_takes_tickets_and_trusts_a_proxy(
     secured: House, kdc: Realm
 ) -> None:
-    """Keytab and token reach the master, 0600; alice is an admin by ticket, bob is not."""
+    """Keytab and token reach the master, 0600; alice is an admin, carol may look, bob not."""
     keytab = kdc.keytab("http", "HTTP/localhost")
     (secured.root / "lb.token").write_text(LB_TOKEN)
     proxy = {"name": "lb1", "address": "127.0.0.2", "authenticated_by": "token"}
@@ -56,9 +56,10 @@ def test_a_cluster_whose_master_takes_tickets_and_trusts_a_proxy(
         "who",
         replicas={"min": 0, "max": 1, "initial": 0},
         admins={"users": ["alice"]},
+        viewers={"users": ["carol"]},
         api={
             "spnego": {"keytab": str(keytab)},
-            "trusted_proxies": [{**proxy, "token": "file:lb.token", "users": ["alice"]}],
+            "trusted_proxies": [{**proxy, "token": "file:lb.token", "users": ["alice", "carol"]}],
         },
     )
     done = secured.tarn("up", "-f", spec, "--no-wait")
@@ -76,6 +77,9 @@ def test_a_cluster_whose_master_takes_tickets_and_trusts_a_proxy(
         alice = {**own, "X-TARN-User": "alice"}
         assert client.put("/api/v1/resume", headers=alice).status_code == 200
         assert client.put("/api/v1/resume", headers=own).status_code == 403
+        carol = {**own, "X-TARN-User": "carol"}
+        assert client.get("/api/v1/status", headers=carol).status_code == 200
+        assert client.put("/api/v1/resume", headers=carol).status_code == 403
         assert client.get("/instances", headers={**own, "X-TARN-User": "bob"}).status_code == 403
     assert httpx.get(f"{url}/instances", headers=own, trust_env=False).status_code == 401
     places = [path for path in secured.home.rglob("*") if path.is_file()]

@@ -44,6 +44,8 @@ class AccessRules:
     owner: str = ""
     """Who submitted the cluster, where the runtime can prove it; empty: nobody."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    viewers: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    """They may view the fleet, and nothing else."""
 
 
 def by_standing(principal: Principal, action: str, rules: AccessRules) -> Verdict | None:
@@ -60,8 +62,18 @@ def _standing(principal: Principal, action: str, rules: AccessRules) -> str:
     parts, standing = _WORKS.get(principal.via, (frozenset(), ""))
     if principal.via == "none" or principal.via in _WORKS:
         return standing if action in parts else ""
+    return _of_person(principal, action, rules)
+
+
+def _of_person(principal: Principal, action: str, rules: AccessRules) -> str:
     if rules.owner and principal.user == rules.owner:
         return "the cluster is theirs"
-    if principal.user in rules.admins.users or principal.groups.intersection(rules.admins.groups):
+    if _among(principal, rules.admins):
         return "they stand in admins"
+    if action == VIEW and _among(principal, rules.viewers):
+        return "they stand in viewers"
     return ""
+
+
+def _among(principal: Principal, subjects: SubjectsSpec) -> bool:
+    return principal.user in subjects.users or bool(principal.groups & {*subjects.groups})

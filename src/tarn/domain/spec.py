@@ -307,7 +307,9 @@ class SubjectsSpec:
     """Users and groups."""
 
     users: tuple[str, ...] = ()
+    """Short names, as a ticket or a trusted proxy proves them."""
     groups: tuple[str, ...] = ()
+    """Names of groups, as the cluster's directory of users has them."""
 
 
 @attrs.frozen
@@ -352,6 +354,9 @@ class ClusterSpec:
     discovery: tuple[DiscoverySpec, ...] = ()
     authorizer: Choice = attrs.field(factory=lambda: Choice("none"))
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    """Who may do everything to the fleet, as its owner may; whatever the authorizer says."""
+    viewers: SubjectsSpec = attrs.field(factory=SubjectsSpec)
+    """Who may look at the fleet and change nothing; whatever the authorizer says."""
     secrets: tuple[Choice, ...] = ()
     farm: FarmSpec | None = None
     log: LogSpec = attrs.field(factory=LogSpec)

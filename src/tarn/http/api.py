@@ -89,7 +89,7 @@ class Api:
         now = self._sources.board.current
         hidden = await self._hidden(request, now)
         now_s, readiness = self._sources.clock.now_s(), self._sources.readiness()
-        stale, hides = self._rights.stale, bool(hidden)
+        stale, hides = self._rights.stale_for(principal_of(request)), bool(hidden)
         more = {
             "authorizer": authorizer_json(readiness, stale=stale, hides=hides),
             "warnings": [

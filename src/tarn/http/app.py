@@ -77,7 +77,6 @@ class Application:
         self._admission = Admission(sources, rights, identity, csrf)
         self._api = Api(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: Snapshot | None = None
         self._routes = Starlette(
             routes=[
                 *Pages(sources, rights).routes(),
@@ -176,17 +175,17 @@ class Application:
             unsubscribe()
             self._api.close()
 
-    def _hand_over(self, snapshot: Snapshot) -> None:
-        """Leave the newest snapshot for the loop. Control thread."""
-        idle, self._waiting = self._waiting is None, snapshot
-        if idle and self._loop is not None:
+    def _hand_over(self, _snapshot: Snapshot) -> None:
+        """Let the loop look at the board. Control thread.
+
+        Nothing but the board holds the newest snapshot, so no two threads share anything else here.
+        """
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(self._take_over)
 
     def _take_over(self) -> None:
-        snapshot, self._waiting = self._waiting, None
-        if snapshot is not None:
-            self._api.fold(snapshot)
+        self._api.fold(self._sources.board.current)
 
 
 def _without_slash(scope: Scope) -> Scope:

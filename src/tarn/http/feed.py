@@ -160,7 +160,9 @@ class Feed:
         return self._id(self._newest)
 
     def fold(self, snapshot: Snapshot) -> None:
-        """Take in a newer snapshot. Event loop only."""
+        """Take in a newer snapshot; the same once more changes nothing. Event loop only."""
+        if snapshot is self._folded:
+            return
         before = self._folded if snapshot.epoch == self._folded.epoch else None
         self._folded = snapshot
         for change in self._changes(before, snapshot):

@@ -1,5 +1,6 @@
 """Who may do what: standing first, then the authorizer, through one place that fails closed."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from starlette.requests import Request
@@ -19,6 +20,9 @@ EVERY = "*"
 
 GLANCE_S = 2.0
 """How long a stream goes on by what was answered last."""
+STALE_FOR_S = 60.0
+"""How long a stale verdict is told of, where nobody asks about the same user again."""
+MOST_STALE = 4096
 PRINCIPAL = "tarn.principal"
 """Key in the scope of a request that was let in."""
 
@@ -41,8 +45,29 @@ class Rights:
         self._was_ready = False
         self._seen: object = None
         self._known = frozenset(models_in(sources.config))
-        self.stale = False
-        """The last verdict came from a cache that could not be refreshed."""
+        self._now_s = sources.clock.now_s
+        self._stale: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """About whom the newest verdict was stale, and when; the oldest first."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the newest verdict about anybody came from a cache that was not refreshed."""
+        while self._stale:
+            who, at_s = next(iter(self._stale.items()))
+            if self._now_s() - at_s < STALE_FOR_S:
+                return True
+            del self._stale[who]
+        return False
+
+    def stale_for(self, principal: Principal) -> bool:
+        """Return whether the newest verdict about *principal* was stale.
+
+        The holder of the api token is told of anybody: they are asked about as nobody.
+        """
+        if principal.via == "token":
+            return self.stale
+        at_s = self._stale.get((principal.via, principal.user))
+        return at_s is not None and self._now_s() - at_s < STALE_FOR_S
 
     def begins(self) -> bool:
         """Say whether the authorizer has not been ready yet: there is no no of its own either."""
@@ -108,8 +133,16 @@ class Rights:
         if not self._ready():
             return (Verdict(allowed=False, reason="the authorizer is not ready"),) * len(models)
         verdicts = await self._gate.allow_each(principal, action, models)
-        self.stale = any(verdict.stale for verdict in verdicts)
+        self._note(principal, stale=any(verdict.stale for verdict in verdicts))
         return verdicts
+
+    def _note(self, principal: Principal, *, stale: bool) -> None:
+        who = (principal.via, principal.user)
+        self._stale.pop(who, None)
+        if stale:
+            self._stale[who] = self._now_s()
+            if len(self._stale) > MOST_STALE:
+                self._stale.popitem(last=False)
 
 
 class Glance:

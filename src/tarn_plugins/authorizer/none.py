@@ -12,7 +12,9 @@ from tarn.interfaces import Authorizer, MasterContext
 __all__ = ["NoAuthorizer", "Settings", "tarn_authorizers"]
 
 _REASON = "no authorizer is configured"
-_GUARDED = "no authorizer is configured: only the api token, the owner and admins may"
+_GUARDED = (
+    "no authorizer is configured: only the api token, the owner and admins may; viewers may look"
+)
 
 
 @attrs.frozen

@@ -77,6 +77,7 @@ specs = st.builds(
     ).map(tuple),
     authorizer=choices,
     admins=st.builds(parts.SubjectsSpec, users=st.lists(words, max_size=2).map(tuple)),
+    viewers=st.builds(parts.SubjectsSpec, groups=st.lists(words, max_size=2).map(tuple)),
     secrets=st.lists(choices, max_size=2).map(tuple),
     farm=st.none() | st.builds(parts.FarmSpec, name=words, max=st.none() | st.integers(0, 9)),
 )  # fmt: skip

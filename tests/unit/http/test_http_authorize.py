@@ -5,7 +5,15 @@ import asyncio
 import attrs
 import httpx
 import pytest
-from fake_master import TOKEN, FakeMaster, PolicyAuthorizer, RealClock, instance, snapshot
+from fake_master import (
+    TOKEN,
+    FakeMaster,
+    PolicyAuthorizer,
+    RealClock,
+    StillClock,
+    instance,
+    snapshot,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
@@ -13,12 +21,12 @@ from starlette.responses import Response
 
 from tarn.control.inbox import Inbox
 from tarn.control.snapshot import Board, Snapshot
-from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness
+from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.errors import ConfigError, ProviderError
 from tarn.http.authorize import MISSING, Authorize, Question, question
 from tarn.http.gate import DirectGate
 from tarn.http.identity import OWNER
-from tarn.http.rights import PRINCIPAL, Rights
+from tarn.http.rights import MOST_STALE, PRINCIPAL, Rights
 from tarn.http.sources import Sources
 
 RIGHTS = {
@@ -278,3 +286,45 @@ def test_without_the_token_nobody_asks() -> None:
 def test_the_questions_fields_are_all_of_it() -> None:
     """Nothing else of a request reaches the authorizer."""
     assert [field.name for field in attrs.fields(Question)] == ["action", "model", "user"]
+
+
+@attrs.define
+class StaleFor(PolicyAuthorizer):
+    """Cannot refresh what it knows of one user."""
+
+    user: str = ""
+
+    def check(self, principal: Principal, action: str, model: str) -> Verdict:
+        verdict = super().check(principal, action, model)
+        return attrs.evolve(verdict, stale=principal.user == self.user)
+
+
+def test_what_is_stale_about_one_user_is_not_about_another() -> None:
+    """A fresh verdict about somebody takes nothing back, and is not called stale itself."""
+    authorizer, clock = StaleFor(rights=RIGHTS, user="alice"), StillClock()
+    rights = Rights(attrs.evolve(sources(authorizer), clock=clock))
+
+    def ask(one: Principal) -> None:
+        asyncio.run(rights.on_model(one, "infer", "ocr"))
+
+    assert not rights.stale
+    ask(ALICE)
+    ask(BOB)
+    assert [rights.stale_for(one) for one in (ALICE, BOB, OWNER)] == [True, False, True]
+    assert rights.stale
+    authorizer.user = "bob"
+    ask(ALICE)
+    ask(BOB)
+    assert [rights.stale_for(one) for one in (ALICE, BOB)] == [False, True]
+    late = attrs.evolve(sources(authorizer), clock=attrs.evolve(clock, now=clock.now + 61))
+    rights._now_s = late.clock.now_s
+    assert not rights.stale
+    assert not rights.stale_for(BOB)
+
+
+def test_memory_of_stale_verdicts_is_bounded() -> None:
+    """Whoever asks."""
+    rights = Rights(sources(PolicyAuthorizer(rights=RIGHTS, stale=True)))
+    for number in range(MOST_STALE + 10):
+        rights._note(Principal(f"user-{number}"), stale=True)
+    assert len(rights._stale) == MOST_STALE

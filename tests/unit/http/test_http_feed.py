@@ -1,15 +1,16 @@
 """Streams: numbered, resumable, and never a reason to queue anything."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import attrs
 import pytest
-from fake_master import event, instance, snapshot
+from fake_master import FakeMaster, event, instance, snapshot
 
-from tarn.control.snapshot import Board
+from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Epoch
 from tarn.http import feed as feeds
+from tarn.http.app import Application
 from tarn.http.feed import Feed, event_changes, fleet_changes
 
 
@@ -188,3 +189,45 @@ def test_a_ring_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "reset" not in await _next(feed.read(f"1764201600000-1.3.{newest - 2}"))
 
     asyncio.run(story())
+
+
+class Turns:
+    """An event loop, as far as another thread can ask it for something."""
+
+    def __init__(self) -> None:
+        self._asked: list[Callable[[], None]] = []
+
+    def call_soon_threadsafe(self, work: Callable[[], None]) -> None:
+        self._asked.append(work)
+
+    def turn(self) -> None:
+        """Do what was asked until now."""
+        asked, self._asked = self._asked, []
+        for work in asked:
+            work()
+
+
+class Interleaved(Application):
+    """Its loop has a turn whenever the control thread keeps a snapshot for it."""
+
+    turns: Turns | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, Snapshot) and self.turns is not None:
+            self.turns.turn()
+        super().__setattr__(name, value)
+
+
+def test_no_snapshot_is_lost_wherever_the_loop_has_its_turn() -> None:
+    """The newest reaches the readers whatever the two threads do at once."""
+    master, turns = FakeMaster(snapshot(at=1.0)), Turns()
+    app = Interleaved(master.app._sources)
+    app._loop = turns  # type: ignore[assignment]
+    master.board.subscribe(app._hand_over)
+    master.publish(at=2.0)  # asked for, and the loop's turn has not come yet
+    app.turns = turns
+    for at in (3.0, 4.0):
+        master.publish(at=at)
+        turns.turn()
+        assert app._api._fleet.snapshot.at == at
+    master.server.close()

@@ -5,17 +5,22 @@ import threading
 from collections.abc import Mapping
 
 import attrs
+import httpx
 import pytest
+from fake_master import FakeMaster
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ANONYMOUS, Principal
-from tarn.domain.spec import TrustedProxy
+from tarn.domain.access import AccessRules, by_standing
+from tarn.domain.spec import SubjectsSpec, TrustedProxy
 from tarn.errors import ConfigError, NotAuthorizedError
 from tarn.http.asked import Asked, Identified
 from tarn.http.desk import Desk
+from tarn.http.gate import DirectGate
 from tarn.http.identity import OWNER, Accepted, Identity, Proofs, Trusted, network, trusted
 from tarn.http.identity.people import People
+from tarn_plugins.authorizer.none import NoAuthorizer
 
 API = b"the-api-token-of-the-cluster"
 OWN = b"the-own-token-of-one-proxy"
@@ -353,3 +358,50 @@ def test_whatever_is_sent_only_proofs_let_in(
     by_certificate = certificate == "gate" and peer == "10.0.1.9"
     expected = {"token": holder}
     assert expected.get(said.principal.via, by_token or by_certificate)
+
+
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        ("ops", {"view", "follow", "authorize", "admin"}),
+        ("alice", {"view"}),
+        ("bob", {"view"}),
+        ("carol", set()),
+        ("anonymous", set()),
+    ],
+)
+def test_viewers_may_look_and_not_touch_where_there_is_no_authorizer(
+    name: str, may: set[str]
+) -> None:
+    """By name or by group, as admins; the page learns what it may show."""
+    proxy = Trusted("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
+    access = AccessRules(
+        admins=SubjectsSpec(users=("ops",)),
+        viewers=SubjectsSpec(users=("alice",), groups=("analysts",)),
+    )
+    desk = Desk("the directory of users")
+    people = People(Register({"bob": frozenset({"analysts"})}), desk)
+    with (
+        FakeMaster(
+            access=access,
+            gate=DirectGate(NoAuthorizer()),
+            proofs=Proofs((proxy,), None, desk, people),
+        ) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        web.headers.update({"X-TARN-Token": OWN.decode(), "X-TARN-User": name})
+        assert set(web.get("/api/v1/me").json()["may"]) == may
+        assert web.get("/api/v1/status").status_code == (200 if "view" in may else 403)
+        assert web.put("/api/v1/resume").status_code == (200 if "admin" in may else 403)
+        assert web.get("/api/v1/logs").status_code == (404 if "admin" in may else 403)
+    desk.close()
+
+
+def test_viewers_count_for_nobody_who_proved_nothing() -> None:
+    """Nor for a proxy of that name, which is nobody's short name."""
+    rules = AccessRules(viewers=SubjectsSpec(users=("anonymous", "lb1", "carol")))
+    assert by_standing(ANONYMOUS, "view", rules) is None
+    assert by_standing(Principal("carol", via="spnego"), "follow", rules) is None
+    assert by_standing(Principal("carol", via="spnego"), "view", rules) is not None
+    proxy = by_standing(Principal("lb1", via="trusted-proxy"), "admin", rules)
+    assert proxy is None

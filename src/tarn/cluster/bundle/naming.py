@@ -40,7 +40,7 @@ def people_and_machines(spec: ClusterSpec | None, around: Surroundings) -> Names
 
 
 def _of_spec(spec: ClusterSpec, names: Names) -> None:
-    for user in spec.admins.users:
+    for user in (*spec.admins.users, *spec.viewers.users):
         names.user(user)
     for proxy in spec.api.trusted_proxies:
         names.host(proxy.address.partition("/")[0])

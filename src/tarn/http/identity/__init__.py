@@ -8,7 +8,6 @@ __all__ = [
     "Accepted",
     "Identity",
     "Proofs",
-    "Sessions",
     "Tickets",
     "Trusted",
     "network",

@@ -67,6 +67,8 @@ class Memory:
         """
         old = {place: name for place, name in self._ids.items() if place in there}
         self._ids = {**old, **instances}
+        # ports and machines come and go: of places where nobody is any more nothing is kept
+        self._noted = {at: name for at, name in self._noted.items() if at in self._ids}
         new = {at: name for at, name in instances.items() if self._noted.get(at) != name}
         settings = [f"set var {_place(at)} str({name})" for at, name in new.items()]
         for first in range(0, len(settings), _NOTES):  # the mode is each connection's own

@@ -276,6 +276,19 @@ class HAProxyServers:
             except Superseded as over:
                 log.warning("%s: %s", self.name, over)
                 return
+            except Exception as error:  # noqa: BLE001 (nobody else fills a HAProxy that was restarted)
+                self._note_bug(error)
+
+    def _note_bug(self, error: Exception) -> None:
+        """Tell what nobody expected, once; it is tried again."""
+        found = f"{type(error).__name__}: {error}"
+        if found != self._trouble:
+            log.error("%s: HAProxy at %s", self.name, self.target.socket, exc_info=error)
+        self._trouble = found
+        self._look_after_s = _LOOK_EVERY_S
+        old = self._applied
+        if old is not None:
+            self._say(attrs.evolve(old, at=self._clock.at(), error=found))
 
     def _is_due(self, looked_s: float) -> bool:
         # a little less than a tick: a pause of one tick is one tick

@@ -154,6 +154,8 @@ class MasterWay:
                 self.keep()
             except (DiscoveryError, ConfigError) as error:
                 self._tell(f"HAProxy does not ask the master: {error}")
+            except Exception as error:  # noqa: BLE001 (nobody else leads HAProxy to a master that moved)
+                self._tell(f"HAProxy does not ask the master: {type(error).__name__}: {error}")
             self._news.wait(_LOOK_EVERY_S)
 
     def _tell(self, line: str) -> None:

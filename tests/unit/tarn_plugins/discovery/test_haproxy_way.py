@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, DiscoveryError
+from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.names import Names
 from tarn_plugins.discovery.haproxy.shown import Server
 from tarn_plugins.discovery.haproxy.way import MasterWay, orders
@@ -75,6 +76,25 @@ def test_it_goes_where_the_master_is_and_says_nothing_twice() -> None:
     way.keep()
     assert (api.address, len(api.told)) == ("10.0.0.10", 3)
     assert len(said) == 2
+
+
+def test_a_fault_that_nobody_expected_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, and HAProxy is led to the master all the same."""
+    api, said, faults = Api(), [], []
+
+    def faulty(commands: list[str]) -> list[str]:
+        if not faults:
+            faults.append(1)
+            raise RuntimeError("nobody expected this")
+        return Api.ask(api, commands)
+
+    monkeypatch.setattr(api, "ask", faulty)
+    way = _way(api, said)
+    way.note("http://10.0.0.9:40001")
+    way.start()
+    until(lambda: api.address == "10.0.0.9", 10)
+    way.close()
+    assert said[0].endswith("RuntimeError: nobody expected this")
 
 
 def test_what_somebody_else_changed_is_put_right() -> None:
