@@ -8,7 +8,7 @@ from tarn.triton import binary, settings
 from tarn.triton.gpus import present as gpus_present
 from tarn_plugins.runtime.local.environment import LOOPBACK
 from tarn_plugins.runtime.local.gpus import visible
-from tarn_plugins.runtime.local.ports import is_free
+from tarn_plugins.runtime.local.ports import addresses, is_free, refusal
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 
 __all__ = ["API_ADDRESS", "findings", "first_size", "gpu_findings", "memory_findings", "port"]
@@ -25,11 +25,25 @@ def findings(
 ) -> Iterator[Finding]:
     """Yield everything that this machine has against *spec*."""
     yield from settings.findings(spec, spec.triton.bind or LOOPBACK)
+    yield from bind(spec)
     yield from binary.check(spec.triton.binary, environ)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
     yield from memory_findings(spec, memory())
     yield from port(spec)
+
+
+def bind(spec: ClusterSpec) -> Iterator[Finding]:
+    """Yield a finding when Triton could not listen where ``triton.bind`` says."""
+    why = "" if spec.triton.bind is None else refusal(spec.triton.bind)
+    malformed = any(one.where.startswith("triton.bind") for one in settings.findings(spec, ""))
+    if why and not malformed:
+        yield Finding(
+            "TARN-2002",
+            f"triton.bind = '{spec.triton.bind}'",
+            f"{why}; its addresses are {', '.join(addresses())}",
+            "Write one of them, 0.0.0.0 for all, or leave it out",
+        )
 
 
 def port(spec: ClusterSpec) -> Iterator[Finding]:
