@@ -128,7 +128,7 @@ def test_up_with_another_spec_shows_the_difference(house: House) -> None:
     other = house.tarn("up", "-f", house.spec("same", replicas={"min": 1, "max": 3, "initial": 2}))
     assert other.returncode == 1
     assert "replicas.max" in other.stderr
-    assert "tarn update" in other.stderr
+    assert "`tarn down -c same` ends it; then `tarn up`" in other.stderr
     assert house.status("same")["limits"]["max"] == 4
 
 

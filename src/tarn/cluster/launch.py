@@ -153,7 +153,7 @@ def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
         "it runs with another spec:\n  " + "\n  ".join(lines),
         code="TARN-2102",
         where=spec.name,
-        next_step="Change it with `tarn update`, or end it first with `tarn down`.",
+        next_step=f"`tarn down -c {spec.name}` ends it; then `tarn up` starts it with this spec.",
     )
 
 

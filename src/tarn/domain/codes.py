@@ -84,7 +84,7 @@ _TABLE = (
     Code("TARN-2005", _W, "accepted with a note", "The option is accepted and does nothing here.", "Remove it when convenient."),
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
-    Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn update` changes it; `tarn down` ends it first."),
+    Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn down` ends it; then `tarn up` starts it with the new spec."),
     Code("TARN-2103", _A, "already running", "A cluster of this name runs, or is being started.", "`tarn status` shows it; `tarn down` ends it."),
     # 22xx: model repository
     Code("TARN-2200", _A, "repository missing", "The model repository does not exist.", "Mend `models.repository`."),

@@ -68,7 +68,8 @@ def test_shows_the_difference_to_another_spec(fleet):
     assert caught.value.code == "TARN-2102"
     assert caught.value.exit_code == 1
     assert "replicas.max: 10 -> 4" in str(caught.value)
-    assert "tarn update" in caught.value.next_step
+    step = "`tarn down -c demo` ends it; then `tarn up` starts it with this spec"
+    assert caught.value.next_step.startswith(step)
     assert fleet.verbs().count("submit") == 1
 
 

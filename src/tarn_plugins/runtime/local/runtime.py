@@ -146,7 +146,7 @@ class LocalRuntime:
         count = launch.instance.resources.gpus
         mine = self._allocate(count)
         if mine is None:
-            waits_for = f"{count} free GPUs of {len(self._gpus())}"
+            waits_for = self._lacks(count)
             with self._lock:
                 self._asked[instance_id] = Asked(instance_id, launch.spec_hash, waits_for)
             return
@@ -179,6 +179,17 @@ class LocalRuntime:
             return ()
         ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
         return gpus.allocate(ours, held, count)
+
+    def _lacks(self, count: int) -> str:
+        """Say how many GPUs are free, and which instances have the others."""
+        ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
+        with self._lock:
+            held = {
+                slot.record.instance_id: len(set(slot.record.gpus) & set(ours))
+                for slot in self._slots.values()
+                if slot.ended is None
+            }
+        return gpus.lacks(count, len(ours), held)
 
     def _reserve(self, launch: Launch) -> Endpoint:
         triton = launch.triton

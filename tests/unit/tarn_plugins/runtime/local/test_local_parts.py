@@ -21,7 +21,7 @@ from tarn.triton.last_words import last_error
 from tarn_plugins.runtime.local import checks, ports
 from tarn_plugins.runtime.local.checks import findings
 from tarn_plugins.runtime.local.exits import Exit, explain
-from tarn_plugins.runtime.local.gpus import allocate, visible
+from tarn_plugins.runtime.local.gpus import allocate, lacks, visible
 from tarn_plugins.runtime.local.ports import Ports, addresses, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail
 from tarn_plugins.runtime.local.procfs import holder
@@ -252,3 +252,22 @@ def test_an_address_of_nobody_is_refused_with_those_there_are(address, why, monk
 def test_an_address_of_this_machine_is_taken(address):
     """What has the wrong form is refused elsewhere, once."""
     assert not [*checks.bind(ClusterSpec("a", ModelsSpec("/m"), triton=TritonSpec(bind=address)))]
+
+
+@pytest.mark.parametrize(
+    ("count", "present", "held", "said"),
+    [
+        (1, 1, {"a-0001": 1}, "needs 1 GPU; 0 of 1 free (a-0001 has it)"),
+        (
+            2,
+            4,
+            {"a-0002": 2, "a-0001": 1},
+            "needs 2 GPUs; 1 of 4 free (a-0001 has 1, a-0002 has 2)",
+        ),
+        (2, 1, {"a-0001": 0}, "needs 2 GPUs; 1 of 1 free"),
+        (1, 0, {}, "needs 1 GPU; 0 of 0 free"),
+    ],
+)
+def test_who_waits_for_a_gpu_is_told_who_has_it(count, present, held, said):
+    """Not "1 free GPUs of 1", which reads as if one were free."""
+    assert lacks(count, present, held) == said
