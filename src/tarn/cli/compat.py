@@ -2,7 +2,8 @@
 
 import click
 
-from tarn.config import commandline, compat
+from tarn.cli.show import columns
+from tarn.config import ALIASES, Alias, commandline, compat
 from tarn.plugins import COMING
 
 
@@ -10,6 +11,14 @@ from tarn.plugins import COMING
     "compat",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     short_help="Translate a command of the Java TARN.",
+)
+@click.option(
+    "--options",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _list(ctx) if asked else None,
+    help="List the options of the Java TARN that `tarn up` understands, and their keys.",
 )
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
 def command(*, words: tuple[str, ...]) -> None:
@@ -22,3 +31,15 @@ def command(*, words: tuple[str, ...]) -> None:
     """
     given = commandline.split(words[0]) if len(words) == 1 else list(words)
     click.echo(compat.translate(given, COMING), nl=False)
+
+
+def _list(ctx: click.Context) -> None:
+    """Print every option and variable of the Java TARN, and end."""
+    rows = [(_written(one), one.env or "", one.help, one.target) for one in ALIASES]
+    click.echo(columns(("OPTION", "ENVIRONMENT", "MEANING", "KEY IN tarn.yaml"), rows))
+    ctx.exit()
+
+
+def _written(alias: Alias) -> str:
+    value = "" if alias.is_flag or not alias.declarations else " VALUE"
+    return ", ".join(alias.declarations) + value

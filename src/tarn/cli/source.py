@@ -78,7 +78,8 @@ def source_options(verb: F) -> F:
         "assignments",
         metavar="KEY.PATH=VALUE",
         multiple=True,
-        help="Set one key of the spec, as YAML; may be given again.",
+        help="Set one key of the spec, as YAML; may be given again. The options of the Java TARN "
+        "work as well: `tarn compat --options` lists them.",
     )
     file = click.option(
         "-f",
@@ -95,14 +96,15 @@ def source_options(verb: F) -> F:
 
 
 def _option(number: int, alias: Alias) -> Callable[[F], F]:
-    """Return the option of one row of the table; values stay text, so config judges them all."""
+    """Return the option of one row of the table; values stay text, so config judges them all.
+
+    It is understood and not listed: some sixty of them would hide ours.
+    """
     written = (name for name in alias.declarations if name not in _OURS)
     names = (f"{_PREFIX}{number}", *written)
     if alias.is_flag:
-        return click.option(*names, is_flag=True, default=None, help=alias.help)
-    return click.option(
-        *names, metavar="VALUE", default=None, multiple=alias.multiple, help=alias.help
-    )
+        return click.option(*names, is_flag=True, default=None, hidden=True)
+    return click.option(*names, metavar="VALUE", default=None, multiple=alias.multiple, hidden=True)
 
 
 def _aliases(legacy: Mapping[str, object]) -> Mapping[str, object]:

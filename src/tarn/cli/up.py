@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -14,6 +15,7 @@ from tarn.cli.talk import Talk
 from tarn.cli.wait import end_degraded
 from tarn.cluster import Cluster, Surroundings
 from tarn.cluster.explain import first_words
+from tarn.plain import pasted
 
 _NOTHING_YET = ("", "preflight", "staging")
 """Phases of `up` in which nothing was submitted."""
@@ -81,7 +83,9 @@ def _ending(status: Mapping[str, Any], url: str | None, kept: Path) -> str:
     rows = [("serves", f"http://{item['http']}") for item in serving]
     rows.append(("API", f"{url} (api token: {kept})" if kept.is_file() else str(url)))
     if serving:
-        rows.append(("try", f"curl -s http://{serving[0]['http']}{_path(serving[0])}"))
+        rows.append(
+            ("try", pasted("curl", "-s", f"http://{serving[0]['http']}{_path(serving[0])}"))
+        )
     rows.append(("end it", f"tarn down -c {name}"))
     table = columns(("", ""), rows).splitlines()
     return "\n".join((*lines, *table[1:]))
@@ -90,4 +94,4 @@ def _ending(status: Mapping[str, Any], url: str | None, kept: Path) -> str:
 def _path(item: Mapping[str, Any]) -> str:
     """Return a request that any served model answers."""
     ready = [model["name"] for model in item.get("models", ()) if model["state"] == "READY"]
-    return f"/v2/models/{ready[0]}" if ready else "/v2"
+    return f"/v2/models/{quote(ready[0], safe='')}" if ready else "/v2"

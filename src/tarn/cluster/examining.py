@@ -18,7 +18,7 @@ from tarn.cluster.staging import examined, guessed
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
-from tarn.plain import masked
+from tarn.plain import masked, pasted
 from tarn.plugins import Plugins
 
 __all__ = ["around_spec", "home", "offers"]
@@ -220,7 +220,7 @@ def _open(there: Path) -> Iterator[Finding]:
             "TARN-3601",
             str(there),
             f"has the mode {stat.S_IMODE(mode):04o}: others may put files there that `tarn` trusts",
-            f"chmod 700 {there}",
+            pasted("chmod", "700", there),
             fatal=False,
         )
 

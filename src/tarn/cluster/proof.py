@@ -21,6 +21,7 @@ from tarn.domain.certificate import hosts
 from tarn.domain.spec import TlsSpec
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.http.tls import covers, seen_by, server_context, shake
+from tarn.plain import pasted
 
 __all__ = ["ends_soon", "proof"]
 
@@ -128,7 +129,8 @@ def _from_pem(cert: Path, key: Path | None) -> bytes:
             "TARN-3722",
             f"{where}: {holder}",
             "the private key is encrypted, and nobody is there to type its password",
-            f"Decrypt it, for you alone: (umask 077; openssl pkey -in {holder} -out key.pem)",
+            "Decrypt it, for you alone: "
+            f"(umask 077; {pasted('openssl', 'pkey', '-in', holder)} -out key.pem)",
         )
     return b"\n".join([*keys, *chain, b""])
 

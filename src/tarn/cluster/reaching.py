@@ -16,6 +16,7 @@ from tarn.cluster.trusting import trust
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.follow import Trust
 from tarn.interfaces import Clock, Finding, Looked
+from tarn.plain import pasted
 
 __all__ = ["reach"]
 
@@ -81,8 +82,9 @@ def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     """Yield what is wrong where the master does not answer straight: the proxy may lead to it."""
     where, port = f"{place.scheme}://{place.netloc}", place.port or 80
     checks = (
-        f"Look at three things: `getent hosts {place.hostname}` gives the right address; "
-        f"`tarn logs -c {link.name}` shows the master at work; `nc -vz {place.hostname} {port}` "
+        f"Look at three things: `{pasted('getent', 'hosts', place.hostname)}` gives the right "
+        f"address; `tarn logs -c {link.name}` shows the master at work; "
+        f"`{pasted('nc', '-vz', place.hostname, port)}` "
         "gets through: else have the firewall opened, for one port with api.port"
     )
     try:

@@ -172,7 +172,9 @@ def _shown(word: str) -> str:
 
 def _near(name: str) -> str:
     begun = sorted(f"--{long}" for long in _LONG if name and long.startswith(name))
-    return f"It may be one of: {', '.join(begun)}" if begun else "`tarn up --help` lists them"
+    return (
+        f"It may be one of: {', '.join(begun)}" if begun else "`tarn compat --options` lists them"
+    )
 
 
 def _exact(word: str) -> Alias | None:

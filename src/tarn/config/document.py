@@ -17,10 +17,11 @@ import yaml
 from tarn.config.draft import Written
 from tarn.config.readings import read_plain
 from tarn.errors import ConfigError, ConfigErrors
-from tarn.plain import Doubtful, in_quotes, join, shown
+from tarn.plain import Doubtful, did_you_mean, in_quotes, join, pasted, shown
 
-__all__ = ["Document", "parse", "parse_value", "read"]
+__all__ = ["Document", "missing", "parse", "parse_value", "read"]
 
+_SUFFIXES = frozenset({".yaml", ".yml", ".txt", ".json"})
 _MOST_VALUES = 100_000
 """Beyond it, YAML aliases were used to blow the file up."""
 _BREAKS = "\x85\u2028\u2029"
@@ -51,14 +52,24 @@ def read(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise _error(
-            str(path), "there is no such file", "Write one (only 'models' is needed) or name it"
-        ) from error
+        raise ConfigErrors([missing(path)]) from error
     except UnicodeDecodeError as error:
         raise _error(name, f"is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         raise _error(str(path), f"cannot be read: {error.strerror or error}") from error
     return parse(text, name)
+
+
+def missing(path: Path, found: str = "there is no such file") -> ConfigError:
+    """Return the error that the file *path* is not there, with one that may be meant."""
+    try:
+        here = sorted(one.name for one in path.parent.iterdir() if one.suffix in _SUFFIXES)
+    except OSError:
+        here = []
+    near = [name for name in here if did_you_mean(name, [path.name])]
+    other = pasted(near[0]) if near else "FILE"
+    step = f"Write one (only 'models' is needed), or name another: -f {other}"
+    return ConfigError(found, code="TARN-2002", where=str(path), next_step=step)
 
 
 def parse(text: str, name: str) -> Document:

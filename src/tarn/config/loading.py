@@ -91,6 +91,10 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     errors = [*legacy.errors, *_name(draft, folder, UNNAMED if partial else "")]
     lacking = examine(draft, plugins, folder, home) if plugins is not None else ()
     spec, found = _read(draft, tuple(lacking), plugins)
+    if source is None and not partial and draft.get("models.repository") is None:
+        here = "there is no tarn.yaml here, and nothing else names the models"
+        errors.append(document.missing(Path.cwd() / "tarn.yaml", here))
+        found = tuple(one for one in found if one.path not in {"models", "models.repository"})
     found, told = quiet(draft, found)
     legacy.notes.extend(told)
     errors += [_located(problem, draft) for problem in found]

@@ -1,6 +1,7 @@
 """Kerberos tickets for who asks a master. The clients' only ``gssapi``, loaded when needed."""
 
 import os
+import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,7 +62,7 @@ class Tickets:
         """What a person can do where there is no ticket."""
         if self.keytab is None:
             return "run `kinit`"
-        return f"check it with `klist -kt {self.keytab}` and `kinit -kt`"
+        return f"check it with `{shlex.join(['klist', '-kt', str(self.keytab)])}` and `kinit -kt`"
 
     def check(self) -> None:
         """Make sure that the keytab can be used, where there is one; asks the KDC.

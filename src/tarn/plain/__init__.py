@@ -12,6 +12,7 @@ from tarn.plain.moment import since
 from tarn.plain.naming import not_empty
 from tarn.plain.options import REQUIRED, Option, options
 from tarn.plain.problem import Problem, did_you_mean, in_quotes, join, shown
+from tarn.plain.shell import pasted
 from tarn.plain.span import seconds
 from tarn.plain.structure import structure
 from tarn.plain.units import UNITS, Unit, key_of, unit_of
@@ -42,6 +43,7 @@ __all__ = [
     "masked",
     "not_empty",
     "options",
+    "pasted",
     "redact",
     "seconds",
     "secret_path",

@@ -9,6 +9,7 @@ import attrs
 from tarn.errors import RepositoryError, StorageError
 from tarn.hookspecs import StorageFactory, hookimpl
 from tarn.interfaces import ClientContext, Staged, Storage
+from tarn.plain import pasted
 
 __all__ = ["Mount", "tarn_storages"]
 
@@ -43,7 +44,7 @@ class Mount:
                 "mount",
                 f"{path} cannot be read: {error.strerror}",
                 where=where,
-                next_step=f"Give this user the right to read it: chmod a+rX '{path}'",
+                next_step=f"Give this user the right to read it: {pasted('chmod', 'a+rX', path)}",
             ) from error
         return Staged(location=str(path), kind="in_place")
 

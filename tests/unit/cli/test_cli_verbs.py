@@ -14,6 +14,7 @@ from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
 from tarn.cli.verbs import VERBS, root
 from tarn.cluster import Cluster, connect
+from tarn.config import ALIASES
 from tarn.config.draft import copied
 from tarn.domain import CODES, Epoch
 from tarn.errors import (
@@ -597,3 +598,37 @@ def test_assignments_nest_and_later_ones_win():
         overlay(["a.b"])
     with pytest.raises(ConfigError, match="not YAML"):
         overlay(["a=[secret"])
+
+
+@pytest.mark.parametrize("verb", [["up"], ["secrets", "put"], ["config", "explain"], ["doctor"]])
+def test_help_lists_our_options_and_says_where_those_of_the_java_tarn_are(tarn, verb):
+    """They are understood; some sixty of them would hide ours."""
+    code, out, _ = tarn(*verb, "--help")
+    assert code == 0
+    assert "--tls-keystore" not in out
+    assert "`tarn compat --options`" in " ".join(out.split())
+    listed = tarn("compat", "--options")[1]
+    for alias in ALIASES:
+        assert (f"--{alias.long}" if alias.long else alias.env) in listed
+    assert "replicas.min" in listed
+
+
+def test_an_option_that_help_does_not_list_is_still_understood(tarn):
+    """As the Java TARN wrote it."""
+    code, out, _ = tarn("config", "explain", "--drain-timeout-ms", "5000", "-o", "json")
+    assert code == 0
+    row = {"key": "drain.timeout", "value": "5s", "origin": "argument --drain-timeout-ms"}
+    assert row in json.loads(out)
+
+
+@pytest.mark.parametrize(("present", "named"), [("tarn.yml", "tarn.yml"), ("a b.md", "FILE"),
+                                                ("tarn.yaml.txt", "tarn.yaml.txt")])  # fmt: skip
+def test_up_without_a_file_says_so_and_names_the_one_that_is_meant(fleet, capsys, present, named):
+    """Not "models is missing": nobody wrote anything yet."""
+    Path(present).write_text("models: m\n")
+    for words in (["up", "--set", "runtime=fake"], ["up", "-f", "tarn.yaml"]):
+        assert run(words, fleet.surroundings) == 2
+        said = capsys.readouterr().err
+        assert "tarn.yaml" in said
+        assert f"-f {named}\n" in said
+        assert said.count("tarn: [") == 1

@@ -9,7 +9,7 @@ from tarn.triton import binary, settings
 from tarn.triton.gpus import present as gpus_present
 from tarn_plugins.runtime.local.environment import LOOPBACK
 from tarn_plugins.runtime.local.gpus import visible
-from tarn_plugins.runtime.local.ports import is_free
+from tarn_plugins.runtime.local.ports import addresses, is_free, refusal
 from tarn_plugins.runtime.local.procfs import holder, memory_mib
 
 __all__ = [
@@ -34,6 +34,7 @@ def findings(
 ) -> Iterator[Finding]:
     """Yield everything that this machine has against *spec*."""
     yield from settings.findings(spec, spec.triton.bind or LOOPBACK)
+    yield from bind(spec)
     yield from binary.check(spec.triton.binary, environ)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
@@ -74,6 +75,19 @@ def file_findings(spec: ClusterSpec, may_open: int) -> Iterator[Finding]:
             "Raise the hard limit of open files: /etc/security/limits.conf, or LimitNOFILE of a "
             "service; in a container: docker run --ulimit nofile=65536",
             fatal=bool(few),
+        )
+
+
+def bind(spec: ClusterSpec) -> Iterator[Finding]:
+    """Yield a finding when Triton could not listen where ``triton.bind`` says."""
+    why = "" if spec.triton.bind is None else refusal(spec.triton.bind)
+    malformed = any(one.where.startswith("triton.bind") for one in settings.findings(spec, ""))
+    if why and not malformed:
+        yield Finding(
+            "TARN-2002",
+            f"triton.bind = '{spec.triton.bind}'",
+            f"{why}; its addresses are {', '.join(addresses())}",
+            "Write one of them, 0.0.0.0 for all, or leave it out",
         )
 
 

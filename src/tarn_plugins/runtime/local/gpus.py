@@ -1,8 +1,8 @@
 """GPUs of this machine: which are ours, and which are free. Pure; `tarn.triton.gpus` finds them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["allocate", "visible"]
+__all__ = ["allocate", "lacks", "visible"]
 
 
 def allocate(present: Sequence[str], taken: Iterable[str], count: int) -> tuple[str, ...] | None:
@@ -13,6 +13,24 @@ def allocate(present: Sequence[str], taken: Iterable[str], count: int) -> tuple[
     held = frozenset(taken)
     free = [uuid for uuid in present if uuid not in held]
     return tuple(free[:count]) if len(free) >= count else None
+
+
+def lacks(count: int, present: int, held: Mapping[str, int]) -> str:
+    """Say why *count* GPUs of the *present* ones cannot be given: ``0 of 1 free (a-0001 has it)``.
+
+    Args:
+        count: How many are needed.
+        present: How many there are for this fleet.
+        held: How many of them each instance has.
+    """
+    having = {name: many for name, many in sorted(held.items()) if many}
+    free = max(0, present - sum(having.values()))
+    needs = f"needs {count} GPU{'' if count == 1 else 's'}; {free} of {present} free"
+    if not having:
+        return needs
+    if len(having) == 1 and present == 1:
+        return f"{needs} ({next(iter(having))} has it)"
+    return f"{needs} ({', '.join(f'{name} has {many}' for name, many in having.items())})"
 
 
 def visible(present: Sequence[str], setting: str | None) -> tuple[str, ...]:

@@ -1,17 +1,21 @@
 """Free ports: never the same for two instances, and never one that somebody listens on."""
 
 import contextlib
+import fcntl
 import secrets
 import socket
+import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tarn.errors import LaunchError
 
-__all__ = ["Ports", "is_free", "outward"]
+__all__ = ["Ports", "addresses", "is_free", "outward", "refusal"]
 
 LOOPBACK = "127.0.0.1"
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 (compared with, never bound here)
+_GET_ADDRESS = 0x8915
+"""``SIOCGIFADDR`` of Linux."""
 FIRST_FREE = 20_000
 """Below it live the services that people know by number."""
 LAST = 65_535
@@ -53,6 +57,34 @@ class Ports:
     def release(self, ports: Iterable[int]) -> None:
         """Give *ports* back. Idempotent."""
         self._taken.difference_update(ports)
+
+
+def refusal(address: str) -> str:
+    """Say why no server can listen on *address* of this machine; nothing where one can."""
+    try:
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        return "is a name that this machine does not know"
+    for family, kind, protocol, _, where in found:
+        try:
+            with contextlib.closing(socket.socket(family, kind, protocol)) as probe:
+                probe.bind(where)
+        except OSError:
+            continue
+        return ""
+    return "is not an address of this machine"
+
+
+def addresses() -> tuple[str, ...]:
+    """Return the IPv4 addresses of this machine, the loopback one first."""
+    own = set()
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as asking:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            with contextlib.suppress(OSError):  # one without an address
+                answer = fcntl.ioctl(asking.fileno(), _GET_ADDRESS, request)
+                own.add(socket.inet_ntoa(answer[20:24]))
+    return (LOOPBACK, *sorted(own - {LOOPBACK}))
 
 
 def is_free(address: str, port: int) -> bool:

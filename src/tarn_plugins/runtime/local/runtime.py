@@ -155,7 +155,7 @@ class LocalRuntime:
         count = launch.instance.resources.gpus
         mine = self._allocate(count)
         if mine is None:
-            self._wait_for(f"{count} free GPUs of {len(self._gpus())}", instance_id, launch)
+            self._wait_for(self._lacks(count), instance_id, launch)
             return
         record = Record(
             instance_id=instance_id,
@@ -208,6 +208,17 @@ class LocalRuntime:
             return ()
         ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
         return gpus.allocate(ours, held, count)
+
+    def _lacks(self, count: int) -> str:
+        """Say how many GPUs are free, and which instances have the others."""
+        ours = gpus.visible(self._gpus(), self._context.environ.get("CUDA_VISIBLE_DEVICES"))
+        with self._lock:
+            held = {
+                slot.record.instance_id: len(set(slot.record.gpus) & set(ours))
+                for slot in self._slots.values()
+                if slot.ended is None
+            }
+        return gpus.lacks(count, len(ours), held)
 
     def _reserve(self, slot: Slot, launch: Launch) -> Endpoint:
         """Reserve the ports of one instance; note where somebody else holds the one of the spec."""

@@ -10,6 +10,7 @@ import attrs
 
 from tarn.domain.keytab import keytab_keys, only
 from tarn.errors import LaunchError
+from tarn.plain import pasted
 
 __all__ = [
     "KDC_SILENT",
@@ -100,7 +101,8 @@ def excerpt(content: bytes, principal: str, path: Path) -> bytes:
             f"has no key of {principal}; it has: {_listed(others)}",
             code="TARN-3762",
             where=where,
-            next_step=f"Mend {_PRINCIPAL}, or name another keytab; `klist -kt {path}` shows it.",
+            next_step=f"Mend {_PRINCIPAL}, or name another keytab; "
+            f"`{pasted('klist', '-kt', path)}` shows it.",
         )
     if len(found) > LONGEST:
         found_kib = len(found) // 1024

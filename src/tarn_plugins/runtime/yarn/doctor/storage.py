@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
+from tarn.plain import pasted
 from tarn_plugins.runtime.yarn import READS, Settings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
@@ -53,8 +54,8 @@ def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
         hdfs.staging,
         f"not everybody may pass through {listed(list(hdfs.closed))}: a lost master cannot be "
         f"started again once {until}",
-        f"`hdfs dfs -chmod o+x {' '.join(hdfs.closed)}`, or name a shared directory (mode 1777) "
-        "whose parents everybody may pass in runtime.options.staging",
+        f"`{pasted('hdfs', 'dfs', '-chmod', 'o+x', *hdfs.closed)}`, or name a shared "
+        "directory (mode 1777) whose parents everybody may pass in runtime.options.staging",
         fatal=False,
     )
 
@@ -81,7 +82,7 @@ def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
             f"its quota of names has {max(0, quota.names)} left; a cluster takes about {names} "
             "files and directories",
             "Remove files there, name another directory in runtime.options.staging, or have an "
-            f"administrator run `hdfs dfsadmin -setQuota NUMBER {quota.path}`",
+            f"administrator run `hdfs dfsadmin -setQuota NUMBER {pasted(quota.path)}`",
         )
     # HDFS books a whole block in every replica before it knows how little is in it
     space = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
@@ -92,7 +93,7 @@ def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
             f"its quota of space has {_bytes(max(0, quota.space))} left; HDFS books "
             f"{_bytes(space)} before it writes",
             "Remove files there, name another directory in runtime.options.staging, or have an "
-            f"administrator run `hdfs dfsadmin -setSpaceQuota BYTES {quota.path}`",
+            f"administrator run `hdfs dfsadmin -setSpaceQuota BYTES {pasted(quota.path)}`",
         )
 
 

@@ -11,6 +11,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
+from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.door import Door
 from tarn_plugins.runtime.yarn.master import exits
@@ -326,8 +327,9 @@ def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
     if began:
         said = f"its container was not granted, or not started: {error.found}"
         next_step = (
-            "`yarn cluster --list-node-labels` and `yarn queue -status "
-            f"{order.queue}` show what there is: mend queue or node label, or have the queue's "
+            "`yarn cluster --list-node-labels` and "
+            f"`{pasted('yarn', 'queue', '-status', order.queue)}` show what there is: "
+            "mend queue or node label, or have the queue's "
             "accessible-node-labels changed"
         )
     else:

@@ -6,6 +6,7 @@ Each function says what one check saw. Where there are no facts, only `container
 from collections.abc import Iterator, Mapping
 
 from tarn.interfaces import Finding, Looked
+from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER
 from tarn_plugins.runtime.yarn.probe.told import Told
 
@@ -164,8 +165,9 @@ def port(told: Told) -> Looked:
         address,
         f"listened, and was not reached from here ({told.outcome.call_error or 'no answer'}); the "
         "master's API could not be, either",
-        "Three checks: the name means that node here (`getent hosts "
-        f"{told.node}`); a firewall lets this machine in (`nc -vz {told.node} {at}` while "
+        "Three checks: the name means that node here ("
+        f"`{pasted('getent', 'hosts', told.node)}`); a firewall lets this machine in "
+        f"(`{pasted('nc', '-vz', told.node, at)}` while "
         "something listens there; set api.port to one port that it allows); and where it never "
         "will, reads and scaling still work through the ResourceManager's proxy",
         fatal=False,

@@ -19,11 +19,11 @@ from tarn.domain.spec import (
 )
 from tarn.errors import LaunchError
 from tarn.triton.last_words import last_error
-from tarn_plugins.runtime.local import ports
+from tarn_plugins.runtime.local import checks, ports
 from tarn_plugins.runtime.local.checks import findings
 from tarn_plugins.runtime.local.exits import Exit, explain
-from tarn_plugins.runtime.local.gpus import allocate, visible
-from tarn_plugins.runtime.local.ports import Ports, is_free, outward
+from tarn_plugins.runtime.local.gpus import allocate, lacks, visible
+from tarn_plugins.runtime.local.ports import Ports, addresses, is_free, outward
 from tarn_plugins.runtime.local.processes import rotate, tail
 from tarn_plugins.runtime.local.procfs import holder
 
@@ -250,3 +250,51 @@ def test_no_tritonserver_at_all_is_found(tmp_path):
     """With what to install."""
     wrong = attrs.evolve(spec(tmp_path), triton=TritonSpec(binary="/nowhere/tritonserver"))
     assert codes(wrong) == {"TARN-3101": True}
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("203.0.113.7", "is not an address of this machine"),  # TEST-NET-3: nobody's
+        ("nohost.invalid", "is a name that this machine does not know"),
+    ],
+)
+def test_an_address_of_nobody_is_refused_with_those_there_are(address, why, monkeypatch):
+    """Before the start, not as a Triton that cannot listen."""
+    resolve = socket.getaddrinfo
+
+    def without_a_name_server(host, *arguments, **more):
+        if host.endswith(".invalid"):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return resolve(host, *arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", without_a_name_server)
+    spec = ClusterSpec("a", ModelsSpec("/m"), triton=TritonSpec(bind=address))
+    (found,) = checks.bind(spec)
+    assert found.found == f"{why}; its addresses are {', '.join(addresses())}"
+    assert addresses()[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "localhost", None, "999.1.1.1"])
+def test_an_address_of_this_machine_is_taken(address):
+    """What has the wrong form is refused elsewhere, once."""
+    assert not [*checks.bind(ClusterSpec("a", ModelsSpec("/m"), triton=TritonSpec(bind=address)))]
+
+
+@pytest.mark.parametrize(
+    ("count", "present", "held", "said"),
+    [
+        (1, 1, {"a-0001": 1}, "needs 1 GPU; 0 of 1 free (a-0001 has it)"),
+        (
+            2,
+            4,
+            {"a-0002": 2, "a-0001": 1},
+            "needs 2 GPUs; 1 of 4 free (a-0001 has 1, a-0002 has 2)",
+        ),
+        (2, 1, {"a-0001": 0}, "needs 2 GPUs; 1 of 1 free"),
+        (1, 0, {}, "needs 1 GPU; 0 of 0 free"),
+    ],
+)
+def test_who_waits_for_a_gpu_is_told_who_has_it(count, present, held, said):
+    """Not "1 free GPUs of 1", which reads as if one were free."""
+    assert lacks(count, present, held) == said

@@ -169,7 +169,9 @@ def test_an_instance_without_a_free_gpu_waits_and_says_for_what(stage):
     """Never the same GPU twice; the wait is a fact with words."""
     runtime = stage.fake_master(gpus=("GPU-a", "GPU-b"), each=2)
     runtime.apply(stage.wish(ID, "echo-0002"))
-    assert fact(runtime, "echo-0002", Asked).waits_for == "2 free GPUs of 2"
+    assert fact(runtime, "echo-0002", Asked).waits_for == (
+        f"needs 2 GPUs; 0 of 2 free ({ID} has 2)"
+    )
     environ = Path(f"/proc/{fact(runtime, ID, Running).container_id}/environ")
     eventually(lambda: b"CUDA_VISIBLE_DEVICES=GPU-a,GPU-b\0" in environ.read_bytes())
     runtime.apply(stage.wish("echo-0002", stop=(ID,)))
