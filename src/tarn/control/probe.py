@@ -2,10 +2,12 @@
 
 import asyncio
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from urllib.parse import quote
 
 import attrs
 
@@ -25,6 +27,8 @@ from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
 
+KINDS_A_LOOK = 5
+"""Models of which one look asks what they are, so that health is not held up."""
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
@@ -80,6 +84,10 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
+    kinds: dict[str, bool] = attrs.field(factory=dict)
+    """Model to whether it is an ensemble: equal instances are asked once."""
+    ensembles: set[str] = attrs.field(factory=set)
+    """Those that are."""
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
 
@@ -201,9 +209,24 @@ class Probe:
                 return
             self._itself = True
         reply = await line.ask(self._ask("POST", "/v2/repository/index", "model-repository"))
-        self._set_http(live, _models(reply), gone="")
+        models = _models(reply)
+        self._set_http(live, models, gone="")
+        await self._ask_kinds(line, models)
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
+
+    async def _ask_kinds(self, line: Line, models: Sample[tuple[ModelState, ...]]) -> None:
+        """Ask which models are ensembles: some in each look, and once for the whole fleet."""
+        around = self._around
+        listed = models.value if isinstance(models, Known) else ()
+        unknown = (m.name for m in listed if m.state == "READY" and m.name not in around.kinds)
+        for name in tuple(itertools.islice(unknown, KINDS_A_LOOK)):
+            path = f"/v2/models/{quote(name, safe='')}/config"
+            around.kinds[name] = False  # asked once, also where that is answered by nothing
+            reply = await line.ask(self._ask("GET", path, "model-config"))
+            around.kinds[name] = _is_ensemble(reply)
+            if around.kinds[name]:
+                around.ensembles.add(name)
 
     def _ask(self, method: str, path: str, part: str) -> bytes:
         """Return the question with the key of *part*, which goes nowhere that needs none."""
@@ -266,7 +289,7 @@ class Probe:
                 await asyncio.sleep(0)  # other instances answer meanwhile
         seen = parser.close()
         now_s = clock.now_s()
-        self._activity = observe(self._activity, seen, now_s)
+        self._activity = observe(self._activity, seen, now_s, self._around.ensembles)
         signals = seen.signals()
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
         signals |= {family: seen.total(family) for family in families.sums}
@@ -366,6 +389,15 @@ def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
 def _index(body: bytes) -> tuple[ModelState, ...]:
     """Equal instances answer the same bytes, second after second."""
     return parse_index(body)
+
+
+def _is_ensemble(reply: Reply) -> bool:
+    """Say whether a model's configuration is that of an ensemble; one that is not given is not."""
+    try:
+        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("platform") == "ensemble"
 
 
 def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:
