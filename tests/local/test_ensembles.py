@@ -1,4 +1,4 @@
-"""A real ensemble: what is in flight is what was asked, and nothing is soon after the last answer."""
+"""A real ensemble: in flight is what was asked, and nothing is soon after the last answer."""
 
 import threading
 import time

@@ -23,12 +23,15 @@ from tarn.triton.by_model import Rows, rows
 from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
+from tarn.triton.statistics import parse_statistics
 from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
 
 KINDS_A_LOOK = 5
 """Models of which one look asks what they are, so that health is not held up."""
+BLIND_AFTER = 5
+"""Looks at the metrics in a row that bring nothing, until the statistics are asked for."""
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
@@ -108,6 +111,10 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
+        self._unread = 0
+        """Looks in a row at the metrics that brought nothing while the instance was live."""
+        self._blind = ""
+        """Why its metrics are not read, and its statistics are asked for instead."""
         self._answered_live = False
         self._itself = False
         """The server there gave this instance's id, since it was last lost."""
@@ -191,6 +198,7 @@ class Probe:
             cold=self._cold,
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
+            blind=self._blind,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -212,6 +220,8 @@ class Probe:
         models = _models(reply)
         self._set_http(live, models, gone="")
         await self._ask_kinds(line, models)
+        if self._blind:
+            await self._look_statistics(line)
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
 
@@ -281,14 +291,17 @@ class Probe:
         if reply.status != 200:  # noqa: PLR2004
             self._metrics_failed(Failure(f"/metrics answered {reply.status}"))
             return
-        families, clock = self._around.families, self._around.clock
-        parser = MetricsParser(families.every)
+        parser = MetricsParser(self._around.families.every)
         for start in range(0, len(reply.body), PIECE):
             parser.feed(reply.body[start : start + PIECE])
             if start:
                 await asyncio.sleep(0)  # other instances answer meanwhile
-        seen = parser.close()
-        now_s = clock.now_s()
+        self._unread, self._blind = 0, ""
+        self._take(parser.close())
+
+    def _take(self, seen: Metrics) -> None:
+        """Make the signals of what was *seen*."""
+        families, now_s = self._around.families, self._around.clock.now_s()
         self._activity = observe(self._activity, seen, now_s, self._around.ensembles)
         signals = seen.signals()
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
@@ -301,7 +314,22 @@ class Probe:
             self._around.totals.add(self._id, self._rows.of, fresh=self._target.fresh)
         self._set_metrics(signals, now_s)
 
+    async def _look_statistics(self, line: Line) -> None:
+        """Read the counters over the HTTP port, where the metrics are not to be had."""
+        reply = await line.ask(self._ask("GET", "/v2/models/stats", "statistics"))
+        try:
+            if reply.status == 200:  # noqa: PLR2004
+                self._take(parse_statistics(reply.body))
+        except ValueError:
+            return  # they stay unknown, as the metrics are
+
     def _metrics_failed(self, failure: Failure) -> None:
+        live = isinstance(self._live, Known) and self._live.value
+        self._unread = self._unread + 1 if live else 0
+        if self._blind and live:
+            return  # the statistics stand for them; where those fail too, they grow old
+        if self._unread >= BLIND_AFTER:
+            self._blind = failure.reason
         unknown = Unknown(failure.reason)
         names = (*_SIGNALS, "executing", *self._around.families.every)
         self._around.totals.silent(self._id)

@@ -1,6 +1,6 @@
 """What is wrong with a master's surroundings, in words for all and in words for its people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -8,9 +8,18 @@ import attrs
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
+from tarn.domain import Reading, State
 from tarn.domain.fleet import Fleet, Rules
 
-__all__ = ["Trouble", "of_fleet", "of_journal", "of_policy", "of_saver", "of_worker"]
+__all__ = [
+    "Trouble",
+    "of_fleet",
+    "of_journal",
+    "of_policy",
+    "of_readings",
+    "of_saver",
+    "of_worker",
+]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
@@ -89,3 +98,15 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         elif late and (follower is None or not follower.came):
             warning = f"follower {name} never came; drains do not wait for it"
             yield Trouble("", warning, "TARN-1302", name)
+
+
+def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Trouble]:
+    """Say that the metrics of ready instances cannot be read, and what is lacking without them."""
+    ready = fleet.of(State.READY)
+    blind = [(i.id, r.blind) for i in ready if (r := readings.get(i.id)) is not None and r.blind]
+    if not blind:
+        return
+    lacking = "the queue is estimated, and nothing is known of the GPUs"
+    fault = f"the metrics of {len(blind)} of {len(ready)} instances cannot be read; {lacking}"
+    first, why = blind[0]
+    yield Trouble(fault, f"{fault} ({first}: {why})", "TARN-1137", fleet.name)

@@ -42,6 +42,9 @@ class Reading:
     unloaded: Sample[bool] | None = None
     """None: its models were not asked to unload. Known(True): none is left. Known(False): the last
     requests in them are waited for. Unknown: Triton refuses, and why."""
+    blind: str = ""
+    """Why its metrics cannot be read for some looks now; its statistics are read instead, as far as
+    they can be. Empty: they can."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
 

@@ -653,3 +653,27 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
         with watching(**targets) as watcher:
             watcher.until(lambda r: "pending" in r.metrics)
             watcher.until(is_live, of="b")
+
+
+def test_without_metrics_the_statistics_tell_what_executes() -> None:
+    """The port is switched off, or cannot be reached: said, and the counters come over HTTP."""
+    with FakeTriton("echo") as triton:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            nowhere = closed.getsockname()[1]
+        there = triton.endpoint
+        target = Target(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))
+        with watching(a=target) as watcher:
+            reading = watcher.until(lambda r: bool(r.blind))
+            assert reading.blind.startswith("connection refused by 127.0.0.1:")
+            reading = watcher.until(lambda r: r.known("pending") == 0)
+            assert isinstance(reading.busy, Known)
+            assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
+            assert isinstance(reading.metrics["gpu_utilization"], Unknown)
+
+
+def test_metrics_that_come_back_are_read_again() -> None:
+    """Nothing is said of it any more."""
+    with FakeTriton("echo") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        triton.state.metrics_hang_s = 0.0
+        assert not watcher.until(lambda r: r.known("requests_total") == 0).blind
