@@ -59,6 +59,40 @@ def test_a_drain_loses_no_model(house: House) -> None:
     assert house.tarn("wait", "-c", "kept").returncode == 0
 
 
+@pytest.mark.timeout(200)
+def test_a_repository_that_changed_is_told_and_a_drain_brings_all_up_to_date(house: House) -> None:
+    """A model came in while one served: who lacks it, no word against it, and the way out."""
+    repository = house.root / "models"
+    shutil.copytree(MODELS / "echo", repository / "echo")
+    spec = house.spec("mixed", models=str(repository), replicas={"min": 1, "max": 3, "initial": 1})
+    done = house.tarn("up", "-f", spec)
+    assert done.returncode == 0, done.stderr
+    (old,) = serving(house, "mixed")
+    (repository / "nap" / "1").mkdir(parents=True)
+    (repository / "nap" / "1" / "model.py").write_text(NAP)
+    (repository / "nap" / "config.pbtxt").write_text(CONFIG)
+    assert house.tarn("scale", "2", "-c", "mixed").returncode == 0
+    lacks = f"model 'nap': version 1 on mixed-0002; not served by {old}"
+    said = until(
+        lambda: (out := house.tarn("why", "-c", "mixed").stdout) and lacks in out and out,
+        60,
+        lambda: house.tarn("why", "-c", "mixed").stdout,
+    )
+    assert "Mend the model" not in said
+    assert "`tarn drain` of each older one replaces it" in said
+    status = house.status("mixed")
+    assert (status["state"], status["reason"]) == ("degraded", lacks)
+    assert any(lacks in line for line in status["warnings"])
+    assert house.tarn("drain", old, "-c", "mixed").returncode == 0
+
+    def equal() -> bool:
+        now = serving(house, "mixed")
+        return old not in now and list(now.values()) == [{"echo", "nap"}] * 2
+
+    until(equal, 60, "two that serve the same")
+    until(lambda: house.status("mixed")["state"] == "ready", 20, "ready")
+
+
 @pytest.mark.timeout(150)
 def test_without_metrics_a_drain_ends_when_the_requests_do(house: House) -> None:
     """A note at `up`, an alert while it lasts, and `down` in seconds, not after drain.timeout."""

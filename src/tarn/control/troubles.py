@@ -10,6 +10,7 @@ from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
 from tarn.domain import Reading, State
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.mixed import mixture
 
 __all__ = [
     "Trouble",
@@ -23,6 +24,7 @@ __all__ = [
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
+REPLACE = "`tarn drain` of each older one replaces it by one with what is in the repository now"
 COMES_WITHIN_S = 30.0
 """A required follower that has not come by then is worth a warning."""
 
@@ -88,6 +90,10 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
     if fleet.frozen_s is not None:
         fault = "replacements are frozen: most fell silent at once"
         yield Trouble(fault, "", "TARN-1010", fleet.name, noted=True)
+    mixed = mixture(fleet, now_s)
+    if mixed is not None:
+        warning = f"instances serve different things: {mixed.said}. {REPLACE}"
+        yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)

@@ -6,8 +6,11 @@ import attrs
 
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["QUEUE_CAPACITY", "ModelState", "Reading"]
+__all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
 
+NOT_LOADED = "not loaded"
+"""Reason of a model that lies in the repository, and that this Triton was never asked to load: it
+came after the start."""
 QUEUE_CAPACITY = 16
 """Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
 
@@ -20,6 +23,8 @@ class ModelState:
     state: str
     """``READY``, ``LOADING``, ``UNLOADING`` or ``UNAVAILABLE``, as Triton writes it."""
     reason: str = ""
+    versions: tuple[str, ...] = ()
+    """Those that are READY, the highest last."""
 
 
 @attrs.frozen

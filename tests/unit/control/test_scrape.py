@@ -114,7 +114,7 @@ def test_reads_health_models_and_signals() -> None:
         assert reading.warm
     models = reading.models
     assert isinstance(models, Known)
-    assert models.value == (ModelState("a", "READY"), ModelState("b", "READY"))
+    assert models.value == tuple(ModelState(name, "READY", versions=("1",)) for name in "ab")
     assert "no nv_extra" in reason(reading.metrics["nv_extra"])
     assert "no nv_lines" in reason(reading.metrics["nv_lines"])
 
