@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tarn.cluster.cause import Cause, age, first_words, span
+from tarn.domain.reading import NOT_LOADED
 
 __all__ = ["about_instance", "about_life"]
 
@@ -139,6 +140,11 @@ def _models(item: Item) -> Iterator[Cause]:
     for model in item.get("models", ()):
         why = model.get("reason") or ""
         if model["state"] != "UNAVAILABLE" or (why and why in reason):
+            continue
+        if why == NOT_LOADED:
+            found = f"{id_}: model '{model['name']}' is not loaded: it came after {id_} started"
+            step = f"`tarn drain {id_}` replaces it by one that has it."
+            yield Cause(id_, found, step, "TARN-1147")
             continue
         found = f"{id_}: model '{model['name']}' is unavailable"
         step = f"Mend the model in the repository; `tarn logs {id_}` shows more."

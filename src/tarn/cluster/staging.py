@@ -50,13 +50,14 @@ def guessed(spec: ClusterSpec, plugins: Plugins) -> Staged:
 
 
 def examined(spec: ClusterSpec, plugins: Plugins) -> Iterator[Finding]:
-    """Yield what is wrong with the repository, as far as this machine can see it.
+    """Yield what is wrong with metrics and repository, as far as this machine can see it.
 
     A URI is looked at once it is staged, or by the runtime that reads it.
 
     Raises:
         ConfigError: A directory cannot be read.
     """
+    yield from _unmeasured(spec)
     location, remote = spec.models.repository, _capabilities(spec, plugins).remote
     if "://" in location:
         if remote and spec.instance.warmup is not None:
@@ -66,6 +67,20 @@ def examined(spec: ClusterSpec, plugins: Plugins) -> Iterator[Finding]:
             yield _elsewhere(location)
     else:
         yield from look(location, spec)
+
+
+def _unmeasured(spec: ClusterSpec) -> Iterator[Finding]:
+    for raw, value in spec.triton.args.items():
+        name = raw.lstrip("-").replace("_", "-")
+        if name == "allow-metrics" and str(value).lower() in ("false", "0", "off", "no"):
+            yield Finding(
+                "TARN-2007",
+                f"triton.args.{raw}",
+                "switches Triton's metrics off: what waits is only estimated, and nothing is "
+                "known of the GPUs",
+                "Remove it",
+                fatal=False,
+            )
 
 
 def look(location: str, spec: ClusterSpec) -> Iterator[Finding]:

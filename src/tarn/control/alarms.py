@@ -7,6 +7,7 @@ import attrs
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Event, Severity, State
+from tarn.domain.reading import NOT_LOADED
 
 __all__ = ["Alarm", "active", "alarms", "onsets"]
 
@@ -65,7 +66,7 @@ def _of_instances(snapshot: Snapshot) -> Iterator[Alarm]:
         if instance.state not in _SERVING:
             continue
         for model, state, reason in instance.models:
-            if state == "UNAVAILABLE" and reason:
+            if state == "UNAVAILABLE" and reason and reason != NOT_LOADED:
                 said = f"{model}: {reason.partition(chr(10))[0]}"  # as the event has it
                 yield Alarm("TARN-1111", instance.id, said, detail=said)
 

@@ -22,7 +22,15 @@ from tarn.control.scrape import Scraper
 from tarn.control.sights import sights
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
-from tarn.control.troubles import Trouble, of_fleet, of_journal, of_policy, of_saver, of_worker
+from tarn.control.troubles import (
+    Trouble,
+    of_fleet,
+    of_journal,
+    of_policy,
+    of_readings,
+    of_saver,
+    of_worker,
+)
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
@@ -314,7 +322,7 @@ class Control:
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> None:
         self._measures.look(now_s)
-        troubles = tuple(self._find_troubles(now_s, fenced=fenced))
+        troubles = tuple(self._find_troubles(readings, now_s, fenced=fenced))
         self._note(troubles, at)
         around = Surroundings(
             now_s=now_s,
@@ -344,7 +352,9 @@ class Control:
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
         return (self._runtime, *self._publishers.workers)
 
-    def _find_troubles(self, now_s: float, *, fenced: bool) -> Iterator[Trouble]:
+    def _find_troubles(
+        self, readings: Mapping[str, Reading], now_s: float, *, fenced: bool
+    ) -> Iterator[Trouble]:
         near, name = self._near, self._fleet.name
         if fenced:
             fault = "the master has lost its runtime and does not act"
@@ -362,6 +372,7 @@ class Control:
         yield from of_worker(self._runtime, "TARN-3000")
         yield from self._publishers.troubles()
         yield from of_fleet(self._fleet, self._rules, now_s)
+        yield from of_readings(self._fleet, readings)
 
     def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
         """Note each trouble when it begins, and not while it lasts."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from urllib.parse import quote
 
 import attrs
 
@@ -21,10 +23,15 @@ from tarn.triton.by_model import Rows, rows
 from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
+from tarn.triton.statistics import parse_statistics
 from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
 
+KINDS_A_LOOK = 5
+"""Models of which one look asks what they are, so that health is not held up."""
+UNMEASURED_AFTER = 5
+"""Looks at the metrics in a row that bring nothing, until the statistics are asked for."""
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
@@ -84,6 +91,10 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
+    kinds: dict[str, bool] = attrs.field(factory=dict)
+    """Model to whether it is an ensemble: equal instances are asked once."""
+    ensembles: set[str] = attrs.field(factory=set)
+    """Those that are."""
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
 
@@ -104,6 +115,10 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
+        self._unread = 0
+        """Looks in a row at the metrics that brought nothing while the instance was live."""
+        self._unmeasured = ""
+        """Why its metrics are not read, and its statistics are asked for instead."""
         self._answered_live = False
         self._itself = False
         """The server there gave this instance's id, since it was last lost."""
@@ -190,6 +205,7 @@ class Probe:
             cold=self._cold,
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
+            unmeasured=self._unmeasured,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -208,10 +224,26 @@ class Probe:
                 return
             self._itself = True
         index = self._ask("POST", "/v2/repository/index", "model-repository")
-        reply = await line.ask(index, MOST_BYTES)
-        self._set_http(live, _models(reply), gone="")
+        models = _models(await line.ask(index, MOST_BYTES))
+        self._set_http(live, models, gone="")
+        await self._ask_kinds(line, models)
+        if self._unmeasured:
+            await self._look_statistics(line)
         if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
             self._begin("warm")
+
+    async def _ask_kinds(self, line: Line, models: Sample[tuple[ModelState, ...]]) -> None:
+        """Ask which models are ensembles: some in each look, and once for the whole fleet."""
+        around = self._around
+        listed = models.value if isinstance(models, Known) else ()
+        unknown = (m.name for m in listed if m.state == "READY" and m.name not in around.kinds)
+        for name in tuple(itertools.islice(unknown, KINDS_A_LOOK)):
+            path = f"/v2/models/{quote(name, safe='')}/config"
+            around.kinds[name] = False  # asked once, also where that is answered by nothing
+            reply = await line.ask(self._ask("GET", path, "model-config"))
+            around.kinds[name] = _is_ensemble(reply)
+            if around.kinds[name]:
+                around.ensembles.add(name)
 
     def _ask(self, method: str, path: str, part: str) -> bytes:
         """Return the question with the key of *part*, which goes nowhere that needs none."""
@@ -275,15 +307,18 @@ class Probe:
         if reply.status != 200:  # noqa: PLR2004
             self._metrics_failed(Failure(f"/metrics answered {reply.status}"))
             return
-        families, clock = self._around.families, self._around.clock
-        parser = MetricsParser(families.every)
+        parser = MetricsParser(self._around.families.every)
         for start in range(0, len(reply.body), PIECE):
             parser.feed(reply.body[start : start + PIECE])
             if start:
                 await asyncio.sleep(0)  # other instances answer meanwhile
-        seen = parser.close()
-        now_s = clock.now_s()
-        self._activity = observe(self._activity, seen, now_s)
+        self._unread, self._unmeasured = 0, ""
+        self._take(parser.close())
+
+    def _take(self, seen: Metrics) -> None:
+        """Make the signals of what was *seen*."""
+        families, now_s = self._around.families, self._around.clock.now_s()
+        self._activity = observe(self._activity, seen, now_s, self._around.ensembles)
         signals = seen.signals()
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
         signals |= {family: seen.total(family) for family in families.sums}
@@ -295,7 +330,23 @@ class Probe:
             self._around.totals.add(self._id, self._rows.of, fresh=self._target.fresh)
         self._set_metrics(signals, now_s)
 
+    async def _look_statistics(self, line: Line) -> None:
+        """Read the counters over the HTTP port, where the metrics are not to be had."""
+        reply = await line.ask(self._ask("GET", "/v2/models/stats", "statistics"))
+        try:
+            if reply.status == 200:  # noqa: PLR2004
+                self._take(parse_statistics(reply.body))
+        except ValueError:
+            return  # they stay unknown, as the metrics are
+
     def _metrics_failed(self, failure: Failure) -> None:
+        live = isinstance(self._live, Known) and self._live.value
+        if not failure.own:  # what the master lacks says nothing about its metrics
+            self._unread = self._unread + 1 if live else 0
+            if self._unmeasured and live:
+                return  # the statistics stand for them; where those fail too, they grow old
+            if self._unread >= UNMEASURED_AFTER:
+                self._unmeasured = failure.reason
         unknown = Unknown(failure.reason)
         names = (*_SIGNALS, "executing", *self._around.families.every)
         self._around.totals.silent(self._id)
@@ -385,6 +436,15 @@ def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
 @functools.lru_cache(maxsize=_INDEXES)
 def _index(body: bytes) -> tuple[ModelState, ...]:
     return parse_index(body)
+
+
+def _is_ensemble(reply: Reply) -> bool:
+    """Say whether a model's configuration is that of an ensemble; one that is not given is not."""
+    try:
+        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
+    except ValueError:
+        return False
+    return isinstance(said, dict) and said.get("platform") == "ensemble"
 
 
 def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:

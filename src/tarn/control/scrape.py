@@ -75,6 +75,8 @@ class Scraper:
         self._probes: dict[str, Probe] = {}
         self._count = 0
         self._totals = Totals()
+        self._kinds: dict[str, bool] = {}
+        self._ensembles: set[str] = set()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
@@ -175,6 +177,8 @@ class Scraper:
             wake=self._wake_soon,
             crashed=self._crashed,
             totals=self._totals,
+            kinds=self._kinds,
+            ensembles=self._ensembles,
         )
 
     def _changed(self, instance_id: str) -> None:

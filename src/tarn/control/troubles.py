@@ -1,6 +1,6 @@
 """What is wrong with a master's surroundings, in words for all and in words for its people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -8,12 +8,24 @@ import attrs
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
+from tarn.domain import Reading, State
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.mixed import mixture
 
-__all__ = ["Trouble", "of_files", "of_fleet", "of_journal", "of_policy", "of_saver", "of_worker"]
+__all__ = [
+    "Trouble",
+    "of_files",
+    "of_fleet",
+    "of_journal",
+    "of_policy",
+    "of_readings",
+    "of_saver",
+    "of_worker",
+]
 
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
+REPLACE = "`tarn drain` of each older one replaces it by one with what is in the repository now"
 COMES_WITHIN_S = 30.0
 """A required follower that has not come by then is worth a warning."""
 
@@ -91,6 +103,10 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
             "none is taken out of the view or replaced for that"
         )
         yield Trouble(fault, fault, "TARN-1021", fleet.name)
+    mixed = mixture(fleet, now_s)
+    if mixed is not None:
+        warning = f"instances serve different things: {mixed.said}. {REPLACE}"
+        yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -101,3 +117,16 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         elif late and (follower is None or not follower.came):
             warning = f"follower {name} never came; drains do not wait for it"
             yield Trouble("", warning, "TARN-1302", name)
+
+
+def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Trouble]:
+    """Say that the metrics of ready instances cannot be read, and what is lacking without them."""
+    ready = fleet.of(State.READY)
+    seen = [(i.id, readings[i.id].unmeasured) for i in ready if i.id in readings]
+    unmeasured = [(instance_id, why) for instance_id, why in seen if why]
+    if not unmeasured:
+        return
+    lacking = "the queue is estimated, and nothing is known of the GPUs"
+    fault = f"the metrics of {len(unmeasured)} of {len(ready)} instances cannot be read; {lacking}"
+    first, why = unmeasured[0]
+    yield Trouble(fault, f"{fault} ({first}: {why})", "TARN-1137", fleet.name)

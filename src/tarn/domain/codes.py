@@ -69,6 +69,8 @@ _TABLE = (
     Code("TARN-1114", _I, "instance drained", "It ended as asked, after it had finished what it had; the message is the receipt.", "Nothing; where something was cut, raise `drain.timeout` if requests may take this long."),
     Code("TARN-1117", _I, "replacement first", "A person asked for its drain: it serves until another instance serves all that it serves, then it drains.", "Nothing; `tarn drain INSTANCE --now` does not wait for a replacement."),
     Code("TARN-1127", _I, "launching goes on", "Launching was given up, and an instance has served since: so new ones are launched again, each after the longest back-off until one proves good.", "Nothing; `tarn events` names what failed before."),
+    Code("TARN-1137", _A, "metrics unreadable", "An instance answers, and its metrics cannot be read: they are switched off, or their port cannot be reached. Its statistics are read instead, so requests are still counted; what waits is an estimate, and nothing is known of its GPUs.", "Remove `allow-metrics` from `triton.args`, or let the master reach the metrics port."),
+    Code("TARN-1147", _W, "instances differ", "Instances serve different models or versions: the repository changed while they ran, and each serves what was there when it started.", "Replace the older ones one by one: `tarn drain INSTANCE` starts the replacement first. With `models.control: explicit`, loading the model again does it, too."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn scaling explain` says why."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),
@@ -89,6 +91,7 @@ _TABLE = (
     Code("TARN-2003", _A, "contradiction", "Two values cannot both be meant.", "Change one of them."),
     Code("TARN-2004", _A, "not in this version", "The option belongs to a part that this version does not have.", "Remove it; the message names the part."),
     Code("TARN-2005", _W, "accepted with a note", "The option is accepted and does nothing here.", "Remove it when convenient."),
+    Code("TARN-2007", _W, "metrics switched off", "`triton.args` switches Triton's metrics off: the master reads its statistics instead. What waits is an estimate, and nothing is known of the GPUs.", "Remove `allow-metrics` from `triton.args`."),
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
     Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn down` ends it; then `tarn up` starts it with the new spec."),

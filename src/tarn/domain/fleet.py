@@ -116,6 +116,8 @@ class Fleet:
     """How many of the desired instances served at once, the most there were."""
     short_s: float | None = None
     """Since when fewer than desired are ready."""
+    mixed_s: float | None = None
+    """Since when instances in the view serve different things."""
     unprobed: frozenset[str] = frozenset()
     """Recovered instances, those found late too, that have not answered yet: until then the view is
     incomplete."""

@@ -10,7 +10,7 @@ import attrs
 from tarn.domain.draining import Drain
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
-from tarn.domain.reading import Reading
+from tarn.domain.reading import NOT_LOADED, Reading
 from tarn.domain.samples import Known, Sample
 from tarn.domain.serving import Judge, Models
 from tarn.domain.strikes import forgive
@@ -70,10 +70,8 @@ class _Look:
         serving, why, models = self._judged(instance, reading)
         silent_s = None if models is not None else self._since(instance)
         changes: dict[str, object] = {}
-        if models is not None and models != instance.models:
-            if not instance.unloading:
-                self.notes.extend(_newly_unavailable(instance, models))
-            changes["models"] = models
+        if models is not None:
+            self._add_models(changes, instance, reading, models)
         if serving is not instance.serving:
             changes["serving"] = serving
         if silent_s != instance.silent_s:
@@ -87,10 +85,22 @@ class _Look:
         _add_busy(changes, instance, reading)
         return instance.but(**changes) if changes else instance
 
+    def _add_models(
+        self, changes: dict[str, object], instance: Instance, reading: Reading, models: Models
+    ) -> None:
+        if models != instance.models:
+            if not instance.unloading:
+                self.notes.extend(_newly_unavailable(instance, models))
+            changes["models"] = models
+        versions = self._judge.versions(reading)
+        if versions is not instance.versions and versions != instance.versions:
+            changes["versions"] = versions
+
     def _judged(self, instance: Instance, reading: Reading) -> tuple[bool, str, Models | None]:
         """Return (may it serve, why not, its models): a new one serves no less than the others."""
-        serving, why, models = self._judge(reading)
-        if serving and models and instance.state is State.STARTING and not instance.adopted:
+        fresh = instance.state is State.STARTING and not instance.adopted
+        serving, why, models = self._judge(reading, started=not fresh)
+        if serving and models and fresh:
             why = self._worse(models)
             serving = not why
         return serving, why, models
@@ -197,5 +207,6 @@ def _same_value(one: Sample[float], other: Sample[float]) -> bool:
 def _newly_unavailable(instance: Instance, models: Models) -> Iterator[Note]:
     before = {name for name, state, reason in instance.models if state == "UNAVAILABLE" and reason}
     for name, state, reason in models:
-        if state == "UNAVAILABLE" and reason and name not in before:
+        late = reason == NOT_LOADED  # nothing is wrong with it: it came after the start
+        if state == "UNAVAILABLE" and reason and not late and name not in before:
             yield "TARN-1111", instance.id, f"{name}: {reason.partition(chr(10))[0]}"

@@ -69,6 +69,8 @@ class Instance:
     """Live, every model it should serve settled, at least one READY, warm-up done."""
     models: tuple[tuple[str, str, str], ...] = ()
     """(model, Triton's state, reason) as last read; sorted by model."""
+    versions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(model, its READY versions) of each one that it serves; one and the same for equal ones."""
     busy: Sample[float] = attrs.field(default=Unknown("not scraped yet"))
     """Requests queued and executing."""
     ready_s: float | None = None

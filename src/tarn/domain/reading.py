@@ -6,8 +6,11 @@ import attrs
 
 from tarn.domain.samples import Known, Sample, Unknown
 
-__all__ = ["QUEUE_CAPACITY", "ModelState", "Reading"]
+__all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
 
+NOT_LOADED = "not loaded"
+"""Reason of a model that lies in the repository, and that this Triton was never asked to load: it
+came after the start."""
 QUEUE_CAPACITY = 16
 """Requests that fill one instance; the contract's ``queue-capacity-per-container``."""
 
@@ -20,6 +23,8 @@ class ModelState:
     state: str
     """``READY``, ``LOADING``, ``UNLOADING`` or ``UNAVAILABLE``, as Triton writes it."""
     reason: str = ""
+    versions: tuple[str, ...] = ()
+    """Those that are READY, the highest last."""
 
 
 @attrs.frozen
@@ -42,6 +47,9 @@ class Reading:
     unloaded: Sample[bool] | None = None
     """None: its models were not asked to unload. Known(True): none is left. Known(False): the last
     requests in them are waited for. Unknown: Triton refuses, and why."""
+    unmeasured: str = ""
+    """Why its metrics cannot be read for some looks now; its statistics are read instead, as far as
+    they can be. Empty: they can."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
     blind: str = ""

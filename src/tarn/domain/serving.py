@@ -1,6 +1,9 @@
 """When an instance serves. Triton is started lenient, so that this is ours to decide."""
 
-from tarn.domain.reading import ModelState, Reading
+import functools
+from collections.abc import Sequence
+
+from tarn.domain.reading import NOT_LOADED, ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
 
@@ -23,10 +26,16 @@ class Judge:
 
     def __init__(self, spec: ModelsSpec) -> None:
         self._spec = spec
-        self._judged: dict[int, tuple[bool, str, Models]] = {}
+        self._judged: dict[tuple[int, bool], tuple[bool, str, Models]] = {}
 
-    def __call__(self, reading: Reading) -> tuple[bool, str, Models | None]:
-        """Return (may it, why not in words, its models); no models when it did not answer."""
+    def __call__(
+        self, reading: Reading, *, started: bool = False
+    ) -> tuple[bool, str, Models | None]:
+        """Return (may it, why not in words, its models); no models when it did not answer.
+
+        *started*: a model that it was never asked to load came into the repository later, and says
+        nothing against it.
+        """
         live, listed = reading.live, reading.models
         if isinstance(live, Unknown):
             return False, live.reason, None
@@ -34,19 +43,33 @@ class Judge:
             return False, "Triton says that it is not live", None
         if isinstance(listed, Unknown):
             return False, listed.reason, None
-        serves, why, models = self._models(listed)
+        serves, why, models = self._models(listed, started=started)
         if serves and not reading.warm:
             cold = f"; the last request failed: {reading.cold}" if reading.cold else ""
             return False, f"warm-up is still running{cold}", models
         return serves, why, models
 
-    def _models(self, listed: Known[tuple[ModelState, ...]]) -> tuple[bool, str, Models]:
-        key = id(listed.value)  # the readings of a tick outlive its judge
+    def _models(
+        self, listed: Known[tuple[ModelState, ...]], *, started: bool
+    ) -> tuple[bool, str, Models]:
+        key = id(listed.value), started  # the readings of a tick outlive its judge
         if key not in self._judged:
             wanted = _relevant(listed.value, self._spec)
             models = tuple((m.name, m.state, m.reason) for m in wanted)
-            self._judged[key] = (*_settled(wanted, self._spec), models)
+            asked = [m for m in wanted if not (started and m.reason == NOT_LOADED)]
+            self._judged[key] = (*_settled(asked, self._spec), models)
         return self._judged[key]
+
+    def versions(self, reading: Reading) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the READY versions of each model that it should serve, and does."""
+        if isinstance(reading.models, Unknown):
+            return ()
+        return _versions(_relevant(reading.models.value, self._spec))
+
+
+@functools.lru_cache(maxsize=256)
+def _versions(models: tuple[ModelState, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((m.name, m.versions) for m in models if m.state == "READY")
 
 
 def _relevant(listed: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[ModelState, ...]:
@@ -58,7 +81,7 @@ def _relevant(listed: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[ModelSt
     return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in spec.serve)
 
 
-def _settled(wanted: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[bool, str]:
+def _settled(wanted: Sequence[ModelState], spec: ModelsSpec) -> tuple[bool, str]:
     if not wanted:
         return False, "Triton lists no model"
     bad = [m for m in wanted if m.state == "UNAVAILABLE" and m.reason]

@@ -5,6 +5,8 @@
 
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import State
+from tarn.domain.mixed import mixture
+from tarn.domain.reading import NOT_LOADED
 from tarn.domain.replacing import lacks
 from tarn.domain.sizing import fresh_demand
 from tarn.domain.status import ClusterState
@@ -28,7 +30,7 @@ def standing(fleet: Fleet, rules: Rules, now_s: float) -> tuple[ClusterState, st
         return state, fleet.halted
     if bad := _unavailable(fleet):
         return (ClusterState.DEGRADED if ready else ClusterState.STARTING), bad
-    if held := _held(fleet):
+    if held := _held(fleet) or _missing(fleet, now_s):
         return ClusterState.DEGRADED, held
     if ready < fleet.desired:
         return _short(fleet, rules, now_s, ready)
@@ -64,6 +66,11 @@ def _held(fleet: Fleet) -> str:
     return f"{kept}: {why}" if why else ""
 
 
+def _missing(fleet: Fleet, now_s: float) -> str:
+    mixed = mixture(fleet, now_s)
+    return mixed.said if mixed is not None and mixed.missing else ""
+
+
 def _last_failure(fleet: Fleet) -> str:
     failed = [i for i in fleet.ended if i.state is State.FAILED]
     return f"; {failed[-1].id} failed: {_line(failed[-1].reason)}" if failed else ""
@@ -90,7 +97,7 @@ def _unavailable(fleet: Fleet) -> str:
         if instance.state not in (State.READY, State.STARTING):
             continue
         for name, state, reason in instance.models:
-            if state == "UNAVAILABLE" and reason:
+            if state == "UNAVAILABLE" and reason and reason != NOT_LOADED:
                 return f"model {name} is unavailable on {instance.id}: {_line(reason)}"
     return ""
 

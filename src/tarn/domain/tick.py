@@ -12,6 +12,7 @@ from tarn.domain.fold_readings import begin_drains, fold_readings
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.guard import guard
 from tarn.domain.instance import State
+from tarn.domain.mixed import watch_mixture
 from tarn.domain.plan import plan
 from tarn.domain.reading import Reading
 from tarn.domain.samples import Sample, Unknown
@@ -62,7 +63,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = _probed(fleet, seen.readings, now_s)
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)
-    return _settle(fleet, now_s)
+    return watch_mixture(_settle(fleet, now_s), now_s)
 
 
 def _end_pause(fleet: Fleet, at: float) -> Fleet:

@@ -13,6 +13,12 @@ So the estimate is: while something waits, something executes. While counters mo
 as Little's law says. Once nothing waits and no counter moved for `FACTOR` times the longest mean
 execution of a request of any model, at least for `SHORTEST_S`, nothing executes.
 
+An ensemble executes nothing itself: all of its time a request of it waits for, or executes in, one
+of its parts, and each of these counts for itself. Its own duration holds theirs, and what they
+waited; so ensembles are left out (seen: four requests counted as seven, and an idle Triton as busy
+for 15 s). A Python model that calls another one (business logic scripting) cannot be told from its
+numbers: a request in such a call counts twice, and what it waited for there lengthens its mean.
+
 Triton before 23.09 (2.38) has no pending gauge. There the queue is estimated, too: as many wait, in
 the mean of a span, as its requests waited seconds for each second of it (Little's law again). Once
 nothing executes nothing waits, since whatever waits would execute.
@@ -21,6 +27,9 @@ The limit of all this: a request that runs far longer than its model's mean (the
 of a model that took 1 s until now) is taken for idleness. Who stops an instance on this word must
 therefore stop it by SIGTERM, with an exit timeout, and not by SIGKILL.
 """
+
+import functools
+from collections.abc import Collection, Iterator
 
 import attrs
 
@@ -34,6 +43,7 @@ from tarn.triton.metrics import (
     REQUEST_US,
     SUCCESS,
     Metrics,
+    labels,
 )
 
 __all__ = ["FACTOR", "SHORTEST_S", "Activity", "observe"]
@@ -63,9 +73,16 @@ class Activity:
     moved_s: float
     """Monotonic second of the newest scrape that differed from the one before."""
     seen: Metrics = attrs.field(repr=False)
+    work: Metrics = attrs.field(repr=False)
+    """What was seen, without the ensembles."""
 
 
-def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
+def observe(
+    before: Activity | None,
+    seen: Metrics,
+    now_s: float,
+    ensembles: Collection[str] = (),
+) -> Activity:
     """Return what *seen*, scraped at *now_s*, tells after everything *before*.
 
     Args:
@@ -73,9 +90,13 @@ def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
             Unknown, or at least 1 when something waits. Scrapes that failed may lie between.
         seen: The newest scrape.
         now_s: Its monotonic second.
+        ensembles: The models that are ensembles; one that is not known yet counts as a model.
     """
+    whole, seen = seen, _without(seen, frozenset(ensembles))
+    if before is not None and ensembles:
+        before = attrs.evolve(before, work=_without(before.work, frozenset(ensembles)))
     moved = before is None or any(
-        before.seen.series.get(name) != seen.series.get(name) for name in _COUNTERS
+        before.work.series.get(name) != seen.series.get(name) for name in _COUNTERS
     )
     waits = _value(seen.total(PENDING)) > 0
     if before is None or moved or waits:
@@ -91,7 +112,7 @@ def observe(before: Activity | None, seen: Metrics, now_s: float) -> Activity:
         executing = Known(max(1.0, _little(before, seen, now_s)))
     else:
         executing = _executing(before, seen, now_s, moved=moved, quiet=quiet)
-    return Activity(executing, pending, quiet_at_s, moved_s, seen)
+    return Activity(executing, pending, quiet_at_s, moved_s, whole, seen)
 
 
 def _pending(
@@ -106,7 +127,7 @@ def _pending(
         return Unknown(f"{told.reason}, and a single scrape does not tell how they grow")
     if not moved:
         return before.pending
-    return Known(_per_second(before, now_s, _growth(before.seen, seen, QUEUE_US)))
+    return Known(_per_second(before, now_s, _growth(before.work, seen, QUEUE_US)))
 
 
 def _is_old(seen: Metrics) -> bool:
@@ -129,7 +150,7 @@ def _little(before: Activity | None, seen: Metrics, now_s: float) -> float:
     """Return the mean number in execution between two scrapes, by Little's law."""
     if before is None:
         return 0.0
-    in_requests_us = _growth(before.seen, seen, REQUEST_US) - _growth(before.seen, seen, QUEUE_US)
+    in_requests_us = _growth(before.work, seen, REQUEST_US) - _growth(before.work, seen, QUEUE_US)
     return _per_second(before, now_s, in_requests_us)
 
 
@@ -148,14 +169,47 @@ def _longest_mean_s(before: Activity | None, seen: Metrics) -> float:
     counts = dict(seen.series.get(SUCCESS, ()))
     queued = {} if _is_old(seen) else dict(seen.series.get(QUEUE_US, ()))
     means = [
-        (duration_us - queued.get(labels, 0.0)) / count
-        for labels, duration_us in seen.series.get(REQUEST_US, ())
-        if (count := counts.get(labels, 0.0)) > 0
+        (duration_us - queued.get(raw, 0.0)) / count
+        for raw, duration_us in seen.series.get(REQUEST_US, ())
+        if (count := counts.get(raw, 0.0)) > 0
     ]
-    if before is not None and (ended := _growth(before.seen, seen, SUCCESS)) > 0:
-        waited_us = 0.0 if _is_old(seen) else _growth(before.seen, seen, QUEUE_US)
-        means.append((_growth(before.seen, seen, REQUEST_US) - waited_us) / ended)
+    if before is not None:
+        means.extend(_newest_means(before.work, seen))
     return max(means, default=0.0) / 1e6
+
+
+def _newest_means(before: Metrics, seen: Metrics) -> Iterator[float]:
+    """Yield how long the requests of each model executed in the mean that ended in between."""
+
+    def grown(family: str) -> dict[bytes, float]:
+        old = dict(before.series.get(family, ()))
+        return {
+            raw: max(0.0, value - old.get(raw, 0.0)) for raw, value in seen.series.get(family, ())
+        }
+
+    ended, took_us = grown(SUCCESS), grown(REQUEST_US)
+    waited_us = {} if _is_old(seen) else grown(QUEUE_US)
+    for raw, duration_us in took_us.items():
+        if ended.get(raw, 0.0) > 0:
+            yield (duration_us - waited_us.get(raw, 0.0)) / ended[raw]
+
+
+def _without(seen: Metrics, ensembles: frozenset[str]) -> Metrics:
+    """Return *seen* without the rows of *ensembles*."""
+    if not ensembles:
+        return seen
+    series = {
+        family: tuple(row for row in rows if _model(row[0]) not in ensembles)
+        for family, rows in seen.series.items()
+    }
+    kept = {family: rows for family, rows in series.items() if rows or not seen.series[family]}
+    return attrs.evolve(seen, series=kept)
+
+
+@functools.lru_cache(maxsize=16384)
+def _model(raw: bytes) -> str:
+    """Return the model that *raw* labels name; the same ones come with each scrape."""
+    return labels(f"{{{raw.decode(errors='replace')}}}").get("model", "")
 
 
 def _growth(before: Metrics, seen: Metrics, family: str) -> float:

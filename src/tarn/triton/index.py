@@ -5,7 +5,9 @@ Source: Triton ``docs/protocol/extension_model_repository.md``, "Index"; answers
 
 import json
 
-from tarn.domain.reading import ModelState
+import attrs
+
+from tarn.domain.reading import NOT_LOADED, ModelState
 
 __all__ = ["MOST_BYTES", "parse_index"]
 
@@ -31,18 +33,26 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     if not isinstance(rows, list):
         raise ValueError("not a list")  # noqa: TRY004 (bad data, not a bad argument)
     best: dict[str, tuple[tuple[bool, int], ModelState]] = {}
+    ready: dict[str, list[str]] = {}
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise ValueError("an entry without a name")  # noqa: TRY004
         state = str(row.get("state") or _UNAVAILABLE)
-        reason = str(row.get("reason") or ("" if row.get("state") else "not loaded"))
+        reason = str(row.get("reason") or ("" if row.get("state") else NOT_LOADED))
         if len(reason) > _LONGEST_REASON:
             reason = f"{reason[:_LONGEST_REASON]} …"
+        if state == "READY":
+            ready.setdefault(row["name"], []).append(str(row.get("version") or ""))
         model = ModelState(row["name"], state, reason)
         rank = (state != _UNAVAILABLE, _number(row.get("version")))
         if model.name not in best or rank > best[model.name][0]:
             best[model.name] = (rank, model)
-    return tuple(sorted(model for _, model in best.values()))
+    return tuple(
+        sorted(
+            attrs.evolve(model, versions=tuple(sorted(ready.get(model.name, ()), key=_number)))
+            for _, model in best.values()
+        )
+    )
 
 
 def _number(version: object) -> int:

@@ -32,6 +32,16 @@ def test_checks_then_stages_then_submits(fleet):
     assert len(files["api_token"]) >= 43
 
 
+def test_says_that_metrics_are_switched_off(fleet):
+    """It is a note: all else works, with less known."""
+    heard = []
+    cluster(fleet, triton={"args": {"allow-metrics": False}}).up(heard.append)
+    assert any(
+        p.message.startswith("note: triton.args.allow-metrics: switches Triton's metrics off")
+        for p in heard
+    )
+
+
 def test_says_what_a_master_waits_for_before_it_answers():
     """Half a minute without a word looks like a fault; agents are not waited for."""
     agents = DiscoverySpec("haproxy", {"followers": ["lb1"]}, required=True)

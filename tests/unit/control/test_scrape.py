@@ -118,7 +118,7 @@ def test_reads_health_models_and_signals() -> None:
         assert reading.warm
     models = reading.models
     assert isinstance(models, Known)
-    assert models.value == (ModelState("a", "READY"), ModelState("b", "READY"))
+    assert models.value == tuple(ModelState(name, "READY", versions=("1",)) for name in "ab")
     assert "no nv_extra" in reason(reading.metrics["nv_extra"])
     assert "no nv_lines" in reason(reading.metrics["nv_lines"])
 
@@ -351,11 +351,12 @@ def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
         target = Target(triton.endpoint, warmup=(ECHO, ECHO))
         with watching(a=target) as watcher:
             assert not watcher.until(lambda r: "LOADING" in str(r.models)).warm
-            assert triton.requests == []
+            assert not any(path.endswith("/infer") for _, path, _ in triton.requests)
             watcher.until(lambda r: r.warm)
             looks = triton.looks
             watcher.until(lambda r: triton.looks > looks + 6)
-    assert [path for _, path, _ in triton.requests] == [ECHO.path, ECHO.path]
+    sent = [path for _, path, _ in triton.requests if path.endswith("/infer")]
+    assert sent == [ECHO.path, ECHO.path]
 
 
 def test_a_warm_up_that_fails_leaves_it_cold_with_the_reason() -> None:
@@ -670,7 +671,7 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         return await open_one(*where)  # type: ignore[arg-type]
 
     monkeypatch.setattr(line, "connect", connect_or_not)
-    yield numbers
+    return numbers
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
@@ -722,3 +723,27 @@ def test_crashed_tasks_leave_no_timers_behind(monkeypatch: pytest.MonkeyPatch) -
         watcher.until(lambda _r: len(crashes) > 20)
         assert len(watcher.scraper._probes["a"]._restarts) == 1
         watcher.scraper.close()
+
+
+def test_without_metrics_the_statistics_tell_what_executes() -> None:
+    """The port is switched off, or cannot be reached: said, and the counters come over HTTP."""
+    with FakeTriton("echo") as triton:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            nowhere = closed.getsockname()[1]
+        there = triton.endpoint
+        target = Target(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))
+        with watching(a=target) as watcher:
+            reading = watcher.until(lambda r: bool(r.unmeasured))
+            assert reading.unmeasured.startswith("connection refused by 127.0.0.1:")
+            reading = watcher.until(lambda r: r.known("pending") == 0)
+            assert isinstance(reading.busy, Known)
+            assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
+            assert isinstance(reading.metrics["gpu_utilization"], Unknown)
+
+
+def test_metrics_that_come_back_are_read_again() -> None:
+    """Nothing is said of it any more."""
+    with FakeTriton("echo") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        watcher.until(is_live)
+        triton.state.metrics_hang_s = 0.0
+        assert not watcher.until(lambda r: r.known("requests_total") == 0).unmeasured

@@ -160,3 +160,58 @@ def test_the_time_that_requests_waited_delays_no_idleness() -> None:
     moved = observe(first, scrape(ended=11, each_s=10.0, waited_s=99.0), 11.0)
     still = scrape(ended=11, each_s=10.0, waited_s=99.0)
     assert observe(moved, still, 11.0 + FACTOR * 1.0).executing == Known(0.0)
+
+
+def ensemble(*, ended: int, parts: int, each_s: float, waits: int = 0) -> Metrics:
+    """An ensemble `e` of *parts* models, each of which took *each_s* a request; others wait."""
+    text = (
+        f'nv_inference_request_success{{model="e",version="1"}} {ended}\n'
+        f'nv_inference_request_duration_us{{model="e",version="1"}} '
+        f"{ended * (parts * each_s + 3.0) * 1e6}\n"
+        'nv_inference_queue_duration_us{model="e",version="1"} 0\n'
+        'nv_inference_pending_request_count{model="e",version="1"} 0\n'
+    )
+    for part in range(parts):
+        text += (
+            f'nv_inference_request_success{{model="p{part}",version="1"}} {ended}\n'
+            f'nv_inference_request_duration_us{{model="p{part}",version="1"}} '
+            f"{ended * each_s * 1e6}\n"
+            f'nv_inference_queue_duration_us{{model="p{part}",version="1"}} 0\n'
+            f'nv_inference_pending_request_count{{model="p{part}",version="1"}} {waits}\n'
+        )
+    return parse(text.encode())
+
+
+@given(
+    parts=st.integers(1, 5),
+    each_s=st.floats(0.01, 2.0),
+    batches=st.lists(st.integers(0, 5), min_size=1, max_size=20),
+)
+def test_an_ensemble_never_counts_beside_its_parts(
+    parts: int, each_s: float, batches: list[int]
+) -> None:
+    """In flight is never more than the parts' own work, and 0 soon after the last one ended."""
+    ended, now_s = 0, 10.0
+    activity = observe(None, ensemble(ended=0, parts=parts, each_s=each_s), now_s, {"e"})
+    moved_s = now_s
+    for batch in batches:
+        now_s += 1.0
+        ended += batch
+        seen = ensemble(ended=ended, parts=parts, each_s=each_s)
+        activity = observe(activity, seen, now_s, {"e"})
+        if batch:
+            assert isinstance(activity.executing, Known)
+            most = max(LEAST, batch * parts * each_s / (now_s - moved_s))
+            assert activity.executing.value <= most * 1.0001
+            moved_s = now_s
+    idle_s = now_s + max(SHORTEST_S, FACTOR * each_s) * 1.0001
+    seen = ensemble(ended=ended, parts=parts, each_s=each_s)
+    assert observe(activity, seen, idle_s, {"e"}).executing == Known(0.0)
+    assert observe(activity, seen, idle_s, {"e"}).seen is seen
+
+
+def test_a_model_that_turns_out_to_be_an_ensemble_is_left_out_from_then_on() -> None:
+    """What it is is asked after the first scrapes."""
+    first = observe(None, ensemble(ended=0, parts=1, each_s=1.0), 10.0)
+    later = observe(first, ensemble(ended=1, parts=1, each_s=1.0, waits=2), 11.0, {"e"})
+    assert (later.pending, later.executing) == (Known(2.0), Known(1.0))

@@ -1,0 +1,62 @@
+"""Triton's statistics as the counters that its metrics have."""
+
+import json
+
+import pytest
+
+from tarn.domain import Known, Unknown
+from tarn.testing.fake_state import FakeModel
+from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS
+from tarn.triton.statistics import parse_statistics
+
+ONE = {
+    "name": "m",
+    "version": "1",
+    "inference_count": 7,
+    "execution_count": 3,
+    "inference_stats": {
+        "success": {"count": 5, "ns": 9_000_000},
+        "fail": {"count": 2, "ns": 1},
+        "queue": {"count": 5, "ns": 4_000},
+    },
+}
+
+
+def test_they_say_what_the_metrics_say() -> None:
+    """Requests, failures, microseconds; no queue."""
+    seen = parse_statistics(json.dumps({"model_stats": [ONE, {"name": "n"}]}).encode())
+    assert [seen.total(f) for f in (SUCCESS, FAILURE, REQUEST_US, QUEUE_US)] == [
+        Known(5.0),
+        Known(2.0),
+        Known(9000.0),
+        Known(4.0),
+    ]
+    assert isinstance(seen.total(PENDING), Unknown)
+    assert seen.by_label(SUCCESS, "model") == {"m": 5.0, "n": 0.0}
+
+
+def test_their_rows_are_named_as_those_of_the_metrics() -> None:
+    """So a change from one to the other moves nothing."""
+    odd = 'a"b'
+    model = FakeModel(odd)
+    stats = parse_statistics(json.dumps({"model_stats": [model.stats()]}).encode())
+    assert set(stats.by_label(SUCCESS, "model")) == {odd}
+    assert [raw for raw, _ in stats.series[SUCCESS]] == [rb'model="a\"b",version="1"']
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"model_stats": [7]}',
+        b'{"model_stats": [{}]}',
+        b'{"model_stats": [{"name": "m", "inference_count": "7"}]}',
+        b'{"model_stats": [{"name": "m", "inference_stats": {"success": {"count": true}}}]}',
+    ],
+)
+def test_what_is_no_statistics_is_an_error(body: bytes) -> None:
+    """Never a number that was not said."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_statistics(body)
