@@ -9,6 +9,7 @@ from tarn.cli.argv import hide
 from tarn.cli.verbs import root
 from tarn.errors import ConfigErrors, TarnError
 from tarn.plain import VisibleStream
+from tarn.triton.folders import no_room
 
 __all__ = ["main", "run"]
 
@@ -62,6 +63,12 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stdout = sys.stderr
         return 1
+    except OSError as error:
+        lacking = no_room(error)
+        if lacking is None:
+            raise
+        code = lacking.exit_code
+        _complain(lacking)
     return code if isinstance(code, int) else 0
 
 

@@ -85,6 +85,7 @@ _TABLE = (
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
     Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn update` changes it; `tarn down` ends it first."),
+    Code("TARN-2114", _A, "no room to write", "A file could not be written: the disk is full, a quota or `ulimit -f` forbids it, or the file system may only be read. Nothing was left half made.", "Free space, raise the limit, or name another folder in TARN_HOME, XDG_CACHE_HOME or TMPDIR."),
     Code("TARN-2104", _A, "folder open to others", "Other users own a folder in which TARN keeps or runs something, or a folder above it, or may write to it: they could replace what lies there.", "Look whether all in it is yours, then take the right to write from group and others (chmod go-w), or name another folder in TARN_HOME or XDG_CACHE_HOME."),
     Code("TARN-2103", _A, "already running", "A cluster of this name runs, or is being started.", "`tarn status` shows it; `tarn down` ends it."),
     # 22xx: model repository
