@@ -49,7 +49,7 @@ def _command(out: str, err: str) -> str:
 
 
 COMMAND: Final = _command("triton.stderr", "triton.stderr")
-"""The command of every instance's container: what its Python models print stands in its log, too."""
+"""The command of every instance's container: its log holds what its Python models print, too."""
 MASTER_COMMAND: Final = _command("master.stdout", "master.stderr")
 """The command of a master's container."""
 
