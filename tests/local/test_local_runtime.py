@@ -129,13 +129,14 @@ def test_a_successor_adopts_what_serves_and_the_old_master_is_powerless(stage):
 
 
 def test_a_request_in_flight_is_answered_before_triton_ends(stage):
-    """SIGTERM goes to Triton alone, not to its stubs."""
+    """SIGTERM goes to Triton alone, not to its stubs; what the model printed is in the log."""
     runtime, running = start_one(stage)
-    log = stage.directory / "logs" / ID / "triton.stdout"
+    log = stage.directory / "logs" / ID / "triton.stderr"
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(infer, running, [7.0], 2.0)
         # No metric of Triton counts what executes; the model says it.
         eventually(lambda: "waits" in log.read_text())
+        assert "echo waits 2 s" in runtime.log(ID, 500).lines
         runtime.apply(stage.wish(stop=(ID,)))
         assert answer.result(30) == [7.0]
     assert eventually(lambda: fact(runtime, ID, Ended), END_S).exit.expected

@@ -10,6 +10,7 @@ from tarn.cli.verbs import root
 from tarn.descriptors import shortage
 from tarn.errors import ConfigErrors, TarnError
 from tarn.plain import VisibleStream
+from tarn.triton.folders import no_room
 
 __all__ = ["main", "run"]
 
@@ -64,11 +65,13 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
         sys.stdout = sys.stderr
         return 1
     except OSError as error:
-        lack = shortage(error)
-        if not lack:
+        lacking = no_room(error)
+        if lacking is None and (lack := shortage(error)):
+            lacking = TarnError(lack, where="this machine")
+        if lacking is None:
             raise
-        _complain(TarnError(lack, where="this machine"))
-        return TarnError.exit_code
+        code = lacking.exit_code
+        _complain(lacking)
     return code if isinstance(code, int) else 0
 
 

@@ -160,8 +160,11 @@ def _give(files: Mapping[str, str], folder: Path | None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             part = folder / f".{name}.part"
-            part.write_text(text, "utf-8")
-            part.replace(folder / name)  # Prometheus may read it at any time
+            try:
+                part.write_text(text, "utf-8")
+                part.replace(folder / name)  # Prometheus may read it at any time
+            finally:
+                part.unlink(missing_ok=True)
             click.echo(folder / name)
 
 

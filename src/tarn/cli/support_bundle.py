@@ -164,7 +164,12 @@ def _tell_names(path: Path, stand_ins: Mapping[str, str]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{told}\n")
+            try:
+                file.write(f"{told}\n")
+                file.flush()
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
     except FileExistsError as error:
         raise RefusedError(
             "there is a file already, and it is not replaced", code="TARN-3842", where=str(path)

@@ -28,13 +28,15 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
-from tarn.triton.folders import private_folder
+from tarn.triton.folders import no_room, private_folder
 
 __all__ = ["Outcome", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
 SAYS_MORE = "`tarn doctor` looks at all that a start needs, and says why it matters."
+_LEAST_BYTES = 65_536
+"""Of the disk, for a cluster's files: with less even the first lines of a log would not fit."""
 OTHER_UP_S = 30.0
 """How long another `up` of the same name may take to bring its master up."""
 
@@ -173,10 +175,12 @@ def _writable(directory: Path) -> None:
     try:
         private_folder(directory)
         probe = directory / ".writable"
-        probe.touch()
-        probe.unlink(missing_ok=True)
+        try:
+            probe.write_bytes(bytes(_LEAST_BYTES))
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
-        raise LaunchError(
+        raise no_room(error, directory) or LaunchError(
             "client",
             f"cannot be written ({error.strerror})",
             where=str(directory),

@@ -97,6 +97,7 @@ _TABLE = (
     Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn down` ends it; then `tarn up` starts it with the new spec."),
     Code("TARN-2103", _A, "already running", "A cluster of this name runs, or is being started.", "`tarn status` shows it; `tarn down` ends it."),
     Code("TARN-2104", _A, "folder open to others", "Other users own a folder in which TARN keeps or runs something, or a folder above it, or may write to it: they could replace what lies there.", "Look whether all in it is yours, then take the right to write from group and others (chmod go-w), or name another folder in TARN_HOME or XDG_CACHE_HOME."),
+    Code("TARN-2114", _A, "no room to write", "A file could not be written: the disk is full, a quota or `ulimit -f` forbids it, or the file system may only be read. Nothing was left half made.", "Free space, raise the limit, or name another folder in TARN_HOME, XDG_CACHE_HOME or TMPDIR."),
     # 22xx: model repository
     Code("TARN-2200", _A, "repository missing", "The model repository does not exist.", "Mend `models.repository`."),
     Code("TARN-2201", _A, "repository empty", "The model repository holds no model.", "Put models in it: <repository>/<model>/<version>/<file>."),

@@ -304,6 +304,8 @@ def _shim(original: Path, folders: tuple[str, ...]) -> str:
     return (
         '"""A region of its own, the environment\'s packages, then Triton\'s own module."""\n'
         f"{regions.IN_STUBS}"
+        "import sys as _sys\n"
+        "_sys.stdout.reconfigure(line_buffering=True)  # what it prints is in the log at once\n"
         "import site as _site\n"
         f"for _folder in {folders!r}:\n"
         "    _site.addsitedir(_folder)\n"

@@ -1,4 +1,4 @@
-"""Folders of TARN's own: nobody else may write to them, or to what they lie in.
+"""Folders of TARN's own: nobody else may write to them, or to what they lie in; and full ones.
 
 Whoever may write to a folder replaces what lies there, a program or a token too, and the owner runs
 or sends it. So each folder is made with mode 0700, whatever the umask, and one that others own or
@@ -6,16 +6,19 @@ may write to is refused, as ssh refuses such a ``~/.ssh``.
 """
 
 import contextlib
+import errno
 import grp
 import os
 import pwd
+import resource
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarn.errors import RefusedError
+from tarn.errors import LaunchError, RefusedError
 
-__all__ = ["private_folder", "refuse_shared"]
+__all__ = ["no_room", "private_folder", "refuse_shared"]
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
@@ -112,3 +115,38 @@ def _user(uid: int) -> str:
 
 def _refusal(folder: Path, found: str, next_step: str) -> RefusedError:
     return RefusedError(found, code="TARN-2104", where=str(folder), next_step=next_step)
+
+
+def no_room(error: OSError, where: Path | None = None) -> LaunchError | None:
+    """Return *error* as what a person can do about it; None: it is not a lack of room.
+
+    Args:
+        error: Raised by writing a file.
+        where: A folder or file below which that was; None: what *error* names.
+    """
+    place = where or (Path(error.filename) if isinstance(error.filename, str) else None)
+    match error.errno:
+        case errno.ENOSPC:
+            found, step = f"the disk is full{_free(place)}", "Free some space"
+        case errno.EDQUOT:
+            found, step = "your quota of the disk is used up", "Free some space"
+        case errno.EFBIG:
+            most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+            found = f"no file may have more than {most} bytes in this shell"
+            step = "Raise it: ulimit -f unlimited"
+        case errno.EROFS:
+            found, step = "the file system may only be read", "Mount it to be written"
+        case _:
+            return None
+    return LaunchError(
+        "client",
+        f"cannot be written: {found}",
+        code="TARN-2114",
+        where=str(place or "a file"),
+        next_step=f"{step}, or name another folder (TARN_HOME, XDG_CACHE_HOME, TMPDIR)",
+    )
+
+
+def _free(place: Path | None) -> str:
+    there = [one for one in (place, *place.parents) if one.exists()] if place else []
+    return f", {shutil.disk_usage(there[0]).free} bytes are free" if there else ""

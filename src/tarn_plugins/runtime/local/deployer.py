@@ -26,7 +26,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn.triton.folders import private_folder
+from tarn.triton.folders import no_room, private_folder
 from tarn.triton.log_files import last_lines
 from tarn_plugins.runtime.local import checks, epoch, keeper
 from tarn_plugins.runtime.local.atomic import replace_file
@@ -75,6 +75,7 @@ class LocalDeployer:
     def submit(self, spec: ClusterSpec, staged: Staged, files: Mapping[str, bytes]) -> ClusterRef:
         """Start keeper and master; returns once the master listens. Later errors leave it alone."""
         directory = self._context.paths.cluster(spec.name)
+        fresh = not directory.exists()
         private_folder(directory)
         with _alone(directory, spec.name):
             if _keeper_alive(directory) or _master_alive(directory):
@@ -85,8 +86,13 @@ class LocalDeployer:
             try:
                 begun = self._prepare(directory, files)
                 return self._begin(directory, begun, _patience_s(spec))
-            except (LaunchError, OSError):
+            except (LaunchError, OSError) as error:
                 _undo(directory)
+                if fresh:
+                    _remove_empty(directory)
+                lacking = no_room(error, directory) if isinstance(error, OSError) else None
+                if lacking is not None:
+                    raise lacking from error
                 raise
 
     def find(self, name: str) -> ClusterRef | None:
@@ -253,6 +259,13 @@ def _undo(directory: Path) -> None:
         return
     remove_files(directory)
     _remove_stale(directory)
+
+
+def _remove_empty(directory: Path) -> None:
+    """Remove a cluster's directory that holds nothing, not even a log."""
+    for folder in (directory / "logs", directory):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _kill_master(directory: Path) -> None:

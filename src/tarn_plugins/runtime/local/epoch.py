@@ -130,7 +130,9 @@ def _read(descriptor: int) -> Epoch | None:
 
 
 def _write(descriptor: int, epoch: Epoch) -> None:
-    os.pwrite(descriptor, f"{epoch!s:<{_WIDTH}}\n".encode(), 0)
+    data, done = f"{epoch!s:<{_WIDTH}}\n".encode(), 0
+    while done < len(data):  # a disk that fills up takes a part first, and refuses the rest
+        done += os.pwrite(descriptor, data[done:], done)
     os.fsync(descriptor)
 
 

@@ -1,14 +1,21 @@
 """Where the logs of a cluster lie on this machine: ``logs/master.log``, ``logs/<instance>/``."""
 
+import os
 import re
+import shutil
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from tarn.errors import NotFoundError
 from tarn.interfaces import LogTail
 from tarn.triton.log_files import MOST_BYTES, last_lines, rotated
 
-__all__ = ["log_tail", "logged", "logs_of"]
+__all__ = ["KEPT", "KEPT_MIB", "log_tail", "logged", "logs_of", "remove_oldest"]
 
+KEPT = 20
+"""Instances that ended of which the logs are kept, of all clusters of one name."""
+KEPT_MIB = 1024
+"""Of these logs altogether."""
 STDERR = "triton.stderr"
 _INSTANCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -31,7 +38,8 @@ def logs_of(directory: Path, instance_id: str) -> tuple[Path, ...]:
         raise NotFoundError(
             f"there is no log of {whose}",
             where=directory.name,
-            next_step="`tarn logs --all` shows those that there are",
+            next_step="`tarn logs --all` shows those that there are; of instances that ended those "
+            f"of the last {KEPT} are kept, {KEPT_MIB} MiB at most",
         )
     return found
 
@@ -45,3 +53,28 @@ def logged(directory: Path) -> tuple[str, ...]:
 def log_tail(directory: Path, instance_id: str, lines: int) -> LogTail:
     """Return the end of one log; see `logs_of`."""
     return LogTail(*last_lines(logs_of(directory, instance_id), lines, MOST_BYTES))
+
+
+def remove_oldest(directory: Path, running: AbstractSet[str]) -> None:
+    """Remove the logs of all instances but the *running* and the last `KEPT` that ended.
+
+    Of the latter, too, once they have more than `KEPT_MIB`; the one that ended last stays.
+    """
+    ended = [
+        (max(file.st_mtime for file in files), sum(file.st_size for file in files), folder)
+        for folder in (directory / "logs").glob("*")
+        if folder.name not in running and (files := _files(folder))
+    ]
+    left = KEPT_MIB * 2**20
+    for place, (_, size, folder) in enumerate(sorted(ended, reverse=True)):
+        left -= size
+        if place >= KEPT or (left < 0 and place):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[os.stat_result]:
+    """Return the files of an instance's logs; none where it is something else."""
+    try:
+        return [file.stat() for file in folder.iterdir()] if folder.is_dir() else []
+    except FileNotFoundError:
+        return []

@@ -20,11 +20,12 @@ from tarn.descriptors import from_before
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.local.procfs import start_ticks
 
-__all__ = ["LOGS", "Handle", "Watcher", "rotate", "spawn", "tail"]
+__all__ = ["LOG", "Handle", "Watcher", "rotate", "spawn", "tail"]
 
 log = logging.getLogger(__name__)
 
-LOGS = ("triton.stderr", "triton.stdout")
+LOG = "triton.stderr"
+"""What Triton writes, and what its Python models print, in the order in which it comes."""
 _TAIL_BYTES = 64 * 1024
 _LONGEST_SLEEP_S = 60.0
 
@@ -32,7 +33,7 @@ _LONGEST_SLEEP_S = 60.0
 def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
     """Start *argv* in a session of its own and return its pid; it outlives this process.
 
-    Its standard input is empty, its output is appended to two logs in *folder*, which is also its
+    Its standard input is empty, its output is appended to `LOG` in *folder*, which is also its
     working directory; it inherits no other file, and of the open files the user's own limit. The
     caller reaps it.
 
@@ -40,12 +41,12 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str], folder: Path) -> int:
         OSError: It could not be started.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / LOGS[0]).open("ab") as stderr, (folder / LOGS[1]).open("ab") as stdout:
+    with (folder / LOG).open("ab") as log:
         process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
+            stdout=log,
+            stderr=log,
             env=dict(environ),
             cwd=folder,
             start_new_session=True,
@@ -68,13 +69,11 @@ def rotate(log: Path, limit_bytes: int) -> None:
 
 
 def tail(folder: Path, limit: int = _TAIL_BYTES) -> list[str]:
-    """Return the last lines of an instance's logs, standard error last; [] without any."""
-    lines: list[str] = []
-    for name in reversed(LOGS):
-        with contextlib.suppress(OSError), (folder / name).open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - limit))
-            lines += log.read().decode(errors="replace").splitlines()
-    return lines
+    """Return the last lines of an instance's log; [] without one."""
+    with contextlib.suppress(OSError), (folder / LOG).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - limit))
+        return log.read().decode(errors="replace").splitlines()
+    return []
 
 
 @attrs.define(eq=False)

@@ -33,10 +33,10 @@ from tarn_plugins.runtime.local.environment import (
     shm_prefix,
 )
 from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
-from tarn_plugins.runtime.local.instance_logs import log_tail
+from tarn_plugins.runtime.local.instance_logs import log_tail, remove_oldest
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
-from tarn_plugins.runtime.local.processes import LOGS, Watcher, rotate, spawn, tail
+from tarn_plugins.runtime.local.processes import LOG, Watcher, rotate, spawn, tail
 from tarn_plugins.runtime.local.procfs import (
     alive,
     holder,
@@ -432,8 +432,11 @@ class LocalRuntime:
         with self._lock:
             ids = [i for i, slot in self._slots.items() if slot.ended is None]
         rotate(self._context.directory / "logs" / "master.log", most.master_max_size_mib * 2**20)
-        for log in (self._logs(instance_id) / name for instance_id in ids for name in LOGS):
-            rotate(log, most.triton_max_size_mib * 2**20)
+        for instance_id in ids:
+            rotate(self._logs(instance_id) / LOG, most.triton_max_size_mib * 2**20)
+        # What an old master leaves to remove, the newer one removes.
+        with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
+            remove_oldest(self._context.directory, frozenset(ids))
         self._watcher.at(self._context.clock.now_s() + ROTATE_EVERY_S, self._rotate_logs)
 
     def _logs(self, instance_id: str) -> Path:

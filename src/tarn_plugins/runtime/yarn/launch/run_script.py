@@ -41,16 +41,16 @@ RUN_NAME: Final = "run"
 """The script's name in ``Layout.public``."""
 
 
-def _command(log: str) -> str:
+def _command(out: str, err: str) -> str:
     # `exec`: the shell around it must not stay between YARN's signals and the program. The end of
     # a file named *stderr* goes into YARN's diagnostics. `>>`: a log that is cut begins anew.
-    redirected = f"</dev/null 1>><LOG_DIR>/{log}.stdout 2>><LOG_DIR>/{log}.stderr"
+    redirected = f"</dev/null 1>><LOG_DIR>/{out} 2>><LOG_DIR>/{err}"
     return f"exec sh {SCRIPT} {redirected}"
 
 
-COMMAND: Final = _command("triton")
-"""The command of every instance's container."""
-MASTER_COMMAND: Final = _command("master")
+COMMAND: Final = _command("triton.stderr", "triton.stderr")
+"""The command of every instance's container: its log holds what its Python models print, too."""
+MASTER_COMMAND: Final = _command("master.stdout", "master.stderr")
 """The command of a master's container."""
 
 # Every variable of the script's own begins with _tarn_: `encode` lets nobody else have such a

@@ -118,7 +118,7 @@ def test_one_that_ignores_the_stop_is_killed_at_the_deadline(stage):
     """After Triton's exit time-out and two seconds more; `apply` does not wait for it."""
     runtime = stage.fake_master(env={"FAKE": "stubborn"}, exit_timeout_s=0.01)
     runtime.apply(stage.wish(ID))
-    log = stage.directory / "logs" / ID / "triton.stdout"
+    log = stage.directory / "logs" / ID / "triton.stderr"
     eventually(lambda: log.exists() and "up" in log.read_text())
     runtime.apply(stage.wish(stop=(ID,)))
     assert fact(runtime, ID, Running) is not None

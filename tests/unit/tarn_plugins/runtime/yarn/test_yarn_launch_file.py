@@ -267,5 +267,5 @@ def test_the_file_holds_nothing_that_means_something(argv, environ):
 def test_the_command_is_a_constant():
     """Only YARN's own mark is in it."""
     assert COMMAND == (
-        "exec sh .tarn/run </dev/null 1>><LOG_DIR>/triton.stdout 2>><LOG_DIR>/triton.stderr"
+        "exec sh .tarn/run </dev/null 1>><LOG_DIR>/triton.stderr 2>><LOG_DIR>/triton.stderr"
     )
