@@ -146,7 +146,10 @@ class YarnDeployer:
         told = self._door.ask("find", LOOK_S, name=name, application_id=application_id)
         if told is None:
             return None
-        ref = reports.ref_of(_converter.structure(told, Report), name)
+        report = _converter.structure(told, Report)
+        ref = reports.ref_of(report, name)
+        if ref.url is None and (again := reports.starting_again(report)):
+            self._say(again)
         if kept is None or kept.application_id != ref.application_id:
             if kept is not None:  # files of a cluster that is over
                 forget(directory, str(kept.application_id))
