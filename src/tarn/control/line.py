@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from tarn.control.http1 import Closed, Connection, Garbage, Reply, connect
+from tarn.domain.address import host_port
 
 __all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
 
@@ -136,7 +137,7 @@ class Line:
         self._looks += 1
         if self._renew_after and self._looks % self._renew_after == 0:
             self.close()
-        where = f"{self._host}:{self._port}"
+        where = host_port(self._host, self._port)
         failure = await attempt(where, self._pace.timeout_s, self._look(self))
         if failure is not None:
             self.close()
