@@ -23,7 +23,11 @@ JAVA = (
     "libleveldbjni*",
     "snappy-*",
 )
-"""What JVMs leave in /tmp; the daemons of a sandbox have a directory of their own for it."""
+"""What JVMs leave in /tmp; the daemons of a sandbox have a directory of their own for it.
+
+``python_env_*`` is not among them: Triton's Python backend leaves one, empty, for each Triton that
+is killed, as YARN does it here after a quarter of a second. See docs/how-to/run-on-yarn.md.
+"""
 
 
 def left(house: YarnHouse, hadoop: Hadoop, name: str) -> Mapping[str, set[str]]:
@@ -60,6 +64,7 @@ def one_round(fleet: Fleet, spec: str, number: int) -> None:
 
 @pytest.mark.timeout(120 * ROUNDS)
 def test_rounds_leave_nothing_behind(yarn_house: YarnHouse, hadoop: Hadoop) -> None:
+    """Processes, /tmp, /dev/shm, HDFS and the client's directories are as after the first one."""
     yarn_house.environ["XDG_CACHE_HOME"] = str(yarn_house.root / "cache")
     fleet = Fleet(yarn_house, hadoop, "again")
     size = {"min": 1, "max": 3, "initial": 1}

@@ -24,6 +24,7 @@ HERE = Endpoint("fd00::1", 8000, 8001, 8002)
     ],
 )
 def test_what_is_put_together_comes_apart(host: str, together: str) -> None:
+    """Names, addresses of both versions, and one that has its brackets already."""
     assert host_port(host, 8000) == together
     assert apart(together) == (host.strip("[]"), "8000")
     assert bracketed(host) in together
@@ -49,6 +50,7 @@ def test_an_endpoint_is_read_back_as_it_was_shown() -> None:
 
 
 def test_a_master_on_yarn_has_a_url_that_can_be_asked() -> None:
+    """YARN tells the bare host that was registered."""
     report = Report(
         "application_1_1", "RUNNING", host="fd00::1", port=8443, own_url="https://x", submitted_ms=1
     )

@@ -197,7 +197,7 @@ def waiting(report: Report) -> str:
 
 def starting_again(report: Report) -> str:
     """Say that YARN starts a lost master again, and what that waits for; '' for the first one."""
-    if report.attempt == 1 or not alive(report):
+    if report.attempt == 1 or report.state == "RUNNING" or not alive(report):
         return ""
     return (
         f"YARN is starting the master again (attempt {report.attempt}): {waiting(report)}; "
