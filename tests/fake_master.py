@@ -203,6 +203,7 @@ class FakeMaster:
         readiness: Readiness | None = None,
         proxy: ProxyRule | None = None,
         tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
         **more: Any,
     ) -> None:
         self.board = Board(first or snapshot(instance(1), instance(2)))
@@ -213,7 +214,7 @@ class FakeMaster:
         self.silent = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._control, name="control")
-        self.server = Server(tls=tls)
+        self.server = Server(host, tls=tls)
         self.url = self.server.url
         self.app: Application = create_app(
             Sources(

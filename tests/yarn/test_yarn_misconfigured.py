@@ -551,6 +551,29 @@ def test_the_command_says_it_and_fails(desk: Desk, world: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("world", ["as it is"])
+def test_a_start_without_docker_on_the_nodes_submits_nothing(
+    desk: Desk, world: str, tmp_path: Path
+) -> None:
+    """It is refused in doctor's words; too few nodes are a note of the same look."""
+    desk.enter(world)
+    house = House(tmp_path)
+    house.environ |= desk.hadoop.environ
+    before = {app["id"] for app in desk.hadoop.apps()}
+    options = {"docker": {}, "staging": f"{ROOT}/shared"}
+    size = {"min": 4, "max": 4}
+    house.spec("dock", runtime={"use": "yarn", "options": options}, replicas=size, **resources())
+    done = house.tarn("up", "-f", "dock.yaml")
+    assert done.returncode == 1
+    assert "TARN-3164" in done.stderr
+    assert "LinuxContainerExecutor in yarn-site.xml of every node" in done.stderr
+    assert "only 3 nodes can hold an instance" in done.stderr
+    assert {app["id"] for app in desk.hadoop.apps()} == before
+    told = house.tarn("up", "-f", "dock.yaml", "--dry-run", "-o", "json")
+    found = {(one["code"], one["fatal"]) for one in json.loads(told.stdout)["findings"]}
+    assert {("TARN-3164", True), ("TARN-3144", False)} <= found
+
+
+@pytest.mark.parametrize("world", ["as it is"])
 def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_path: Path) -> None:
     """Hadoop takes its defaults then, and asks this machine itself."""
     desk.enter(world)

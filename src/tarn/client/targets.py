@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.domain.address import host_port
 from tarn.errors import ConfigError
 
 __all__ = ["Target", "parse"]
@@ -27,12 +28,12 @@ class Target:
     @property
     def address(self) -> str:
         """``host:port``, the host of IPv6 in brackets."""
-        return f"{self._bracketed}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def grpc_address(self) -> str:
         """``host:port`` of the gRPC service; where nobody says it, of the only one known."""
-        return f"{self._bracketed}:{self.grpc_port or self.port}"
+        return host_port(self.host, self.grpc_port or self.port)
 
     @property
     def url(self) -> str:
@@ -44,10 +45,6 @@ class Target:
     def name(self) -> str:
         """What errors call it."""
         return f"{self.instance_id} at {self.address}" if self.instance_id else self.address
-
-    @property
-    def _bracketed(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
 
 
 def parse(text: str) -> Target:

@@ -17,6 +17,7 @@ from tarn.control.http1 import (
     connect,
 )
 from tarn.descriptors import shortage
+from tarn.domain.address import host_port
 
 __all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
 
@@ -166,7 +167,7 @@ class Line:
     async def _once(self) -> None:
         self._looks += 1
         self._due = bool(self._renew_after) and self._looks % self._renew_after == 0
-        where = f"{self._host}:{self._port}"
+        where = host_port(self._host, self._port)
         failure = await attempt(where, self._pace.timeout_s, self._look(self))
         if failure is not None:
             self.close()

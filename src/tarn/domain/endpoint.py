@@ -2,6 +2,8 @@
 
 import attrs
 
+from tarn.domain.address import host_port
+
 __all__ = ["Endpoint"]
 
 
@@ -17,14 +19,14 @@ class Endpoint:
     @property
     def http(self) -> str:
         """``host:port`` of the HTTP service, the form of ``/instances`` and of znodes."""
-        return f"{self.host}:{self.http_port}"
+        return host_port(self.host, self.http_port)
 
     @property
     def grpc(self) -> str:
         """``host:port`` of the gRPC service."""
-        return f"{self.host}:{self.grpc_port}"
+        return host_port(self.host, self.grpc_port)
 
     @property
     def metrics(self) -> str:
         """``host:port`` of the metrics service."""
-        return f"{self.host}:{self.metrics_port}"
+        return host_port(self.host, self.metrics_port)

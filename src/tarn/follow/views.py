@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import attrs
 
 from tarn.domain import DiscoveryView, Endpoint, Epoch, Member
+from tarn.domain.address import apart
 from tarn.errors import (
     NotAuthorizedError,
     ProviderError,
@@ -97,8 +98,8 @@ def asked(data: Mapping[str, Any]) -> DiscoveryView:
 
 
 def _endpoint(row: Mapping[str, str]) -> Endpoint:
-    host, _, http_port = row["http"].rpartition(":")
-    ports = (int(row[service].rpartition(":")[2]) for service in ("grpc", "metrics"))
+    host, http_port = apart(row["http"])
+    ports = (int(apart(row[service])[1]) for service in ("grpc", "metrics"))
     return Endpoint(host, int(http_port), *ports)
 
 

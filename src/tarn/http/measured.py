@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain import Endpoint, Instance
+from tarn.domain import Instance
 from tarn.domain.model_totals import OTHER, ModelRates
 from tarn.http.answers import json_answer
 from tarn.http.rights import Rights, principal_of
@@ -73,7 +73,7 @@ def sd_json(snapshot: Snapshot) -> Iterator[Json]:
         if instance.endpoint is None:
             continue
         yield {
-            "targets": [_target(instance.endpoint)],
+            "targets": [instance.endpoint.metrics],
             "labels": {
                 "__meta_tarn_cluster": snapshot.name,
                 "__meta_tarn_runtime": snapshot.runtime,
@@ -86,12 +86,6 @@ def sd_json(snapshot: Snapshot) -> Iterator[Json]:
                 "__meta_tarn_spec_hash": instance.spec_hash,
             },
         }
-
-
-def _target(endpoint: Endpoint) -> str:
-    """Return ``host:port`` as Prometheus takes it apart: an IPv6 address has brackets."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{host}:{endpoint.metrics_port}"
 
 
 _BY_WORTH = ("UNAVAILABLE", "LOADING", "UNLOADING", "READY")

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from tarn.descriptors import MOST_CONNECTIONS
+from tarn.domain.address import host_port
 from tarn.errors import LaunchError
 from tarn.http.door import Connection, Door
 from tarn.http.patience import hang_up_on_idlers, idle
@@ -77,7 +78,7 @@ class Server:
         self.displaced = preferred if not port and preferred not in (None, self.port) else None
         """The *preferred* port, where it was not free; None: it was, or none was preferred."""
         scheme = "http" if tls is None else "https"
-        self.url = f"{scheme}://{advertised or host}:{self.port}"
+        self.url = f"{scheme}://{host_port(advertised or host, self.port)}"
         self._tls = MasterTls(tls) if isinstance(tls, ssl.SSLContext) else tls
         self._head_within_s = head_within_s
         self._app: App | None = None
@@ -184,10 +185,11 @@ def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
     """
     first = preferred if preferred and not port else port
     for candidate in dict.fromkeys((first, port)):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        family, place = _resolved(host, candidate)
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, candidate))
+            listener.bind(place)
             # At once: two sockets may bind one port, but only one of them may listen.
             listener.listen(BACKLOG)
         except OSError as error:
@@ -200,20 +202,34 @@ def _listen(host: str, port: int, preferred: int | None) -> socket.socket:
     raise AssertionError(host)  # pragma: no cover (the last candidate returned or raised)
 
 
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[object, ...]]:
+    """Return where *host* is, of version 4 where it has such an address.
+
+    Raises:
+        LaunchError: Nobody knows the name.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise _taken(host, port, error) from error
+    family, _, _, _, place = min(found, key=lambda one: one[0] != socket.AF_INET)
+    return family, place
+
+
 def _taken(host: str, port: int, error: OSError) -> LaunchError:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return LaunchError(
             "http",
             f"the master's HTTP service cannot listen: {error.strerror}",
             where=host,
-            right="The name must lead to an IPv4 address of this machine.",
+            right="The name must lead to an address of this machine.",
             next_step="Mend the name service or /etc/hosts of this machine",
         )
     return LaunchError(
         "http",
         f"the master's HTTP service cannot listen: {error.strerror}",
         code="TARN-3103",
-        where=f"{host}:{port}",
+        where=host_port(host, port),
         next_step="Set api.port to another port, or to 0 for a free one",
     )
 

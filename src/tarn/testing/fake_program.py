@@ -106,7 +106,8 @@ async def _load(server: FakeServer, model: FakeModel) -> None:
 
 
 async def _listen(server: FakeServer, given: Mapping[str, list[str]]) -> bool:
-    host = given.get("http-address", ["0.0.0.0"])[-1]  # noqa: S104 (Triton's default)
+    address = given.get("http-address", ["0.0.0.0"])[-1]  # noqa: S104 (Triton's default)
+    host = address.removeprefix("ipv6:")  # as Triton's HTTP servers want an address of IPv6
     ports = {
         name: int(given.get(f"{name}-port", [default])[-1])
         for name, default in (("http", "8000"), ("grpc", "8001"), ("metrics", "8002"))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tarn.domain import Endpoint, Launch
+from tarn.domain.address import bracketed
 from tarn.triton import restricted
 
 __all__ = ["OWNED", "argv"]
@@ -83,7 +84,7 @@ def _ours(launch: Launch, endpoint: Endpoint, bind: str) -> Iterator[tuple[str, 
         ("grpc", endpoint.grpc_port),
         ("metrics", endpoint.metrics_port),
     ):
-        yield f"{service}-address", (bind,)
+        yield f"{service}-address", (_address(service, bind),)
         yield f"{service}-port", (str(port),)
     yield "allow-metrics", ("true",)
     yield "allow-gpu-metrics", ("true" if gpus else "false",)
@@ -92,6 +93,17 @@ def _ours(launch: Launch, endpoint: Endpoint, bind: str) -> Iterator[tuple[str, 
         # Pinned memory serves copies to a GPU; asking for it without one only logs a warning.
         yield "pinned-memory-pool-byte-size", ("0",)
     yield "exit-timeout-secs", (str(math.ceil(launch.triton.exit_timeout_s)),)
+
+
+def _address(service: str, bind: str) -> str:
+    """Return *bind* as one of Triton's servers takes it: they differ for an address of IPv6.
+
+    With brackets, or bare, its HTTP servers listen at 255.255.255.255 or not at all, and say that
+    all is well (seen on Triton 2.51).
+    """
+    if ":" not in bind:
+        return bind
+    return bracketed(bind) if service == "grpc" else f"ipv6:{bind}"
 
 
 def _models(launch: Launch) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -10,6 +10,8 @@ from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 
+from tarn.domain.address import host_port
+
 __all__ = ["Line", "silent_logger"]
 
 
@@ -49,7 +51,7 @@ class Line(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no ty
         try:
             made = self._connect(address, hostname, min(self._connect_s, timeout))
         except OSError as error:
-            self.last = f"{error.strerror or error} at {address[0]}:{address[1]}"
+            self.last = f"{error.strerror or error} at {host_port(*address[:2])}"
             raise
         self.last = ""
         with self._guard:

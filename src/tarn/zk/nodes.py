@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from tarn.domain import Endpoint, Epoch, Member
+from tarn.domain.address import apart, host_port
 from tarn.errors import ConfigError
 
 __all__ = [
@@ -123,9 +124,9 @@ class InstanceNode:
         """Return the node's content: JSON, ASCII, keys in this order."""
         at = self.endpoint
         plain = {
-            "url": f"http://{_netloc(at.host, at.http_port)}",
-            "grpc": _netloc(at.host, at.grpc_port),
-            "metrics": f"http://{_netloc(at.host, at.metrics_port)}/metrics",
+            "url": f"http://{host_port(at.host, at.http_port)}",
+            "grpc": host_port(at.host, at.grpc_port),
+            "metrics": f"http://{host_port(at.host, at.metrics_port)}/metrics",
             "epoch": str(self.epoch),
             "revision": self.revision,
             "cluster": self.cluster,
@@ -240,10 +241,6 @@ class FleetNode:
         )
 
 
-def _netloc(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _object(data: bytes) -> Mapping[str, Any]:
     try:
         plain = json.loads(data)
@@ -279,10 +276,10 @@ def _epoch(plain: Mapping[str, Any]) -> Epoch:
 def _split(url: str) -> tuple[str, int]:
     """Return host and port of a URL, or of what stands in one before its path."""
     place = url.rpartition("://")[2].partition("/")[0]
-    host, _, port = place.rpartition(":")
+    host, port = apart(place)
     if not host or not _is_port(port):
         _wrong("a node of an instance", f"no host and port, but {url[:80]!r}")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host, int(port)
 
 
 def _is_port(text: str) -> bool:

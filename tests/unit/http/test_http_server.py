@@ -10,6 +10,7 @@ import pytest
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 from tarn.errors import LaunchError, ProviderError
+from tarn.follow import Api
 from tarn.http.server import Server
 from tarn.http.sources import Sources
 
@@ -45,6 +46,15 @@ def test_a_restarted_master_gets_its_port_back_if_it_is_free() -> None:
     assert third.port == first.port
     second.close()
     third.close()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_a_master_listens_at_an_address_of_ipv6() -> None:
+    """And its URL leads there, for every client of it."""
+    with FakeMaster(host="::1") as master, Api(master.url, TOKEN.decode()) as api:
+        assert master.url == f"http://[::1]:{master.server.port}"
+        assert httpx.get(f"{master.url}/livez", trust_env=False).status_code == 200
+        assert api.status()["name"] == "llama"
 
 
 def test_the_advertised_host_is_in_the_url() -> None:

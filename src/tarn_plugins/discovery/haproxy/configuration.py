@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.address import host_port
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.authz import (
     API_BACKEND,
@@ -294,7 +295,7 @@ def _error(status: int, message: str) -> str:
 
 def _bind(settings: Settings, port: int, alpn: str, clear: str) -> str:
     how = f"ssl crt {settings.certificate} alpn {alpn}" if settings.certificate else clear
-    return f"  bind {settings.address}:{port} {how}".rstrip()
+    return f"  bind {host_port(settings.address, port)} {how}".rstrip()
 
 
 _HEALTH = """\

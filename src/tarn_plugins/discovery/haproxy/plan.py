@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 import attrs
 
+from tarn.domain.address import host_port
 from tarn_plugins.discovery.haproxy.orders import Answer, Order
 from tarn_plugins.discovery.haproxy.shown import Load, Server
 
@@ -143,10 +144,9 @@ def _is_at(server: Server, one: Wanted) -> bool:
 
 def _add(door: Door, one: Wanted) -> list[Order]:
     name = one.instance_id
-    host = f"[{one.address}]" if ":" in one.address else one.address
     check = f" port {one.check_port}" if door.checks_elsewhere else ""
-    weight = _weight(one, _FULL)
-    text = f"add server {door.backend}/{name} {host}:{one.port} {door.parameters}{check}"
+    weight, place = _weight(one, _FULL), host_port(one.address, one.port)
+    text = f"add server {door.backend}/{name} {place} {door.parameters}{check}"
     add = Order(name, f"{text} weight {_FULL}", Answer.ADDED)
     enable = Order(name, f"enable health {door.backend}/{name}")
     return [add, enable, *_open(door, name, weight)]

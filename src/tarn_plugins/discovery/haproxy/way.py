@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.domain.address import host_port
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.follow import Api, Source
 from tarn.interfaces import Clock
@@ -117,7 +118,7 @@ class MasterWay:
             if said := complaint(order, answer):
                 raise self._api.error(f"'{order.text}' was answered with '{said}'")
         if wanted:
-            self._tell(f"HAProxy asks the master at {host}:{port}")
+            self._tell(f"HAProxy asks the master at {host_port(host, port)}")
 
     def _mismatch(self) -> DiscoveryError:
         speaks = "HTTPS, and HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"

@@ -98,11 +98,10 @@ class YarnDeployer:
         except TarnError as error:
             return (checks.from_error(error), *self._containers(spec, checks.Land()))
         land = _converter.structure(told, checks.Land)
-        found = tuple(checks.findings(spec, self._settings.queue, self._python, land))
-        found += tuple(self._containers(spec, land))
+        own = checks.findings(spec, self._settings.queue, self._python, land)
+        found = (*own, *self._containers(spec, land))
         found += environments.findings(self._door, self._packed, LOOK_S)
-        # One error is often the cause of others, such as a size that neither node nor queue has.
-        return found if any(f.fatal for f in found) else found + self._errors(spec)
+        return found + rules.errors(self._door, spec, self._settings, self._python, found)
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""
@@ -148,10 +147,12 @@ class YarnDeployer:
         told = self._door.ask("find", LOOK_S, name=name, application_id=application_id)
         if told is None:
             return None
-        ref = reports.ref_of(_converter.structure(told, Report), name)
-        if kept is None or kept.application_id != ref.application_id:
-            if kept is not None:  # files of a cluster that is over
-                forget(directory, str(kept.application_id))
+        report = _converter.structure(told, Report)
+        if again := reports.starting_again(report):
+            self._say(again)
+        ref = reports.ref_of(report, name)
+        if kept is not None and kept.application_id != ref.application_id:
+            forget(directory, str(kept.application_id))  # files of a cluster that is over
             kept = None
         fetched = self._fetched(name, str(ref.application_id), directory)
         # between two attempts there is no url: the last one is more than none
@@ -206,13 +207,6 @@ class YarnDeployer:
         within_s = _patience_s(local.stat().st_size)
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
-
-    def _errors(self, spec: ClusterSpec) -> tuple[Finding, ...]:
-        """Return what else `tarn doctor` calls an error; a look that failed refuses nothing."""
-        try:
-            return tuple(rules.errors(self._door, spec, self._settings, self._python))
-        except TarnError as error:
-            return (attrs.evolve(checks.from_error(error), fatal=False),)
 
     def _containers(self, spec: ClusterSpec, land: checks.Land) -> Iterator[Finding]:
         local = container_checks.stubs(spec)
@@ -377,9 +371,8 @@ class YarnDeployer:
 
 def _repository(spec: ClusterSpec) -> dict[str, Any]:
     """Return what a check asks of the models: a URI that the nodes read is looked at by YARN."""
-    location = spec.models.repository
-    fetched = urlsplit(location).scheme in READS
-    return {"repository": location if fetched else None, "serve": list(spec.models.serve)}
+    uri = spec.models.repository if urlsplit(spec.models.repository).scheme in READS else None
+    return {"repository": uri, "serve": list(spec.models.serve)}
 
 
 def open_door(settings: Settings, context: ClientContext) -> ChildDoor:

@@ -23,6 +23,7 @@ __all__ = [
     "hopeless",
     "newest",
     "ref_of",
+    "starting_again",
     "waiting",
 ]
 
@@ -192,6 +193,16 @@ def waiting(report: Report) -> str:
         f"it waits in the queue '{report.queue}': {_shortened(text)}"
         if text
         else (f"it waits in the queue '{report.queue}'")
+    )
+
+
+def starting_again(report: Report) -> str:
+    """Say that YARN starts a lost master again, and what that waits for; '' for the first one."""
+    if report.attempt == 1 or report.state == "RUNNING" or not alive(report):
+        return ""
+    return (
+        f"YARN is starting the master again (attempt {report.attempt}): {waiting(report)}; "
+        "the instances serve meanwhile"
     )
 
 

@@ -1,14 +1,16 @@
 """Every rule of `tarn doctor` for YARN, and those of them that keep `tarn up` from starting."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import attrs
 from cattrs.preconf.json import make_converter
 
 from tarn.domain import ClusterSpec
+from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.door import Door
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule
@@ -32,22 +34,26 @@ _MAY_PASS = frozenset({"TARN-3146", "TARN-3147"})
 _converter = make_converter()
 
 
-def errors(door: Door, spec: ClusterSpec, settings: Settings, python: str) -> Iterator[Finding]:
-    """Yield the errors that `tarn doctor` would tell and that waiting does not heal.
+def errors(
+    door: Door, spec: ClusterSpec, settings: Settings, python: str, known: tuple[Finding, ...] = ()
+) -> tuple[Finding, ...]:
+    """Return the errors that `tarn doctor` would tell and that waiting does not heal.
 
     What is wrong with the models and the environment of the nodes is left out: who starts something
-    looks at both by other questions.
-
-    Raises:
-        TarnError: The look itself failed.
+    looks at both by other questions. A look that fails is told, and is no error. Nothing is looked
+    at where an error is among the *known* findings: it is often the cause of others, such as a size
+    that no queue has either.
     """
+    if any(finding.fatal for finding in known):
+        return ()
     asked: dict[str, Any] = {"repository": None, "serve": [], "copied": copied(spec), "python": ""}
-    told = door.ask("survey", PREFLIGHT_S, **asked)
-    survey = _converter.structure(told, Survey)
-    case = Case(spec, settings, python, survey)
-    for rule in RULES:
-        if rule.concerns(spec, settings):
-            yield from (f for f in _findings(rule, case) if f.fatal and f.code not in _MAY_PASS)
+    try:
+        told = door.ask("survey", PREFLIGHT_S, **asked)
+    except TarnError as error:
+        return (attrs.evolve(from_error(error), fatal=False),)
+    case = Case(spec, settings, python, _converter.structure(told, Survey))
+    found = (_findings(rule, case) for rule in RULES if rule.concerns(spec, settings))
+    return tuple(f for each in found for f in each if f.fatal and f.code not in _MAY_PASS)
 
 
 def copied(spec: ClusterSpec) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 from cattrs.preconf.json import make_converter
 
+from tarn.domain.address import host_port
 from tarn.errors import NotFoundError
 from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -146,7 +147,7 @@ def _name_nodes(conf: Any) -> Iterator[str]:
 def _address(address: Any, host: Any, port: int) -> str:
     """Return ``host:port``: YARN's default address stands on the host name."""
     if address is None:
-        return f"{host}:{port}"
+        return host_port(host, port)
     text = str(address)
     return text if ":" in text else f"{text}:{port}"
 

@@ -5,6 +5,7 @@ Each function says what one check saw. Where there are no facts, only `container
 
 from collections.abc import Iterator, Mapping
 
+from tarn.domain.address import host_port
 from tarn.interfaces import Finding, Looked
 from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER
@@ -155,11 +156,13 @@ def port(told: Told) -> Looked:
     facts = told.facts
     at = facts.get("port")
     if told.outcome.heard:
-        return Looked(f"{told.node}:{at or told.subject.order.ports[0]} answered from here")
+        return Looked(
+            f"{host_port(told.node, at or told.subject.order.ports[0])} answered from here"
+        )
     if not at:
         why = facts.get("port_error") or "the node has no Python to listen with"
         return Looked(f"not tried: {why}", known=False)
-    address = f"{told.node}:{at}"
+    address = host_port(told.node, at)
     finding = Finding(
         "TARN-3189",
         address,

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.address import apart, host_port
 from tarn.errors import LaunchError, TarnError, UnreachableError
 from tarn.java import load, mask
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
@@ -163,7 +164,7 @@ class Unmanaged:
         self._step = Step(
             "running", node=grant.node, container_id=grant.container_id, started_at=time.time()
         )
-        _require((f"{grant.node}:{grant.node_port}",), "the NodeManager")
+        _require((host_port(grant.node, grant.node_port),), "the NodeManager")
         self._nodes.start(grant, self.launch)
 
 
@@ -174,7 +175,7 @@ def _require(addresses: tuple[str, ...], what: str) -> None:
         UnreachableError: None; a master on a node may reach them all the same.
     """
     for address in addresses:
-        host, _, port = address.rpartition(":")
+        host, port = apart(address)
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_S):
             return
     raise UnreachableError(

@@ -41,10 +41,12 @@ def test_the_inode_of_the_message_is_opened(message: str, uri: str, command: str
 
 @pytest.mark.parametrize("message", ["", "Permission denied", "user=bob is not the owner"])
 def test_a_message_without_an_inode_brings_no_command(message: str) -> None:
+    """Nothing is guessed."""
     assert opening(message) == ""
 
 
 def test_a_container_whose_files_are_closed_says_what_opens_them() -> None:
+    """In the reason of its end."""
     status = explain(Completed("c", -1000, said()), asked=False)
     assert status.reason == (
         "the node may not read one of its files. As alice, who owns /closed: "

@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_fetched_is_a_note(context, said) -> None:
     assert "HDFS is slow" in said[0].message
 
 
-def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context) -> None:
+def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context, said) -> None:
     """No url is told, and the old reference is not overwritten by it."""
     answers = iter([RUNNING, attrs.evolve(RUNNING, state="ACCEPTED", attempt=2)])
     door = FakeDoor(find=lambda **_: attrs.asdict(next(answers)), read=None)
@@ -271,6 +271,9 @@ def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context
     assert between is not None
     assert between.url is None
     assert read_ref(context.paths.cluster("llama")) == first
+    (progress,) = said
+    assert progress.message.startswith("YARN is starting the master again (attempt 2): it waits")
+    assert progress.message.endswith("the instances serve meanwhile")
 
 
 def test_what_yarn_says_first_is_a_finding(context) -> None:

@@ -162,7 +162,7 @@ def test_what_the_user_names_is_started(files, tmp_path):
     launcher(files).prepare(RECORD, launch(binary="/opt/triton server", bind="::"))
     argv, _ = told(files, tmp_path)
     assert argv[3:5] == ["tarn.triton.start", "--tritonserver=/opt/triton server"]
-    assert "--http-address=::" in argv
+    assert "--http-address=ipv6:::" in argv
 
 
 def test_a_mounted_repository_is_used_where_it_is(files, tmp_path):

@@ -102,6 +102,20 @@ def test_waiting_has_the_queue_and_yarns_reason() -> None:
     )
 
 
+@pytest.mark.parametrize("code", [-104, 143, 137])
+def test_a_master_that_ran_out_of_memory_says_what_to_raise(code: int) -> None:
+    """YARN's SIGTERM may be faster than its own code for it."""
+    text = (
+        f"AM Container for appattempt_1_0006_000001 exited with  exitCode: {code}\n"
+        "Failing this attempt.Diagnostics: Container [pid=7,containerID=c] is running 123B beyond "
+        "the 'PHYSICAL' memory limit. Current usage: 1.1 GB of 1 GB physical memory used; 2 GB of "
+        "2.1 GB virtual memory used. Killing container."
+    )
+    assert reports.failure(Report("a", "FAILED", diagnostics=text)) == (
+        "the master ended: out of memory: it used 1.1 GB and asked for 1 GB. Raise master.memory"
+    )
+
+
 @given(st.text(max_size=3000), st.sampled_from(["NEW", "ACCEPTED", "FAILED", "KILLED", "FINISHED"]))
 def test_any_diagnostics_become_words(text: str, state: str) -> None:
     """No text of YARN's makes a report raise, or say nothing."""
