@@ -27,9 +27,6 @@ LARGEST_HEADERS = 64 * 1024
 """A ticket of Kerberos may fill most of it. What reads the head stops later, and not exactly."""
 ME = "/api/v1/me"
 MISDIRECTED = 421
-AMBIENT = ("none", "rm-proxy")
-"""What a browser may send for a page that knows no secret: nothing at all, or a cookie. Of these
-the ``Host`` is looked at, which a page cannot choose. A ticket holds the name of its host."""
 
 Add = Callable[[Mapping[str, str]], None]
 
@@ -73,7 +70,7 @@ class Admission:
         scope[DIGEST] = who.digest
         if need.action == OPEN:
             return _astray(scope, need) or _abroad(what, need)
-        elsewhere = self._misdirected(what, who.principal)
+        elsewhere = self._misdirected(what) if who.ambient else None
         return elsewhere or _astray(scope, need) or await self._forbidden(what, need, who.principal)
 
     async def _forbidden(self, what: Asked, need: Asking, principal: Principal) -> Response | None:
@@ -87,10 +84,10 @@ class Admission:
         verdict = await self._rights.on_fleet(principal, need.action)
         return None if verdict.allowed else _no(principal, need.action, verdict)
 
-    def _misdirected(self, what: Asked, principal: Principal) -> Response | None:
-        """Return the answer to a request for a host that this master is not."""
+    def _misdirected(self, what: Asked) -> Response | None:
+        """Return the answer to a request for a host that this master is not; no page can choose."""
         host = b",".join(what.values(b"host")).decode("latin-1")
-        if principal.via not in AMBIENT or self._hosts.known(host, what.local):
+        if self._hosts.known(host, what.local):
             return None
         error = TarnError(
             f"the header Host names '{host[:255]}', which is not an address of this master: "

@@ -55,6 +55,8 @@ class Identified:
     """By which the principal was proven; None: by something else."""
     digest: str | None = None
     """SHA-256 of the body that was signed with the request; None: no body was signed."""
+    ambient: bool = False
+    """All that came a browser may send for a page that knows no secret: nothing, or a cookie."""
 
 
 def asked(scope: Scope) -> Asked:
