@@ -9,11 +9,9 @@ when its runtime ended by an error, another class's `exit_code` when it could no
 """
 
 import argparse
-import contextlib
 import ipaddress
 import logging
 import os
-import pwd
 import signal
 import socket
 import sys
@@ -46,10 +44,8 @@ from tarn.control.state import Memory, Saver, load_state
 from tarn.control.troubles import of_files
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
-from tarn.domain.brought import LAST_PORT
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.request_proof import scrape_token
 from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
@@ -57,16 +53,11 @@ from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.hosts import Hosts
 from tarn.http.identity import Proofs
-from tarn.http.identity.prepared import (
-    brought_secrets,
-    brought_token,
-    prepared,
-    renewed_token,
-)
+from tarn.http.identity.prepared import brought_secrets, prepared
 from tarn.http.log_desk import LogDesk
-from tarn.http.port_owner import listeners
 from tarn.http.server import Server
 from tarn.http.sources import Sources
+from tarn.http.takeover import CODE, keep_port, last_port, token_after
 from tarn.http.tls import known_as, of_master
 from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
@@ -245,32 +236,12 @@ class _Master:
         )
 
     def _token_after(self, port: int | None) -> bytes | None:
-        """Return the api token; a new one where a stranger listens at *port*, the last master's.
-
-        What sends a token as it is (a Prometheus, curl) may have sent it there. A new one at every
-        takeover would shut out all who hold a copy, and guard against nothing: TARN's own clients
-        send it to nobody who has not proven to hold it.
-        """
-        token = brought_token(self._context.directory)
-        users = frozenset[int]() if port is None else listeners(port)
-        if token is None or port is None or users == {os.getuid()}:
-            return token
-        who = ", ".join(f"user {_name(user)}" for user in sorted(users)) or "somebody"
-        found = f"{who} listens at port {port}, where the last master did"
-        if self._context.spec.api.token == "auto":  # noqa: S105 (a kind)
-            token = renewed_token(self._context.directory)
-            lines.hide([token, scrape_token(token)])
-            found += (
-                ": the cluster has a new api token, in the file of the old one. Whoever holds a "
-                "copy needs a new copy"
-            )
-        else:
-            found += (
-                f": whatever sent the api token there as it is has told it. Change it "
-                f"(api.token = {self._context.spec.api.token}), then `tarn down` and `tarn up`"
-            )
-        log.warning("%s", found)
-        self._notes.append(("TARN-3773", self._context.spec.name, found))
+        """Return the api token; a new one where a stranger has the *port* of the last master."""
+        context = self._context
+        token, found = token_after(context.directory, context.spec.api.token, port, os.getuid())
+        if found:
+            lines.hide(brought_secrets(context.directory))
+            self._notes.append((CODE, context.spec.name, found))
         return token
 
     def _remembering(
@@ -287,7 +258,7 @@ class _Master:
         context, api = self._context, self._context.spec.api
         host = factory.host(context.environ)
         tls = of_master(api, context.directory)
-        last = _last_port(context.directory)
+        last = last_port(context.directory)
         try:
             server = Server(
                 host,
@@ -303,7 +274,7 @@ class _Master:
                 self._token_after(last)  # the next master, which can listen, has the new one
             raise
         self._owned.callback(server.close)
-        _keep_port(context.directory, server.port)
+        keep_port(context.directory, server.port)
         return server
 
     def _proofs(self, factory: RuntimeFactory, settings: Any, api_token: bytes | None) -> Proofs:
@@ -434,27 +405,6 @@ def _trusted(api: ApiSpec) -> Callable[[str], bool]:
         return any(ipaddress.ip_address(peer) in network for network in networks)
 
     return trusted
-
-
-def _last_port(directory: Path) -> int | None:
-    """Return the port of the last master here: whoever knew its address finds the next one."""
-    try:
-        port = int((directory / LAST_PORT).read_text("ascii"))
-    except (OSError, ValueError):
-        return None
-    return port if 0 < port < 2**16 else None
-
-
-def _keep_port(directory: Path, port: int) -> None:
-    with contextlib.suppress(OSError):  # a full disk: the next master may have another address
-        (directory / LAST_PORT).write_text(str(port), "ascii")
-
-
-def _name(user: int) -> str:
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return str(user)
 
 
 if __name__ == "__main__":

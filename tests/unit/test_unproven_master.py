@@ -12,7 +12,13 @@ from fake_master import TOKEN, FakeMaster
 
 from tarn.domain import Scale
 from tarn.domain.request_proof import RequestProof, SignedParts, proof_key
-from tarn.errors import NotAuthorizedError, TarnError, UnreachableError
+from tarn.errors import (
+    NotAuthorizedError,
+    NotFoundError,
+    RefusedError,
+    TarnError,
+    UnreachableError,
+)
 from tarn.follow import Api
 from tarn.http.hosts import Hosts
 from tarn.http.identity import Proofs, Trusted, network
@@ -133,6 +139,32 @@ def test_a_stranger_that_plays_the_game_gets_a_signature_and_is_not_believed() -
     assert caught.value.code == UNPROVEN
     assert b"TARN p1.1-abc." in stranger.got
     assert TOKEN not in stranger.got
+
+
+@pytest.mark.parametrize("status", ["200 OK", "204 No Content", "404 Not Found", "409 Conflict"])
+def test_no_answer_counts_without_the_masters_proof(status: str) -> None:
+    """Not even that there is no such thing: a stranger would end a wait, or a drain."""
+    nonce = answer("401 Unauthorized", "{}", 'WWW-Authenticate: TARN nonce="1-abc"')
+    said = '{"error": {"code": "TARN-4000", "found": "it ended long ago"}}'
+    with listening(answer=nonce) as stranger, Api(stranger.url, TOKEN.decode()) as api:
+        with pytest.raises(UnreachableError):
+            api.status()
+        stranger.answer = answer(status, said)
+        with pytest.raises(UnreachableError) as caught:
+            api.status()
+    assert caught.value.code == UNPROVEN
+    assert "long ago" not in str(caught.value)
+
+
+def test_the_masters_own_refusals_are_believed() -> None:
+    """They carry its proof, too."""
+    with FakeMaster() as master, Api(master.url, TOKEN.decode()) as api:
+        with pytest.raises(RefusedError, match="above"):
+            api.scale(9)
+        with pytest.raises(NotFoundError):
+            api.drain("nobody")
+        with pytest.raises(NotFoundError):
+            api.get("/nowhere")
 
 
 def test_who_passes_everything_on_to_the_master_is_found_out() -> None:

@@ -65,7 +65,7 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
         sys.stdout = sys.stderr
         return 1
     except OSError as error:
-        lacking = no_room(error)
+        lacking: TarnError | None = no_room(error)
         if lacking is None and (lack := shortage(error)):
             lacking = TarnError(lack, where="this machine")
         if lacking is None:

@@ -25,6 +25,8 @@ __all__ = ["Proving"]
 _NEGOTIATE = "negotiate"
 _NONCE = re.compile(rf'{SCHEME} nonce="([A-Za-z0-9_-]{{1,128}})"', re.IGNORECASE)
 TOO_MANY_REQUESTS = httpx.codes.TOO_MANY_REQUESTS
+_BEFORE_WHO = frozenset({400, 401, 414, 421, TOO_MANY_REQUESTS, 431})
+"""What a master may answer before it looks at who asks."""
 _HELLO = "/api/v1/me"
 """A route where everybody learns what proves who asks."""
 
@@ -107,7 +109,7 @@ class Proving(httpx.Auth):
             response = yield request
         expected = answer_proof(self._key, proof.signature)
         said = response.headers.get(ANSWER_HEADER, "")
-        if response.is_success and not hmac.compare_digest(said.encode(), expected.encode()):
+        if _says_something(response) and not hmac.compare_digest(said.encode(), expected.encode()):
             self._nonce = ""
             raise self._stranger(asks=True)
 
@@ -175,6 +177,11 @@ class Proving(httpx.Auth):
                 next_step="Somebody else may answer there. Else the master's keytab lacks this "
                 "host, or a proxy takes `WWW-Authenticate` out of answers.",
             )
+
+
+def _says_something(response: httpx.Response) -> bool:
+    """Say whether *response* is one that a master gives to those whom it knows."""
+    return not response.is_server_error and response.status_code not in _BEFORE_WHO
 
 
 def _host(url: str) -> str:

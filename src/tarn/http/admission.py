@@ -31,9 +31,6 @@ LARGEST_HEADERS = 64 * 1024
 ME = "/api/v1/me"
 AUTHORIZE = "/authorize"
 MISDIRECTED = 421
-AMBIENT = ("none", "rm-proxy")
-"""What a browser may send for a page that knows no secret: nothing at all, or a cookie. Of these
-the ``Host`` is looked at, which a page cannot choose. A ticket holds the name of its host."""
 
 Add = Callable[[Mapping[str, str]], None]
 
@@ -84,8 +81,16 @@ class Admission:
         scope[DIGEST] = who.digest
         if need.action == OPEN:
             return _astray(scope, need) or _abroad(what, need)
-        refusal = self._misdirected(what, who.principal) or _astray(scope, need)
-        refusal = refusal or await self._forbidden(what, need, who.principal)
+        misdirected = self._misdirected(what) if who.ambient else None
+        if (astray := misdirected or _astray(scope, need)) is not None:
+            return astray
+        return await self._permission(scope, what, need, who.principal)
+
+    async def _permission(
+        self, scope: Scope, what: Asked, need: Asking, principal: Principal
+    ) -> Response | None:
+        """Answer what *principal* may not do; else their connection keeps its place."""
+        refusal = await self._forbidden(what, need, principal)
         if refusal is None and (place := scope.get(PLACE)) is not None:
             place.keep()
         return refusal
@@ -130,10 +135,10 @@ class Admission:
         verdict = await self._rights.on_fleet(principal, need.action)
         return None if verdict.allowed else _no(principal, need.action, verdict)
 
-    def _misdirected(self, what: Asked, principal: Principal) -> Response | None:
-        """Return the answer to a request for a host that this master is not."""
+    def _misdirected(self, what: Asked) -> Response | None:
+        """Return the answer to a request for a host that this master is not; no page can choose."""
         host = b",".join(what.values(b"host")).decode("latin-1")
-        if principal.via not in AMBIENT or self._hosts.known(host, what.local):
+        if self._hosts.known(host, what.local):
             return None
         error = TarnError(
             f"the header Host names '{host[:255]}', which is not an address of this master: "

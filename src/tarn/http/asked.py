@@ -57,6 +57,8 @@ class Identified:
     """The user whom a proxy named, that proved that it may; empty: they came themselves."""
     digest: str | None = None
     """SHA-256 of the body that was signed with the request; None: no body was signed."""
+    ambient: bool = False
+    """All that came a browser may send for a page that knows no secret: nothing, or a cookie."""
 
 
 def asked(scope: Scope) -> Asked:

@@ -104,6 +104,8 @@ def test_what_a_page_cannot_send_may_name_any_host() -> None:
         assert ask(master, "GET", f"/metrics?token={TOKEN.decode()}", "tarn.example.org")[0] == 200
         for_alice = {"X_TARN_Token": "the-token-of-a-proxy", "X_TARN_User": "alice"}
         assert ask(master, "GET", "/api/v1/status", "lb.example.org", **for_alice)[0] == 200
+        for_nobody = {**for_alice, "X_TARN_User": "anonymous"}
+        assert ask(master, "GET", "/api/v1/status", "lb.example.org", **for_nobody)[0] == 200
 
 
 def test_the_cookie_of_yarns_proxy_counts_for_the_masters_own_name_only() -> None:

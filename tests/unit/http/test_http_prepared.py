@@ -13,7 +13,7 @@ from tarn.domain.spec import ApiSpec, SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigError, LaunchError
 from tarn.http.identity.claims import ticket
 from tarn.http.identity.prepared import brought_token, prepared, renewed_token
-from tarn.http.port_owner import listeners
+from tarn.http.takeover import listeners
 
 LB1 = TrustedProxy("lb1", "10.0.0.5", "token", token="env:A")
 LB2 = TrustedProxy("lb2", "10.0.0.6", "token", token="env:B")

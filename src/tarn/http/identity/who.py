@@ -40,6 +40,8 @@ SCRAPER = Principal("scraper", via="scrape")
 SCRAPED = ("/metrics", "/api/v1/sd")
 """All that it opens."""
 
+AMBIENT = ("none", "rm-proxy")
+"""What a browser may send for any page. A ticket is none: it holds the name of its host."""
 _BEARER = {"WWW-Authenticate": 'Bearer realm="tarn"'}
 _NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
 
@@ -131,6 +133,7 @@ class Identity:
             headers={**said.headers, **headers},
             session=proven.session,
             digest=proven.digest,
+            ambient=not isinstance(proven.who, Trusted) and proven.who.via in AMBIENT,
         )
 
     def _one_proof(self, claimed: Claims) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -262,6 +263,22 @@ def test_finish_leaves_logs_alone(stage):
 def test_without_a_keeper_the_runtime_warns(stage):
     """A person should know that nobody restarts the master."""
     assert any("TARN-1014" in line for line in stage.fake_master().warnings())
+
+
+def test_a_fixed_port_that_another_program_holds_is_told(stage):
+    """Where the instance listens instead; of an instance's own port nothing is said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        runtime = stage.fake_master(http_port=taken)
+        runtime.apply(stage.wish(ID))
+        (line,) = [one for one in runtime.warnings() if "TARN-3833" in one]
+        assert f"{ID}: triton.http_port = {taken} is in use by" in line
+        (running,) = [fact for fact in runtime.facts() if fact.instance_id == ID]
+        assert line.endswith(f": {running.endpoint.http_port} is taken")
+        runtime.apply(stage.wish(stop=(ID,)))
+        eventually(lambda: not leader(stage))
+        runtime.apply(stage.wish())
+        assert not [one for one in runtime.warnings() if "TARN-3833" in one]
 
 
 def test_a_keeper_s_end_is_a_warning_at_once(stage):
