@@ -202,9 +202,7 @@ class _Master:
             config=plain,
             clock=context.clock,
             api_token=api_token,
-            access=AccessRules(
-                "" if proxy is None else proxy.owner, spec.admins, spec.viewers
-            ),
+            access=AccessRules("" if proxy is None else proxy.owner, spec.admins, spec.viewers),
             groups=proofs.groups,
             guards_models=spec.authorizer.use != "none",
             rate_limit=spec.api.rate_limit,

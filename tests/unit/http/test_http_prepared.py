@@ -57,7 +57,7 @@ def test_spnego_without_its_module_ends_the_master(
     """It never goes on without what was asked for; the fix is named."""
     monkeypatch.setitem(sys.modules, "gssapi", None)
     monkeypatch.delitem(sys.modules, "tarn.http.identity.spnego", raising=False)
-    with pytest.raises(LaunchError, match=r"tarn\[kerberos\]"):
+    with pytest.raises(LaunchError, match=r"tarn-orchestrator\[kerberos\]"):
         prepared(ApiSpec(spnego=SpnegoSpec("/k")), tmp_path, b"api")
 
 
