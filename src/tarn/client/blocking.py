@@ -139,9 +139,7 @@ class HttpClient(Spoken):
 
     def _end(self, pool: ThreadPoolExecutor) -> None:
         """End the threads of *pool*; what they wait for too long is cut."""
-        with self._lock:
-            pending = set(self._pending)
-        wait(pending, CLOSE_WITHIN_S)
+        wait(self._pending.copy(), CLOSE_WITHIN_S)
         with self._lock:
             self._cuts, in_flight = True, set(self._in_flight)
         for connection in in_flight:
@@ -395,11 +393,6 @@ class HttpClient(Spoken):
             future = pool.submit(work)
         except RuntimeError as error:  # closed since it was taken
             raise RefusedError("the client is closed") from error
-        with self._lock:
-            self._pending.add(future)
-        future.add_done_callback(self._done)
+        self._pending.add(future)
+        future.add_done_callback(self._pending.discard)
         return future
-
-    def _done(self, future: "Future[Any]") -> None:
-        with self._lock:
-            self._pending.discard(future)
