@@ -291,6 +291,14 @@ def security(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def limits(session: nox.Session) -> None:
+    """Real masters without descriptors, disk, threads or a steady clock; root and a C compiler."""
+    session.install("-e", EVERYTHING, *_group("tests"))
+    _pytest(session, *BOTH_CORES, "-m", "limits", "--timeout", "180", *_folders("limits"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def observe(session: nox.Session) -> None:
     """What people look at: a real Chromium, a real Prometheus, and Tritons; needs both programs."""
     session.install("-e", WITH_EYES, *_group("tests"), *_group("browser"))

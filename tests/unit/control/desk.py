@@ -13,8 +13,8 @@ from tarn.control.inbox import Inbox
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
-from tarn.control.pulse import Pulse
 from tarn.control.probe import Target
+from tarn.control.pulse import Pulse
 from tarn.control.snapshot import Board, Snapshot
 from tarn.control.state import Saver
 from tarn.domain import (
