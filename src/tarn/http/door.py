@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 HANDSHAKE = b"\x16"
 """The first byte of every TLS connection: a record of the type handshake."""
-AT_ONCE = 64
+AT_ONCE = 16
 """Connections accepted before the loop goes on with the others."""
 FULL_PAUSE_S = 0.5
 """After an accept failed: mostly there are no more file descriptors."""
