@@ -59,8 +59,8 @@ MISSING = [version for version in SUPPORTED if version not in PRESENT]
 ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
 
 # .ci/run neither measures nor compares; all that takes knox_jar its minutes is the first download;
-# the last three run beside others
-UNCOUNTED = ("bench", "policies", "knox_jar", "endurance", "docker", "observe")
+# the last four run beside others
+UNCOUNTED = ("bench", "policies", "knox_jar", "endurance", "docker", "observe", "limits")
 if sum(BUDGET.values()) - sum(BUDGET[name] for name in UNCOUNTED) >= 70:
     raise SystemExit("tests/budget.toml: the sum must stay under 70 minutes")
 
@@ -300,6 +300,14 @@ def security(session: nox.Session) -> None:
     # The JVM and faulthandler want the same signals.
     chosen = ("-m", "security", "-p", "no:faulthandler", "--timeout", "300")
     _pytest(session, *BY_FILE, *chosen, *_folders("security", "compat"))
+
+
+@nox.session(python=ONE)
+@budgeted
+def limits(session: nox.Session) -> None:
+    """Real masters without descriptors, disk, threads or a steady clock; root and a C compiler."""
+    session.install("-e", EVERYTHING, *_group("tests"))
+    _pytest(session, *BOTH_CORES, "-m", "limits", "--timeout", "180", *_folders("limits"))
 
 
 @nox.session(python=ONE)

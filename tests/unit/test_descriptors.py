@@ -35,6 +35,7 @@ def test_a_process_raises_its_limit_and_its_children_have_the_old_one() -> None:
 
 
 def test_no_limit_at_all_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever closes each descriptor that there may be would be busy for minutes."""
     infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda _which: infinite)
     assert descriptors.limit() == descriptors.most() == descriptors.HIGHEST
@@ -42,6 +43,7 @@ def test_no_limit_at_all_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS])
 def test_what_we_lack_is_told_from_whatever_it_caused(number: int) -> None:
+    """Libraries wrap it in errors of their own."""
     cause = OSError(number, os.strerror(number))
     error = RuntimeError("no connection")
     error.__cause__ = ExceptionGroup("all addresses", [ValueError(), cause])
@@ -50,17 +52,20 @@ def test_what_we_lack_is_told_from_whatever_it_caused(number: int) -> None:
 
 
 def test_the_limit_stands_in_the_words() -> None:
+    """So that nobody has to look for it."""
     words = descriptors.shortage(OSError(errno.EMFILE, "Too many open files"))
     assert f"({descriptors.limit()}; ulimit -n)" in words
 
 
 @pytest.mark.parametrize("number", [errno.ECONNREFUSED, errno.ETIMEDOUT, errno.EHOSTUNREACH])
 def test_what_others_do_is_no_lack_of_ours(number: int) -> None:
+    """Their classes and numbers tell, never their texts."""
     assert descriptors.shortage(OSError(number, "")) == ""
     assert descriptors.shortage(ValueError("Too many open files")) == ""
 
 
 def test_a_full_disk_and_too_many_processes_count_where_something_starts() -> None:
+    """A connection fails by neither."""
     full, many = OSError(errno.ENOSPC, ""), RuntimeError("can't start new thread")
     assert "disk" in descriptors.shortage(full, starting=True)
     assert "thread" in descriptors.shortage(many, starting=True)
@@ -76,6 +81,7 @@ def test_few_says_what_a_fleet_needs() -> None:
 
 
 def test_the_api_takes_its_part_of_what_there_is() -> None:
+    """A quarter, and no more than a fleet needs."""
     assert descriptors.most_connections(64) == descriptors.FEWEST_CONNECTIONS
     assert descriptors.most_connections(1024) == 256
     assert descriptors.most_connections(1 << 20) == descriptors.MOST_CONNECTIONS

@@ -116,6 +116,8 @@ class Line:
         self._look, self._failed, self._lost = look, failed, lost
         self._connection: Connection | None = None
         self.alarm = Alarm()
+        self.lack = ""
+        """What we lacked when the kept connection was to be renewed; empty when nothing."""
 
     async def run(self) -> None:
         """Look until cancelled; the connection is closed then."""
@@ -147,14 +149,16 @@ class Line:
 
     async def _renew(self) -> None:
         """Open a connection in place of the kept one, which ends only then."""
-        kept, self._due = self._connection, False
+        kept, self._due, self.lack = self._connection, False, ""
         if kept is None or not kept.usable:
             return
         try:
             self._connection = await connect(self._host, self._port, self._lost)
         except OSError as error:
-            if not _unreachable("", error).own:
+            failure = _unreachable("", error)
+            if not failure.own:
                 raise
+            self.lack = failure.reason
         else:
             kept.close()
 

@@ -17,7 +17,7 @@ from tarn.control.picture import Surroundings, picture
 from tarn.control.policy import PolicyDesk
 from tarn.control.probe import Target
 from tarn.control.publishers import Publishers
-from tarn.control.pulse import Pulse
+from tarn.control.pulse import Pulse, WallClock
 from tarn.control.scrape import Scraper
 from tarn.control.sights import sights
 from tarn.control.snapshot import Board
@@ -118,6 +118,7 @@ class Control:
         wake = neighbours.wake.set
         clock = neighbours.clock
         self._past_s = clock.at() - clock.now_s()
+        self._wall = WallClock(clock.now_s(), clock.at())
         self._runtime: Worker[RuntimeWish] = Worker(
             "runtime", neighbours.runtime.apply, clock, wake
         )
@@ -200,6 +201,8 @@ class Control:
             self._survive(error)
             return Outcome.FAILED
         now_s, at = near.clock.now_s(), near.clock.at()
+        if jumped := self._wall.jumped(now_s, at):
+            self._fleet = self._fleet.note(at, "TARN-1051", self._fleet.name, jumped)
         asking = now_s >= self._due_s
         if asking:
             self._due_s = now_s + self._rules.spec.scaling.interval_s

@@ -175,6 +175,7 @@ class Probe:
             if task is not None:
                 task.cancel()
         self._http.close()
+        self._http.lack = ""
         self._lacks.pop("http", None)
         self._live, self._models = _LEAVING, _LEAVING
         self._around.changed(self._id)
@@ -199,7 +200,7 @@ class Probe:
             taken_s,
             live=_aged(self._live, http_age_s),
             gone=self._gone,
-            blind=self._lacks.get("http", "") or self._lacks.get("metrics", ""),
+            blind=next(iter(self._lacks.values()), "") or self._http.lack,
             models=_aged(self._models, http_age_s),
             warm=self._warm,
             cold=self._cold,
@@ -271,7 +272,6 @@ class Probe:
             self._around.wake()
 
     def _lack(self, line: str, reason: str) -> None:
-        """Say what we lacked, so that we could not look at one port."""
         self._lacks[line] = reason
         self._around.changed(self._id)
 

@@ -1,10 +1,12 @@
-"""Whether the control thread still turns."""
+"""Whether the control thread still turns, and whether the wall clock goes with it."""
 
 from tarn.interfaces import Clock
 
-__all__ = ["Pulse"]
+__all__ = ["Pulse", "WallClock"]
 
 MISSED_TICKS = 5
+JUMP_S = 60.0
+"""Less is how a clock is set right, or a late tick."""
 LEAST_S = 10.0
 """A starved machine, or one that swaps, makes ticks late; this is later than it should ever be."""
 
@@ -34,3 +36,22 @@ class Pulse:
             return 0.0
         late_s = self._clock.now_s() - beat_s
         return late_s if late_s > self._patience_s else 0.0
+
+
+class WallClock:
+    """Compares wall time with monotonic time, tick by tick."""
+
+    def __init__(self, now_s: float, at: float) -> None:
+        self._ahead_s = at - now_s
+
+    def jumped(self, now_s: float, at: float) -> str:
+        """Say that the wall clock jumped since the last tick; empty when it did not."""
+        before_s, self._ahead_s = self._ahead_s, at - now_s
+        jump_s = self._ahead_s - before_s
+        if abs(jump_s) < JUMP_S:
+            return ""
+        way = "forward" if jump_s > 0 else "back"
+        return (
+            f"the wall clock jumped {way} by {abs(jump_s):.0f} s (it was set, or the machine slept)"
+            ": times shown before and after differ by that, and instances are left alone"
+        )

@@ -51,6 +51,7 @@ _TABLE = (
     Code("TARN-1021", _A, "master cannot look", "The master lacks something of its own (mostly file descriptors), so it cannot look at instances. None of them is taken out of the view or replaced for that.", "Do what the message names: raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
     Code("TARN-1031", _A, "control thread stopped", "The master's control thread has missed several ticks: it hangs, or each tick raises. Instances go on serving; nothing is started, replaced or scaled.", "Read the master's log, then restart the master (`tarn up`); report it, best with what `tarn support-bundle` makes."),
     Code("TARN-1041", _W, "few descriptors", "The master may open fewer files than it needs for so many instances.", "Raise the limit of open files (`ulimit -n`, or LimitNOFILE of a service), then restart the master."),
+    Code("TARN-1051", _W, "wall clock jumped", "The wall clock was set by more than a minute, or the machine slept. Instances are left alone; a pause ends by the new time.", "Keep the clock by NTP or chrony; look at `tarn pause` if one was in force."),
     # 11xx: instances
     Code("TARN-1100", _I, "instance requested", "A new instance was asked for.", "Nothing."),
     Code("TARN-1101", _I, "instance starting", "Its process exists.", "Nothing."),

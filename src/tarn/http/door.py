@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -26,10 +27,12 @@ log = logging.getLogger(__name__)
 
 HANDSHAKE = b"\x16"
 """The first byte of every TLS connection: a record of the type handshake."""
-AT_ONCE = 64
+AT_ONCE = 16
 """Connections accepted before the loop goes on with the others."""
 FULL_PAUSE_S = 0.5
 """After an accept failed: mostly there are no more file descriptors."""
+SPARE = 4
+"""Descriptors held for the time when there are no others: what is wrong can be asked then, too."""
 CLOSE_WITHIN_S = 10.0
 """For a peer to take what is left of an answer, and to say goodbye."""
 LARGEST_LEFT = 64 * 1024
@@ -129,39 +132,49 @@ class Door:
         self._within_s, self._url, self._places = within_s, url, places
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
+        self._spare: list[int] = []
 
     def open(self) -> None:
         """Begin to accept."""
         self._later = None
+        with contextlib.suppress(OSError):
+            while len(self._spare) < SPARE:
+                self._spare.append(os.dup(self._listener.fileno()))
         asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def close(self) -> None:
         """Accept no more, and drop who has not shaken hands yet. Idempotent."""
         if self._later is not None:
             self._later.cancel()
+        while self._spare:
+            os.close(self._spare.pop())
         asyncio.get_running_loop().remove_reader(self._listener)
         for task in self._tasks:
             task.cancel()
 
     def _accept(self) -> None:
         """Accept those who wait, some at a time: a flood must not keep the loop from the others."""
-        for _ in range(AT_ONCE):
+        for number in range(AT_ONCE):
             try:
                 connection, (peer, *_rest) = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._pause(error)
+                if number == 0:  # else nobody may wait: the kernel looks for a descriptor first
+                    self._pause(error)
                 return
             self._begin(connection, str(peer))
 
     def _pause(self, error: OSError) -> None:
-        """Accept no more for a moment; the longest idle one goes, which frees what we lack."""
+        """Make room by a spare descriptor; without one the longest idle connection goes."""
         log.warning("no connection can be accepted: %s", error.strerror, extra=_FAILED)
-        self._places.make_room()
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._listener)
-        self._later = loop.call_later(FULL_PAUSE_S, self.open)
+        if self._spare:
+            os.close(self._spare.pop())  # the listener is still readable: it is accepted at once
+        else:
+            self._places.make_room()
+            asyncio.get_running_loop().remove_reader(self._listener)
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(FULL_PAUSE_S, self.open)
 
     def _begin(self, connection: socket.socket, peer: str) -> None:
         place = self._places.take(peer)

@@ -660,7 +660,7 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
 
 
 @pytest.fixture
-def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def lacking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Whatever error number stands here, is what opening a connection raises."""
     numbers: list[int] = []
     open_one = line.connect
@@ -694,10 +694,16 @@ def test_a_kept_connection_is_not_given_up_for_one_that_cannot_be_had(lacking: l
     """Its renewal is put off: what it held might be taken by somebody else."""
     with FakeTriton() as triton, watching(a=Target(triton.endpoint)) as watcher:
         watcher.until(lambda r: is_live(r) and pending(r) is not None)
+        kept = watcher.scraper._probes["a"]._http._connection
         lacking.append(errno.EMFILE)
+        watcher.until(lambda r: bool(r.blind))
         looks = watcher.scraper._probes["a"]._http._looks
-        watcher.until(lambda _r: watcher.scraper._probes["a"]._http._looks > looks + 12)
-        assert watcher.scraper.readings()["a"].blind == ""
+        watcher.until(lambda r: watcher.scraper._probes["a"]._http._looks > looks + 6)
+        assert is_live(watcher.scraper.readings()["a"])
+        assert watcher.scraper._probes["a"]._http._connection.usable
+        lacking.clear()
+        watcher.until(lambda r: not r.blind)
+        assert watcher.scraper._probes["a"]._http._connection is not kept
 
 
 def test_a_name_service_that_is_away_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:

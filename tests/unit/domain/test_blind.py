@@ -31,6 +31,7 @@ def test_nobody_is_doubted_or_replaced_while_the_master_cannot_look() -> None:
 
 
 def test_a_silence_counts_from_the_moment_on_at_which_the_master_can_look_again() -> None:
+    """As after a late tick: what was silent meanwhile has its whole time again."""
     some = fleet(*(ready(n) for n in FOUR))
     for now_s in (NOW_S, NOW_S + 59):
         some = step(some, RULES, now_s, FACTS, silent(1), *(blind(n) for n in FOUR[1:]))

@@ -36,6 +36,7 @@ def test_the_longest_idle_one_of_an_address_goes_first() -> None:
 
 
 def test_addresses_together_have_half_of_the_places() -> None:
+    """The other half is for those who bring a proof."""
     places, dropped = Places(MOST), list[str]()
     for number in range(OPEN + 3):
         taken(places, f"10.0.0.{number}", dropped, str(number))
@@ -43,6 +44,7 @@ def test_addresses_together_have_half_of_the_places() -> None:
 
 
 def test_one_at_work_is_never_taken_away_and_rest_begins_its_time_again() -> None:
+    """Where all of an address are at work, the new one is refused."""
     places, dropped = Places(MOST), list[str]()
     working = taken(places, "10.0.0.1", dropped, "working")
     rested = taken(places, "10.0.0.1", dropped, "rested")
@@ -75,6 +77,7 @@ def test_who_was_let_in_and_a_trusted_proxy_keep_their_places() -> None:
 
 
 def test_when_all_places_are_kept_the_longest_idle_of_them_goes() -> None:
+    """Also where something else needs room: a descriptor."""
     places, dropped = Places(MOST, lambda _peer: True), list[str]()
     for number in range(MOST + 1):
         taken(places, "10.0.0.7", dropped, str(number))

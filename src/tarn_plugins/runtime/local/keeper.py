@@ -25,6 +25,7 @@ STEADY_AFTER_S = 60.0
 LEAVE_TIMEOUT_S = 5.0
 """How long a master may take to leave after SIGTERM; it promises 150 ms."""
 SUPERSEDED = 3
+COULD_NOT_START = 127
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_FIELD_AFTER_NAME, _START_TIME = 3, 22
 """Fields of ``/proc/<pid>/stat``, counted from 1 as in proc(5)."""
@@ -81,16 +82,21 @@ class Keeper:
 
     def _one_master(self) -> int:
         log = self._directory / "logs" / "master.log"
-        log.parent.mkdir(mode=0o700, exist_ok=True)
-        with log.open("ab") as sink:
-            master = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                cwd=self._directory,
-                start_new_session=True,
-            )
+        try:
+            log.parent.mkdir(mode=0o700, exist_ok=True)
+            with log.open("ab") as sink:
+                master = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=sink,
+                    cwd=self._directory,
+                    start_new_session=True,
+                )
+        except OSError as error:  # no process, descriptor or space: tried again after a pause
+            with contextlib.suppress(OSError):
+                os.write(2, f"the keeper cannot start a master: {error}\n".encode())
+            return COULD_NOT_START
         self._wait(lambda: self._told_to_leave or self._reaped(master), None)
         if master.returncode is None:
             master.terminate()
