@@ -38,7 +38,9 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
+NAME_WORDS = "1 to 40 small letters (a to z), digits and '-'"
 _PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PROXY_WORDS = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"
 _port = [ge(0), le(65535)]
 RESTRICTABLE = (
     "health",
@@ -228,7 +230,7 @@ class MasterSpec:
 class TrustedProxy:
     """A part of the system that may speak for users: it proves itself with every request."""
 
-    name: str = attrs.field(validator=matches_re(_PROXY))
+    name: str = attrs.field(validator=matches_re(_PROXY), metadata={"right": _PROXY_WORDS})
     """What proves it must name it so: the common name of its certificate, or its short name in
     Kerberos. By this name it stands in logs and answers."""
     address: str
@@ -332,7 +334,7 @@ class LogSpec:
 class ClusterSpec:
     """One cluster. Only ``models`` must be given."""
 
-    name: str = attrs.field(validator=matches_re(NAME))
+    name: str = attrs.field(validator=matches_re(NAME), metadata={"right": NAME_WORDS})
     models: ModelsSpec
     triton: TritonSpec = attrs.field(factory=TritonSpec)
     instance: InstanceSpec = attrs.field(factory=InstanceSpec)
