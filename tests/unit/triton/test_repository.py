@@ -140,11 +140,7 @@ def test_any_listing_is_either_served_or_explained(files: list[str]) -> None:
 def test_a_path_with_a_slip_is_told_with_the_one_that_is_there(tmp_path: Path) -> None:
     """The first part that is missing is looked for among its neighbours."""
     (tmp_path / "models" / "v1").mkdir(parents=True)
-    for wrong, meant in (
-        ("modles", "models"),
-        ("modles/v1", "models/v1"),
-        ("models/v2", "models/v1"),
-    ):
+    for wrong, meant in (("modles", "models"), ("modles/v1", "models/v1")):
         (found,) = examine(None, (), str(tmp_path / wrong))
         assert found.next_step.startswith(f"Did you mean '{tmp_path / meant}'?")
     for wrong in ("other", "modles/v7"):
