@@ -3,16 +3,14 @@
 ``python docs/generate.py`` rewrites them; ``tests/docs`` fails while a page differs from the code.
 """
 
-import ast
 import importlib
 import importlib.util
 import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import attrs
@@ -21,6 +19,8 @@ import yaml
 
 from tarn import hookspecs
 from tarn.domain import CODES, spec
+from tarn.plain import REQUIRED, options, unstructure
+from tarn.plain.describe import field_docs
 
 REFERENCE = Path(__file__).parent / "reference"
 BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of the generated part -->"
@@ -36,18 +36,81 @@ def codes() -> str:
 
 
 def config() -> str:
-    """Return every key of ``tarn.yaml`` with its default and its meaning."""
-    made = spec.ClusterSpec("required", spec.ModelsSpec("required"))
-    parts = [_keys(made, "")]
+    """Return every key of ``tarn.yaml`` with its value, its default and its meaning."""
+    parts = [_table(_top())]
     for field in attrs.fields(attrs.resolve_types(spec.ClusterSpec)):
         found = _section(field.type)
         if found is not None:
             listed = "[]" if "tuple" in str(field.type) else ""
-            value = getattr(made, field.name)
-            prefix = f"{field.name}{listed}."
             parts.append(f"## {field.name}\n\n{_first(found)}\n")
-            parts.append(_keys(value if attrs.has(type(value)) else found, prefix))
+            parts.append(_table(_option_rows(found, f"{field.name}{listed}.", _made(field))))
+    parts += _providers()
     return "\n".join(parts).rstrip()
+
+
+def _top() -> Iterator[str]:
+    docs = field_docs(spec.ClusterSpec)
+    for field in attrs.fields(attrs.resolve_types(spec.ClusterSpec)):
+        inner = _section(field.type)
+        meaning = docs.get(field.name) or (_first(inner) if inner else "")
+        default = "the folder's name" if field.name == "name" else _shown(_made(field))
+        kind = "text" if field.name == "name" else "a name, or `{use: NAME, options: …}`"
+        yield _row(field.name, "see below" if inner else kind, default, meaning)
+
+
+def _providers() -> Iterator[str]:
+    """Yield a section for each provider of TARN's own that has options."""
+    plugins = importlib.import_module("tarn.plugins").load()
+    for kind, listed in (("runtime", ""), ("scaling", ""), ("authorizer", ""),
+                         ("discovery", "[]"), ("secrets", "[]")):  # fmt: skip
+        for name, factory in sorted(plugins.offers(kind).items()):
+            if not str(factory.settings.__module__).startswith("tarn_plugins."):
+                continue
+            rows = [*_option_rows(factory.settings, f"{kind}{listed}.options.", None)]
+            yield f"## {kind}: {name}\n\n{_sentence(factory.summary)}\n"
+            yield _table(rows) if rows else "It has no options.\n"
+
+
+def _option_rows(cls: type, prefix: str, made: Any) -> Iterator[str]:
+    """Yield a row for each key that *cls* is made from, and for those of classes within it."""
+    resolved = attrs.resolve_types(cls)
+    fields = [field for field in attrs.fields(resolved) if field.init]
+    for field, option in zip(fields, options(cls), strict=True):
+        inner = _section(field.type)
+        key = f"{prefix}{option.key}"
+        value = getattr(made, field.name) if attrs.has(type(made)) else None
+        if inner is not None:
+            listed = "[]" if "tuple" in str(field.type) else ""
+            if option.meaning and listed:
+                yield _row(f"{key}{listed}", "list", "empty", option.meaning)
+            nested = value if attrs.has(type(value)) else _made(field)
+            yield from _option_rows(inner, f"{key}{listed}.", nested)
+            continue
+        if attrs.has(type(made)):
+            shown = _shown(unstructure(made)[option.key])
+        else:
+            shown = _shown(option.default)
+        yield _row(key, option.kind, shown, option.meaning)
+
+
+def _row(key: str, kind: str, default: str, meaning: str) -> str:
+    plain = re.sub(r"\bNone\b", "null", meaning)
+    return f"| `{key}` | {_cell(kind)} | {_cell(default)} | {_cell(plain)} |"
+
+
+def _table(rows: Iterable[str]) -> str:
+    return "\n".join(("| key | value | default | meaning |", "|---|---|---|---|", *rows, ""))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _made(field: Any) -> Any:
+    """Return the default of *field*."""
+    if field.default is attrs.NOTHING:
+        return REQUIRED
+    return field.default.factory() if hasattr(field.default, "factory") else field.default
 
 
 def hooks() -> str:
@@ -151,69 +214,24 @@ def _section(kind: Any) -> type | None:
     return own[0] if own else None
 
 
-def _keys(of: Any, prefix: str) -> str:
-    rows = _rows(of, prefix, _comments(spec))
-    return "\n".join(("| key | default | meaning |", "|---|---|---|", *rows, ""))
-
-
-def _rows(of: Any, prefix: str, comments: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Yield a row for each key of *of*: a value with its defaults, or a class without any."""
-    kind = of if isinstance(of, type) else type(of)
-    for field in attrs.fields(attrs.resolve_types(kind)):
-        key = prefix + re.sub(r"_(s|mib)$", "", field.name)
-        value = _default(field) if isinstance(of, type) else getattr(of, field.name)
-        inner = _section(field.type)
-        meaning = comments.get((kind.__name__, field.name)) or (inner and _first(inner)) or ""
-        if inner is not None and kind is not spec.ClusterSpec:
-            listed = "[]" if "tuple" in str(field.type) else ""
-            yield from _rows(
-                value if attrs.has(type(value)) else inner, f"{key}{listed}.", comments
-            )
-        else:
-            yield f"| `{key}` | {_cell(_shown(field.name, value))} | {_cell(meaning)} |"
-
-
 def _first(of: Any) -> str:
     return (of.__doc__ or "").strip().splitlines()[0]
 
 
-def _default(field: Any) -> Any:
-    if field.default is attrs.NOTHING:
-        return "required"
-    made_anew = hasattr(field.default, "factory")
-    return field.default.factory() if made_anew else field.default
-
-
-def _shown(name: str, value: Any) -> str:
+def _shown(value: Any) -> str:
     """Return a default as it would be written in YAML."""
     match value:
         case "required" | spec.ModelsSpec():
             return "required"
         case spec.Choice(use=use):
             return f"`{{use: {use}}}`"
-        case "" | () | Mapping():
-            return "empty"
         case None | bool():
             return f"`{json.dumps(value)}`"
     if attrs.has(type(value)):
         return "see below"
-    unit = "s" if name.endswith("_s") else "MiB" if name.endswith("_mib") else ""
-    return f"`{value:g}{unit}`" if unit else f"`{value}`"
-
-
-def _comments(module: ModuleType) -> dict[tuple[str, str], str]:
-    """Return (class, field) to the text that stands under the field in the source."""
-    found = {}
-    for node in ast.parse(inspect.getsource(module)).body:
-        if isinstance(node, ast.ClassDef):
-            for field, text in zip(node.body, node.body[1:], strict=False):
-                match field, text:
-                    case (
-                        ast.AnnAssign(target=ast.Name(id=name)),
-                        ast.Expr(value=ast.Constant(value=str(words))),
-                    ):
-                        found[node.name, name] = " ".join(words.split())
-    return found
+    if isinstance(value, list | tuple) and value:
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{value}`" if value or isinstance(value, int | float) else "empty"
 
 
 def _commands(command: click.Command, context: click.Context) -> Iterator[str]:

@@ -6,13 +6,16 @@ import inspect
 import re
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from tarn import hookspecs
+from tarn import config, hookspecs, plugins
 from tarn.domain import CODES
+from tarn.plain import describe
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -41,6 +44,42 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
     if name == "cli" and sys.version_info[:2] != (3, 11):
         pytest.skip("click words its help by the interpreter; compared on Python 3.11")
     assert GENERATOR.page(name).read_text("utf-8") == GENERATOR.rendered(name)
+
+
+def test_the_configuration_page_has_every_key_with_a_meaning() -> None:
+    """Of the spec and of every plugin of ours; what a plugin adds later is there, too."""
+    page = (ROOT / "docs/reference/config.md").read_text("utf-8")
+    rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    assert not [row[0] for row in rows if len(row) != 4 or not all(cell.strip() for cell in row)]
+    keys = {row[0].strip("`") for row in rows}
+    offered = plugins.load()
+    wanted = set(leaves(config.schema(), ""))
+    for kind, place in PLACES.items():
+        for factory in offered.offers(kind).values():
+            if factory.settings.__module__.startswith("tarn_plugins."):
+                wanted |= set(leaves(describe(factory.settings), f"{place}.options."))
+    assert len(wanted) > 100
+    assert not wanted - keys
+    defaults = {row[0].strip("`"): row[2] for row in rows}
+    assert defaults["name"] == "the folder's name"
+    assert defaults["models.repository"] == "required"
+
+
+PLACES = {"runtime": "runtime", "scaling": "scaling", "authorizer": "authorizer",
+          "discovery": "discovery[]", "secrets": "secrets[]"}  # fmt: skip
+
+
+def leaves(schema: dict[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the dotted path of every key of a JSON Schema that holds no mapping of known keys."""
+    for key, inner in schema.get("properties", {}).items():
+        held = next((one for one in inner.get("anyOf", ()) if "properties" in one), inner)
+        listed = held.get("items", {})
+        within = held.get("properties") or listed.get("properties") or {}
+        if not within or set(within) == {"use", "options"}:  # one value, or a choice
+            yield f"{prefix}{key}"
+        else:
+            mark = "" if "properties" in held else "[]"
+            yield from leaves(held if not mark else listed, f"{prefix}{key}{mark}.")
 
 
 def test_the_hooks_page_has_every_hook_with_its_exact_signature() -> None:

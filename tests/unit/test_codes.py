@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tarn import errors
+from tarn.cli.verbs import VERBS
 from tarn.domain import CODES, Severity
 from tarn.errors import (
     ConfigError,
@@ -132,3 +133,17 @@ def test_several_errors_are_a_line_each() -> None:
     assert str(both) == "a: one\nb: two"
     assert both.code == "TARN-2001"
     assert ConfigErrors([]).code == "TARN-2000"
+
+
+def test_every_next_step_is_one() -> None:
+    """Whoever asks what a code means has read the message."""
+    idle = {c for c, row in CODES.items() if re.fullmatch(r"Read \w+ message\W*", row.next_step)}
+    assert not idle
+
+
+def test_every_verb_that_a_code_names_exists() -> None:
+    """A next step that cannot be taken is worse than none."""
+    brought = {"lb", "pack", "sandbox", "ranger", "knox"}
+    for code, row in CODES.items():
+        for verb in re.findall(r"`tarn ([a-z][a-z-]*)", f"{row.meaning} {row.next_step}"):
+            assert verb in VERBS or verb in brought, f"{code}: tarn {verb}"

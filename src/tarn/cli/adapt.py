@@ -2,15 +2,15 @@
 
 import click
 
-from tarn.cli.options import form_option, pass_cluster
+from tarn.cli.options import WholeType, form_option, pass_cluster
 from tarn.cli.show import emit
 from tarn.cluster import Cluster
 
 
 @click.command("adapt")
 @pass_cluster
-@click.option("--min", "low", type=click.IntRange(min=0), help="Fewest replicas. [default: as is]")
-@click.option("--max", "high", type=click.IntRange(min=0), help="Most replicas. [default: as is]")
+@click.option("--min", "low", type=WholeType(min=0), help="Fewest replicas. [default: as is]")
+@click.option("--max", "high", type=WholeType(min=0), help="Most replicas. [default: as is]")
 @form_option
 def command(cluster: Cluster, *, low: int | None, high: int | None, form: str) -> None:
     """Give the size to the scaling policy, between limits."""

@@ -7,7 +7,7 @@ from typing import TextIO
 
 import click
 
-from tarn.cli.options import NAME, cluster_option, pass_around
+from tarn.cli.options import NAME, WholeType, cluster_option, pass_around
 from tarn.cli.stamped import Painter
 from tarn.cluster import Cluster, Surroundings, choose, remembered
 from tarn.cluster.log_lines import MASTER, LogLine
@@ -34,7 +34,7 @@ tarn logs --all --since 10m -f    everything, by time, and what comes
     help="Of this one, too; repeatable.",
 )
 @click.option("--all", "every", is_flag=True, help="Of the master and of every instance.")
-@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines.")
+@click.option("--tail", type=WholeType(min=0), help="Only so many last lines.")
 @click.option("--since", metavar="WHEN", help="Only lines from then on: 10m, or a time in UTC.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing lines as they are written.")
 @click.option(

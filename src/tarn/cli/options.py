@@ -13,6 +13,7 @@ from tarn.plain import not_empty
 __all__ = [
     "NAME",
     "NameType",
+    "WholeType",
     "cluster_option",
     "form_option",
     "pass_around",
@@ -20,6 +21,8 @@ __all__ = [
     "pass_remembered",
 ]
 
+_MOST_DIGITS = 18
+"""Nobody means a longer number."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -44,6 +47,26 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # click 8.1 takes no
 
 
 NAME = NameType()
+
+
+class WholeType(click.IntRange):
+    """A whole number, refused in plain words."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return *value* where it is a whole number between the bounds."""
+        text = str(value).strip()
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+            self.fail(f"'{value}' is not a whole number, such as {self.min or 1}", param, ctx)
+        number = int(text)
+        if self.min is not None and number < self.min:
+            self.fail(f"{number} is too small; it must be at least {self.min}", param, ctx)
+        if self.max is not None and number > self.max:
+            self.fail(f"{number} is too large; it must be at most {self.max}", param, ctx)
+        return number
+
 
 cluster_option = click.option(
     "-c",

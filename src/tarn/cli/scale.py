@@ -2,14 +2,14 @@
 
 import click
 
-from tarn.cli.options import form_option, pass_cluster
+from tarn.cli.options import WholeType, form_option, pass_cluster
 from tarn.cli.show import emit
 from tarn.cluster import Cluster
 
 
 @click.command("scale")
 @pass_cluster
-@click.argument("replicas", type=click.IntRange(min=0), required=False)
+@click.argument("replicas", type=WholeType(min=0), required=False)
 @click.option("--auto", is_flag=True, help="Give the size back to the policy.")
 @form_option
 def command(cluster: Cluster, *, replicas: int | None, auto: bool, form: str) -> None:

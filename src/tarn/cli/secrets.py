@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tarn.cli.options import NAME, form_option, pass_around
+from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import Source, source_options
 from tarn.cli.talk import Talk
@@ -57,7 +57,7 @@ def listed(around: Surroundings, *, source: Source, form: str) -> None:
 @click.option(
     "--store",
     "number",
-    type=click.IntRange(min=0),
+    type=WholeType(min=0),
     metavar="N",
     help="Which of several stores, counted from 0: secrets[N].",
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tarn.cli.options import NAME, form_option, pass_around
+from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
@@ -37,9 +37,9 @@ _SHOWN = 20
               help="Set an option of the policy; may be given again.")  # fmt: skip
 @click.option("--against", metavar="NAME,NAME", default="",
               help="More policies under it: hpa, knative, java, or an offered one.")  # fmt: skip
-@click.option("--min", "low", type=click.IntRange(0), default=1, show_default=True,
+@click.option("--min", "low", type=WholeType(0), default=1, show_default=True,
               help="Fewest replicas, without -f.")  # fmt: skip
-@click.option("--max", "high", type=click.IntRange(1), default=20, show_default=True,
+@click.option("--max", "high", type=WholeType(1), default=20, show_default=True,
               help="Most replicas, without -f.")  # fmt: skip
 @click.option("--world", "assumed", metavar="KEY=VALUE", multiple=True,
               help="What is assumed: slots=16, service=100ms ...; may be given again.")  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from tarn.plain import did_you_mean
 from tarn.release import DISTRIBUTION
 
 __all__ = ["VERBS", "LazyGroup", "root"]
@@ -50,6 +51,22 @@ VERBS = {
 """Verb to (module, one line); the module's ``command`` is the click command."""
 
 
+_OTHERS = {
+    **dict.fromkeys(("ps", "ls", "list", "get", "info", "show", "describe"), "status"),
+    **dict.fromkeys(("stop", "delete", "rm", "remove", "kill", "destroy", "end"), "down"),
+    **dict.fromkeys(("start", "run", "create", "apply", "deploy", "launch", "submit"), "up"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("resize", "size"), "scale"),
+    **dict.fromkeys(("top", "monitor"), "watch"),
+    **dict.fromkeys(("autoscale", "auto"), "adapt"),
+    **dict.fromkeys(("check", "test", "diagnose"), "doctor"),
+    **dict.fromkeys(("validate", "verify-repository"), "lint"),
+    "explain": "why",
+    "version": "--version",
+}
+"""What others call it, to our verb."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a verb when it is used, and asks plugins only for verbs of theirs."""
 
@@ -64,6 +81,21 @@ class LazyGroup(click.Group):
             command: click.Command = importlib.import_module(module).command
             return command
         return _brought(ctx).get(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb that is meant; a slip is told with the verb that it is nearest to."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            word = args[0]
+            if word.startswith("-"):
+                raise
+            other = _OTHERS.get(word.lower())
+            near = f"Did you mean '{other}'?" if other else did_you_mean(word, VERBS)
+            found = f"there is no verb '{word}'. {near or '`tarn help` lists the verbs'}"
+            raise click.UsageError(found, ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs with the table's one-liners."""

@@ -13,7 +13,7 @@ from tarn.config.abilities import beyond, quiet
 from tarn.config.aliases import by_name
 from tarn.config.draft import Draft
 from tarn.config.legacy import Legacy
-from tarn.config.offers import Offers, examine
+from tarn.config.offers import Offers, examine, idle
 from tarn.config.policy import choose_policy
 from tarn.config.relative import make_absolute
 from tarn.domain.contradictions import problems
@@ -97,6 +97,8 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
         found = tuple(one for one in found if one.path not in {"models", "models.repository"})
     found, told = quiet(draft, found)
     legacy.notes.extend(told)
+    if plugins is not None:
+        legacy.notes.extend(idle(draft))
     errors += [_located(problem, draft) for problem in found]
     if spec is None or errors:
         raise _together(errors)

@@ -11,12 +11,15 @@ from tarn.config.relative import options_absolute
 from tarn.errors import ProviderMissingError
 from tarn.plain import Problem, join
 
-__all__ = ["COMING_KEYS", "Offers", "choices", "examine"]
+__all__ = ["COMING_KEYS", "IDLE_KEYS", "Offers", "choices", "examine", "idle"]
 
 _SINGLE = {"runtime": "local", "scaling": "fixed", "authorizer": "none"}
 _SEVERAL = ("discovery", "secrets")
 COMING_KEYS = {"farm": "FARMS", "update.smoke": "MODELS"}
 """Keys of the spec that nothing in this version obeys: to ignore them would be a lie."""
+
+IDLE_KEYS = {"update.surge": "MODELS", "update.max_unavailable": "MODELS"}
+"""Keys that are read and do nothing in this version, since what they bound is not in it either."""
 
 
 class Offers(Protocol):
@@ -68,6 +71,14 @@ def examine(draft: Draft, plugins: Offers, folder: Path, home: str) -> Iterator[
         if draft.get(path) not in (None, [], ()):
             later = f": not in this version: comes with the part {part}"
             yield Problem(path, "TARN-2004", later, next_step="Remove it")
+
+
+def idle(draft: Draft) -> Iterator[str]:
+    """Yield a note for each key that was written and does nothing yet."""
+    for path, part in IDLE_KEYS.items():
+        if draft.get(path) is not None:
+            later = f"does nothing in this version; updates come with the part {part}"
+            yield f"{draft.origin(path)}: {path} is accepted, and {later}"
 
 
 def _examine(place: _Place, plugins: Offers, folder: Path, home: str) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ _I, _W, _A = Severity.INFO, Severity.WARNING, Severity.ALERT
 
 _TABLE = (
     # 10xx: the master
-    Code("TARN-1000", _A, "error", "Something failed that has no code of its own.", "Read the message; it names the place."),
+    Code("TARN-1000", _A, "error", "Something failed that has no code of its own.", "Look at the place that the message names; `tarn support-bundle` collects what a report needs."),
     Code("TARN-1001", _A, "superseded", "A master with a higher epoch is at work; the older one leaves everything as it is.", "Nothing: the newer master has taken over."),
     Code("TARN-1002", _I, "master started", "A master took up its work.", "Nothing."),
     Code("TARN-1003", _I, "master leaves", "The master was asked to leave; the fleet stays.", "`tarn up` starts a master that takes the fleet over."),
@@ -42,7 +42,7 @@ _TABLE = (
     Code("TARN-1009", _A, "provider blocked", "A provider has been working on one item for more than 10 s.", "Look at the named provider; ticks go on without it."),
     Code("TARN-1010", _A, "replacements frozen", "More than half of the fleet fell silent at once, so the observer is suspect and nothing is replaced.", "Check the network; `tarn resume` thaws at once, else it thaws when half answer again or after five minutes."),
     Code("TARN-1011", _I, "replacements thawed", "Silent instances are replaced again.", "Nothing."),
-    Code("TARN-1012", _A, "policy failed", "The scaling policy raised, hung or answered nonsense; the present size is kept.", "Read its message; `tarn resume` tries it again."),
+    Code("TARN-1012", _A, "policy failed", "The scaling policy raised, hung or answered nonsense; the present size is kept.", "Correct the policy that the message names; `tarn resume` tries it again."),
     Code("TARN-1013", _A, "control loop error", "A tick of the control loop raised; it was counted, and the next tick goes on.", "Report it, best with what `tarn support-bundle` makes."),
     Code("TARN-1014", _A, "keeper missing", "Nobody restarts the master when it ends.", "`tarn up` starts a keeper."),
     Code("TARN-1015", _W, "plain placement", "YARN takes no placement constraints, so nodes are chosen by refusing those that hold an instance; other TARN applications are not seen.", "Set yarn.resourcemanager.placement-constraints.handler to scheduler, then start the cluster anew."),
@@ -82,7 +82,7 @@ _TABLE = (
     Code("TARN-1300", _I, "follower joined", "A follower acknowledged a view.", "Nothing."),
     Code("TARN-1301", _A, "follower lost", "A required follower's lease ran out; drains wait twice the quiesce time instead of its word.", "Restart the follower."),
     Code("TARN-1302", _W, "follower never came", "A required follower has not acknowledged anything yet; drains do not wait for it.", "Start it, or remove it from `discovery`."),
-    Code("TARN-1303", _W, "discovery behind", "A discovery could not publish the view.", "Read its message; it is tried again."),
+    Code("TARN-1303", _W, "discovery behind", "A discovery could not publish the view.", "Check that the master can reach it; it is tried again."),
     Code("TARN-1312", _W, "follower's name taken", "Somebody acknowledged under the name of a follower that belongs to another principal; the acknowledgement was refused.", "Give each follower a name of its own; the message says whose the name is, and until when."),
     Code("TARN-1322", _W, "too many followers", "One principal follows under more names than one may, or the cluster has too many followers.", "Name them in `followers` of a discovery, or end some of them."),
     # 20xx: configuration
@@ -166,8 +166,8 @@ _TABLE = (
     Code("TARN-2381", _W, "parameter twice", "A parameter is given twice; the last counts.", "Remove one."),
     Code("TARN-2382", _A, "wrong parameter", "A back end does not take this value of a parameter.", "Write it as the message says."),
     # 30xx: providers
-    Code("TARN-3000", _A, "provider failed", "A provider could not do its work.", "Read its message."),
-    Code("TARN-3100", _A, "launch failed", "A runtime could not start an instance.", "Read its message."),
+    Code("TARN-3000", _A, "provider failed", "A provider could not do its work.", "`tarn logs` shows what the master wrote about it."),
+    Code("TARN-3100", _A, "launch failed", "A runtime could not start an instance.", "`tarn logs INSTANCE` shows what it wrote; `tarn doctor` looks for what is missing."),
     Code("TARN-3101", _A, "no tritonserver", "No tritonserver was found.", "pip install 'tarn-orchestrator[local]', put tritonserver on PATH, or set triton.binary."),
     Code("TARN-3102", _A, "system too old", "The Triton wheel needs a newer C library.", "Use a system with glibc 2.35 or newer, or set triton.binary."),
     Code("TARN-3103", _A, "port taken", "A fixed port is in use by another process.", "Choose another port, or 0 for a free one."),
@@ -178,7 +178,7 @@ _TABLE = (
     Code("TARN-3111", _A, "few open files", "This machine lets a process open fewer files than the master of such a fleet needs: two for each instance, and those of who asks it.", "Raise the hard limit of open files (`ulimit -Hn`, or LimitNOFILE of a service)."),
     Code("TARN-3121", _A, "Hadoop too old", "Hadoop's client is older than 3.3.0.", "Name a newer one in runtime.options.hadoop_home."),
     Code("TARN-3122", _A, "no Java", "No Java was found, or one that is too old.", "Set runtime.options.java_home, or JAVA_HOME, to Java 11 or newer."),
-    Code("TARN-3123", _A, "no JVM", "The JVM could not be started in this process.", "Read its message."),
+    Code("TARN-3123", _A, "no JVM", "The JVM could not be started in this process.", "Set `runtime.options.java_home` or JAVA_HOME to a Java that starts; `tarn doctor` tries it."),
     Code("TARN-3130", _A, "YARN does not answer", "The ResourceManager, or HDFS, could not be reached from here.", "Check HADOOP_CONF_DIR, which names the cluster, and that YARN is up."),
     Code("TARN-3131", _A, "Hadoop's client does not start", "Hadoop's client cannot work with the configuration that it found.", "Check the files in HADOOP_CONF_DIR; with Kerberos, set KRB5_CONFIG."),
     Code("TARN-3132", _A, "no Kerberos ticket", "This YARN asks for Kerberos, and this user has no valid ticket.", "Run kinit."),
@@ -243,9 +243,9 @@ _TABLE = (
     Code("TARN-3197", _A, "packages do not fit", "A package has no wheel for the nodes, or the packages exclude one another.", "Read uv's words; another --glibc or --python may have wheels."),
     Code("TARN-3198", _A, "target not writable", "The archive cannot be written there.", "Name another place, or free the space."),
     Code("TARN-3199", _A, "environment does not start", "The packed interpreter does not start, or lacks a module.", "Read its words in the message."),
-    Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Read its message."),
+    Code("TARN-3200", _A, "storage failed", "A storage could not find, read or copy.", "Check that the path or URI in the message exists, and that this user may read it."),
     Code("TARN-3201", _A, "disk full", "There is not enough space; the old copy stays usable.", "Free the named number of bytes."),
-    Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Read its message."),
+    Code("TARN-3300", _A, "discovery failed", "A discovery could not publish.", "Check that the address in the message can be reached from the master; it is tried again."),
     Code("TARN-3301", _A, "ZooKeeper does not answer", "The servers of the ensemble could not be reached, or not in time; what was published stays.", "Check that they run and can be reached; with TLS, check its files: a failed handshake looks the same."),
     Code("TARN-3302", _A, "ZooKeeper refuses", "The ACL of a node does not let this user write, or the digest is wrong.", "Mend `digest`, or have the ACL changed."),
     Code("TARN-3303", _A, "node of somebody else", "A node with the name of an instance was made by somebody else, and is left alone.", "Choose another `path`, or have it removed."),

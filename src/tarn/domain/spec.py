@@ -38,8 +38,10 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[a-z0-9-]{1,40}")
+NAME_WORDS = "1 to 40 small letters (a to z), digits and '-'"
 _PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HOST = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_PROXY_WORDS = "1 to 64 letters, digits, '.', '_' and '-', the first a letter or digit"
 _port = [ge(0), le(65535)]
 RESTRICTABLE = (
     "health",
@@ -60,7 +62,9 @@ class Choice:
     """Which provider, and its settings; the provider's own class checks the settings."""
 
     use: str
+    """Name of the provider."""
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    """Settings of the provider: see below."""
 
 
 @attrs.frozen
@@ -114,10 +118,13 @@ class ResourcesSpec:
     """What one instance asks for."""
 
     vcores: int = attrs.field(default=2, validator=ge(1))
+    """CPU cores of one instance."""
     memory_mib: int = attrs.field(default=4096, validator=gt(0))
+    """Memory of one instance: Triton, its models and their Python processes."""
     gpus: int = attrs.field(default=0, validator=ge(0))
     """Accelerators of the kind ``gpu_resource``."""
     gpu_resource: str = "yarn.io/gpu"
+    """YARN's name of the accelerator that ``gpus`` counts."""
     shm_mib: int | None = attrs.field(default=None, validator=optional(gt(0)))
     """Shared memory; None: computed from the python models."""
 
@@ -127,8 +134,12 @@ class ParallelismSpec:
     """How many ranks make one instance: ``tensor`` times ``pipeline``."""
 
     tensor: int = attrs.field(default=1, validator=ge(1))
+    """Ranks among which each layer is divided; more than 1 is not in this version."""
     pipeline: int = attrs.field(default=1, validator=ge(1))
+    """Ranks among which the layers are divided; more than 1 is not in this version."""
     launch: str = attrs.field(default="auto", validator=in_(("auto", "ranks", "single")))
+    """How the ranks are started: ``ranks``, a process each; ``single``, one process for all;
+    ``auto``: as the model needs it."""
 
     @property
     def ranks(self) -> int:
@@ -157,7 +168,9 @@ class ReplicasSpec:
     """How many instances."""
 
     min: int = attrs.field(default=1, validator=ge(0))
+    """Fewest instances; with 0 the fleet may sleep, and requests that wait wake it."""
     max: int = attrs.field(default=10, validator=ge(0))
+    """Most instances, at least ``min``."""
     initial: int | None = attrs.field(default=None, validator=optional(ge(0)))
     """At the first start; None: ``min``."""
 
@@ -167,10 +180,16 @@ class PlacementSpec:
     """Where instances may go; a runtime without placement refuses what it cannot do."""
 
     tag: str = "nvidia"
+    """Instances with the same tag avoid one another; ``scope`` says whose."""
     spread: str = attrs.field(default="node", validator=in_(("node", "none")))
+    """``node``: at most one instance on a node; ``none``: as many as fit."""
     scope: str = attrs.field(default="all", validator=in_(("all", "cluster")))
+    """Which instances ``spread`` counts: those of ``all`` clusters with this tag, or of this
+    ``cluster``."""
     node_label: str = ""
+    """YARN node label (partition) where instances run; empty: the one of the queue."""
     avoid_after_failures: int = attrs.field(default=3, validator=ge(1))
+    """Failures in a row on one node after which it is avoided."""
 
 
 @attrs.frozen
@@ -178,6 +197,8 @@ class WindowSpec:
     """How long back a scaling direction looks."""
 
     window_s: float = attrs.field(default=0.0, validator=ge(0))
+    """For how long a larger (``up``) or a smaller size (``down``) must be wanted before it is
+    taken."""
 
 
 @attrs.frozen
@@ -185,7 +206,9 @@ class ScalingSpec:
     """Which policy decides the size, and how fast it may change."""
 
     use: str = "fixed"
+    """The scaling policy; ``target`` where ``replicas`` bounds the size and nothing is named."""
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    """Settings of the policy: see below."""
     up: WindowSpec = attrs.field(factory=WindowSpec)
     down: WindowSpec = attrs.field(factory=lambda: WindowSpec(300.0))
     cooldown_s: float = attrs.field(default=60.0, validator=ge(0))
@@ -209,8 +232,11 @@ class UpdateSpec:
     """How a new spec replaces an old one."""
 
     surge: int = attrs.field(default=1, validator=ge(0))
+    """Instances above the size while an update runs. Does nothing in this version."""
     max_unavailable: int = attrs.field(default=0, validator=ge(0))
+    """Instances that may be missing while an update runs. Does nothing in this version."""
     smoke: str | None = None
+    """File with requests that a new instance must answer. Not in this version."""
 
 
 @attrs.frozen
@@ -218,9 +244,13 @@ class MasterSpec:
     """The master's own container."""
 
     memory_mib: int = attrs.field(default=1024, validator=gt(0))
+    """Memory of the master's container; counts on YARN only."""
     vcores: int = attrs.field(default=1, validator=ge(1))
+    """CPU cores of the master's container; counts on YARN only."""
     max_attempts: int = attrs.field(default=10, validator=ge(1))
+    """How often YARN starts a lost master again; YARN may lower it."""
     node_label: str = ""
+    """YARN node label (partition) where the master runs; empty: the one of the queue."""
     fence_after_s: float = attrs.field(default=60.0, validator=gt(0))
     """Without a good word from the runtime for this long, the master stops acting."""
 
@@ -229,7 +259,7 @@ class MasterSpec:
 class TrustedProxy:
     """A part of the system that may speak for users: it proves itself with every request."""
 
-    name: str = attrs.field(validator=matches_re(_PROXY))
+    name: str = attrs.field(validator=matches_re(_PROXY), metadata={"right": _PROXY_WORDS})
     """What proves it must name it so: the common name of its certificate, or its short name in
     Kerberos. By this name it stands in logs and answers."""
     address: str
@@ -237,11 +267,13 @@ class TrustedProxy:
     authenticated_by: str = attrs.field(
         default="mtls", validator=in_(("mtls", "token", "kerberos"))
     )
+    """How it proves itself: by a client certificate, by its ``token``, or by a Kerberos ticket."""
     token: str | None = None
     """Of one that proves itself by a token of its own: ``file:PATH`` or ``env:NAME``."""
     users: tuple[str, ...] = ("*",)
     """For whom it may speak, beside the members of *groups*; ``*``: for everybody."""
     groups: tuple[str, ...] = ()
+    """Groups for whose members it may speak."""
 
 
 @attrs.frozen
@@ -255,6 +287,7 @@ class TlsSpec:
     keystore: str | None = None
     """Instead of both: a keystore of this machine with one private key."""
     keystore_type: str = attrs.field(default="JKS", validator=in_(("JKS", "PKCS12")))
+    """The form of ``keystore``."""
     keystore_password_alias: str = "tarn.tls.keystore.password"  # noqa: S105 (a name)
     """The name of its password in one of ``secrets``."""
     client_ca: str | None = None
@@ -296,7 +329,9 @@ class DiscoverySpec:
     """One way in which instances are found."""
 
     use: str
+    """Name of the discovery: ``haproxy`` or ``zookeeper``, or one that a plugin brings."""
     options: Mapping[str, object] = attrs.field(factory=dict, hash=False)
+    """Settings of the discovery: see below."""
     required: bool = False
     """A drain waits for its word, or for that of its ``followers``; the first start of a cluster
     fails when the master runs it itself and cannot reach it in 30 s."""
@@ -317,10 +352,15 @@ class FarmSpec:
     """One tenant's share of a pool."""
 
     name: str
+    """Name of the tenant. Farms are not in this version."""
     type: str = "triton"
+    """What the farm runs."""
     min: int = attrs.field(default=0, validator=ge(0))
+    """Instances that the tenant is guaranteed."""
     max: int | None = attrs.field(default=None, validator=optional(ge(0)))
+    """Most instances of the tenant; None: as many as the pool has."""
     scaledown_after_n_triggers: int = attrs.field(default=5, validator=ge(1))
+    """How often a smaller size must be wanted before it is taken."""
 
 
 @attrs.frozen
@@ -328,7 +368,9 @@ class LogSpec:
     """The master's log, and Triton's."""
 
     level: str = attrs.field(default="info", validator=in_(("debug", "info", "warning", "error")))
+    """Least severity of what the master logs."""
     format: str = attrs.field(default="text", validator=in_(("text", "json")))
+    """Form of the master's log: lines of text, or a JSON object a line."""
     triton_max_size_mib: int = attrs.field(default=64, validator=gt(0))
     """A Triton log beyond this is rotated once; two are kept."""
     master_max_size_mib: int = attrs.field(default=64, validator=gt(0))
@@ -339,7 +381,8 @@ class LogSpec:
 class ClusterSpec:
     """One cluster. Only ``models`` must be given."""
 
-    name: str = attrs.field(validator=matches_re(NAME))
+    name: str = attrs.field(validator=matches_re(NAME), metadata={"right": NAME_WORDS})
+    """Name of the cluster; left out: the name of the file's folder."""
     models: ModelsSpec
     triton: TritonSpec = attrs.field(factory=TritonSpec)
     instance: InstanceSpec = attrs.field(factory=InstanceSpec)
@@ -350,13 +393,17 @@ class ClusterSpec:
     update: UpdateSpec = attrs.field(factory=UpdateSpec)
     master: MasterSpec = attrs.field(factory=MasterSpec)
     runtime: Choice = attrs.field(factory=lambda: Choice("local"))
+    """Where instances run: ``local``, on this machine, or ``yarn``."""
     api: ApiSpec = attrs.field(factory=ApiSpec)
     discovery: tuple[DiscoverySpec, ...] = ()
     authorizer: Choice = attrs.field(factory=lambda: Choice("none"))
+    """Who decides what users may do with models: ``none`` allows everything, ``ranger`` asks
+    Apache Ranger."""
     admins: SubjectsSpec = attrs.field(factory=SubjectsSpec)
     """Who may do everything to the fleet, as its owner may; whatever the authorizer says."""
     viewers: SubjectsSpec = attrs.field(factory=SubjectsSpec)
     """Who may look at the fleet and change nothing; whatever the authorizer says."""
     secrets: tuple[Choice, ...] = ()
+    """Stores of secrets that instances get as environment: ``jceks``, or one of a plugin."""
     farm: FarmSpec | None = None
     log: LogSpec = attrs.field(factory=LogSpec)

@@ -90,4 +90,5 @@ def _choice(validator: Any, field: "attrs.Attribute[Any]") -> Constraint:
 def _pattern(validator: Any, field: "attrs.Attribute[Any]") -> Constraint:
     pattern = validator.pattern.pattern
     anchored = f"^(?:{pattern})$"
-    return Constraint(_runs(validator, field), f"text like {pattern}", (), {"pattern": anchored})
+    right = field.metadata.get("right") or f"text like {pattern}"
+    return Constraint(_runs(validator, field), right, (), {"pattern": anchored})

@@ -51,7 +51,9 @@ def _kind(schema: Mapping[str, Any], field_name: str) -> str:
     if "enum" in schema:
         return " or ".join(repr(choice) for choice in schema["enum"])
     if "anyOf" in schema:
-        return " or ".join(_kind(member, "") for member in schema["anyOf"])
+        some = [member for member in schema["anyOf"] if member.get("type") != "null"]
+        null = ", or null" if len(some) < len(schema["anyOf"]) else ""
+        return " or ".join(_kind(member, "") for member in some) + null
     types = schema.get("type", "anything")
     listed = [types] if isinstance(types, str) else types
     words = " or ".join(_WORDS.get(kind, kind) for kind in listed if kind != "null")

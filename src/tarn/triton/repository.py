@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from tarn.interfaces import Finding
 
-__all__ = ["MOST_ENTRIES", "examine", "is_junk", "is_model_name", "listing", "models"]
+__all__ = ["MOST_ENTRIES", "examine", "is_junk", "is_model_name", "listing", "models", "nearest"]
 
 MOST_ENTRIES = 200_000
 """A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
@@ -152,12 +152,27 @@ def _misplaced(paths: Sequence[Parts], where: str) -> Finding | None:
     return _one_level_off(where, inner[first], "a folder of repositories", meant)
 
 
+def nearest(path: Path) -> str:
+    """Return a path that exists and is spelled almost as *path*, which does not; else nothing."""
+    missing = next((one for one in (path, *path.parents) if one.parent.exists()), path)
+    try:
+        names = [one.name for one in missing.parent.iterdir()]
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(missing.name, names, n=1)
+    meant = missing.parent.joinpath(*near, *path.parts[len(missing.parts) :])
+    return str(meant) if near and meant.exists() else ""
+
+
 def _absent(where: str) -> Finding:
+    """Say that there is no repository; of a path, the one that is almost spelled so."""
+    near = "" if "://" in where or not where.startswith("/") else nearest(Path(where))
+    right = "Correct models.repository; a relative path starts at the folder of tarn.yaml."
     return Finding(
         code="TARN-2200",
         where=where,
         found="does not exist",
-        next_step="Mend models.repository; a relative path starts at the folder of tarn.yaml.",
+        next_step=f"Did you mean '{near}'? {right}" if near else right,
     )
 
 

@@ -10,6 +10,7 @@ from tarn.errors import RepositoryError, StorageError
 from tarn.hookspecs import StorageFactory, hookimpl
 from tarn.interfaces import ClientContext, Staged, Storage
 from tarn.plain import pasted
+from tarn.triton.repository import nearest
 
 __all__ = ["Mount", "tarn_storages"]
 
@@ -52,11 +53,14 @@ class Mount:
 def _absent(path: Path, where: str) -> RepositoryError:
     """Name the part of *path* that is still there: it tells a slip from a lost mount."""
     there = next(parent for parent in path.parents if parent.exists())
+    near = nearest(path)
+    meant = f"Did you mean '{near}'? " if near else ""
     return RepositoryError(
         "mount",
         f"{path} does not exist; {there} does",
         where=where,
-        next_step="Mend the path, or mount the file system; TARN never makes a repository.",
+        next_step=f"{meant}Correct the path, or mount the file system; TARN never makes a "
+        "repository.",
     )
 
 

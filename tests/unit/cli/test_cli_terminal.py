@@ -89,6 +89,7 @@ def test_what_a_terminal_obeys_is_named(text: str, seen: str) -> None:
 
 
 def test_json_stays_json() -> None:
+    """A program reads it: it escapes what a terminal would obey by itself."""
     said = json.dumps({"reason": EVIL}, ensure_ascii=False)
     assert json.loads(visible(said)) == {"reason": EVIL}
 

@@ -632,3 +632,27 @@ def test_up_without_a_file_says_so_and_names_the_one_that_is_meant(fleet, capsys
         assert "tarn.yaml" in said
         assert f"-f {named}\n" in said
         assert said.count("tarn: [") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["stauts"], "there is no verb 'stauts'. Did you mean 'status'?"),
+        (["ps"], "Did you mean 'status'?"),
+        (["stop"], "Did you mean 'down'?"),
+        (["delete"], "Did you mean 'down'?"),
+        (["xyzzy"], "`tarn help` lists the verbs"),
+        (["config", "explian"], "explain"),
+        (["scale", "two"], "'two' is not a whole number"),
+        (["scale", "--", "-3"], "-3 is too small; it must be at least 0"),
+        (["adapt", "--min", "1.5"], "'1.5' is not a whole number"),
+        (["scale", "\u0663"], "is not a whole number"),
+        (["up", "-c", "Bad_Name"], "must be 1 to 40 small letters (a to z), digits and '-'"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else " ".join(given),
+)
+def test_a_slip_is_told_in_plain_words(tarn, words, said):
+    """A verb of another program, a number in letters, a name that no pattern should explain."""
+    code, _, err = tarn(*words)
+    assert code == 2
+    assert said in err

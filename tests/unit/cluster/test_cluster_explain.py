@@ -198,7 +198,7 @@ def test_an_older_master_says_less_and_is_understood():
     assert said(shown) == (
         "demo is starting, 0 of 1 ready",
         "demo-0001 is starting for 1m15s: loads. `tarn logs demo-0001` shows Triton's log.",
-        "discovery behind. Read its message; it is tried again.",
+        "discovery behind. Check that the master can reach it; it is tried again.",
     )
 
 

@@ -129,7 +129,7 @@ def test_a_value_that_was_not_read_contradicts_nothing(folder: Path) -> None:
         ("models: \x07\n", "tarn.yaml:1: has a character that cannot be seen: U+0007"),
         ("a: &x [*x]\n", "tarn.yaml: not YAML: line 1 contains itself"),
         ("models: a\n---\nmodels: b\n", "but found another document"),
-        ("models: a\nname: Llama\n", "tarn.yaml:2: name = 'Llama': must be text like"),
+        ("models: a\nname: Llama\n", "tarn.yaml:2: name = 'Llama': must be 1 to 40 small letters"),
         ("models: {repository: a, serve: llama}", "models.serve = 'llama': a list is needed"),
         ("models: a\ntriton: {env: {N: 4}}", ('triton.env.N = 4: text is needed. Write it in '
                                              'quotes: "4"')),

@@ -135,3 +135,15 @@ def test_any_listing_is_either_served_or_explained(files: list[str]) -> None:
     """There is a model, or exactly one finding that stops the start; never both, never neither."""
     clean = [file for file in files if not any(map(is_junk, file.split("/")))]
     assert len(examine(clean, (), "/models")) == (0 if models(clean) else 1)
+
+
+def test_a_path_with_a_slip_is_told_with_the_one_that_is_there(tmp_path: Path) -> None:
+    """The first part that is missing is looked for among its neighbours."""
+    (tmp_path / "models" / "v1").mkdir(parents=True)
+    for wrong, meant in (("modles", "models"), ("modles/v1", "models/v1")):
+        (found,) = examine(None, (), str(tmp_path / wrong))
+        assert found.next_step.startswith(f"Did you mean '{tmp_path / meant}'?")
+    for wrong in ("other", "modles/v7"):
+        (found,) = examine(None, (), str(tmp_path / wrong))
+        assert "Did you mean" not in found.next_step
+    assert "Did you mean" not in examine(None, (), "hdfs:///modles")[0].next_step

@@ -43,13 +43,17 @@ class Docker:
     """How YARN's Docker runtime starts the image of ``triton.image``."""
 
     network: str = "host"
+    """Docker network of the containers; YARN's administrator must allow it."""
     mounts: tuple[str, ...] = ()
     """``source:destination:ro`` or ``:rw``; YARN's administrator must allow the source."""
     ports: tuple[str, ...] = ()
     """``host:container``, for a bridge network."""
     gpu_runtime: str = "nvidia"
+    """Docker runtime that gives containers their GPUs."""
     privileged: bool = False
+    """Run privileged containers, where YARN's administrator allows this user to."""
     delayed_removal: bool = False
+    """Keep an ended container for a while, to look into it."""
 
 
 @attrs.frozen
@@ -68,7 +72,9 @@ class Settings:
     """``runtime.options`` of the runtime ``yarn``."""
 
     queue: str = "default"
+    """Queue of YARN that the cluster runs in."""
     priority: int = attrs.field(default=0, validator=ge(0))
+    """Priority of the application within its queue; the larger goes first."""
     docker: Docker | None = attrs.field(factory=Docker)
     """None: tritonserver as a plain process of the node."""
     python: str | None = None
