@@ -64,7 +64,7 @@ def test_a_broken_model_beside_a_good_one_leaves_the_good_one_serving(house: Hou
     """The cluster is degraded, and names the bad model with Triton's own error line."""
     place = repository(house.root / "models", good=echo(), bad='raise RuntimeError("no weights")\n')
     done = house.tarn("up", "-f", house.spec("two", models=str(place), replicas={"max": 2}))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 7, done.stderr
     assert "no weights" in done.stdout + done.stderr
     status = house.status("two")
     assert status["state"] == "degraded"
@@ -88,6 +88,9 @@ def test_a_triton_that_crashes_at_start_ends_in_a_failed_cluster(house: House) -
     events = json.loads(house.tarn("events", "-c", "crash", "-o", "json").stdout)
     assert any(e["code"] == "TARN-1112" for e in events)
     until(lambda: not house.tritons("crash"), 10, "the end of the last one")
+    # nothing ever served, so the corrected file replaces it
+    corrected = house.tarn("up", "-f", house.spec("crash"))
+    assert corrected.returncode == 0, corrected.stderr
 
 
 def test_a_repository_of_broken_models_only_ends_in_a_failed_cluster(house: House) -> None:
