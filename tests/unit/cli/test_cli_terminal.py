@@ -69,6 +69,7 @@ def test_what_every_part_of_the_command_line_prints_is_shown() -> None:
 
 
 def test_an_error_of_the_real_program_is_shown() -> None:
+    """From the entry point that a shell runs."""
     said = in_a_terminal(sys.executable, "-m", "tarn", "help", EVIL.replace("\r", ""))
     assert "\x1b" not in said
     assert r"\x1b]0;owned" in said
@@ -84,16 +85,19 @@ def test_an_error_of_the_real_program_is_shown() -> None:
     ],
 )
 def test_what_a_terminal_obeys_is_named(text: str, seen: str) -> None:
+    """Once: what is named already stays as it is."""
     assert visible(text) == seen
     assert visible(seen) == seen
 
 
 def test_json_stays_json() -> None:
+    """It reads back as what it was."""
     said = json.dumps({"reason": EVIL}, ensure_ascii=False)
     assert json.loads(visible(said)) == {"reason": EVIL}
 
 
 def test_the_stream_is_the_terminal_but_for_what_is_written() -> None:
+    """Who draws takes what is below it."""
     below = io.StringIO()
     stream = VisibleStream(below)
     assert stream.write("\x1b[2J") == len(r"\x1b[2J")
