@@ -1,6 +1,6 @@
 """A fleet that comes, grows, loses a Triton, shrinks and goes, again and again: nothing is left.
 
-Three rounds take under a minute; ``TARN_TEST_ROUNDS=50`` says how many, and ``-s`` shows the counts.
+Three rounds take under a minute; ``TARN_TEST_ROUNDS=50`` says how many, ``-s`` shows the counts.
 """
 
 import os

@@ -41,6 +41,7 @@ def test_yarns_sentence_about_memory_is_read(said: str, use: tuple[str, str, str
 
 
 def test_where_a_code_told_the_kind_the_usage_is_enough() -> None:
+    """YARN has exit codes of its own for it."""
     assert memory_use(USAGE, "virtual") == MemoryUse("virtual", "5.9 GB", "8.4 GB")
     assert str(memory_use(USAGE, "physical")) == "4.1 GB of 4 GB physical memory"
 
@@ -59,5 +60,6 @@ def test_where_a_code_told_the_kind_the_usage_is_enough() -> None:
     ],
 )
 def test_each_code_above_128_is_told_as_its_signal(code: int, words: str) -> None:
+    """As far as there is such a signal."""
     assert ended(code) == words
     assert killed(code) is ("SIGKILL" in words)

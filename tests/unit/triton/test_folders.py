@@ -29,6 +29,7 @@ def mode(path: Path) -> int:
 
 
 def test_every_parent_that_is_made_is_ones_own(tmp_path: Path, umask: int) -> None:
+    """Mode 0700; what is there already is taken."""
     made = private_folder(tmp_path / "home" / "clusters" / "one")
     assert {mode(one) for one in (made, *made.parents[:2])} == {0o700}
     assert private_folder(made) == made
@@ -58,6 +59,7 @@ def test_a_folder_that_others_may_write_is_refused_with_what_to_do(
 
 @as_root
 def test_a_folder_of_somebody_else_is_refused_by_name(tmp_path: Path) -> None:
+    """Also where it is only a folder above."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     os.chown(theirs, OTHER, OTHER)

@@ -92,5 +92,6 @@ def test_every_verb_says_what_it_lacks(
 
 
 def test_other_errors_are_bugs_and_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a person can help is translated."""
     assert no_room(OSError(errno.EIO, "Input/output error")) is None
     assert no_room(OSError(errno.ENOSPC, "full")) is not None
