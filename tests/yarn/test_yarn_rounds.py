@@ -50,19 +50,18 @@ def left(house: YarnHouse, hadoop: Hadoop, name: str) -> Mapping[str, set[str]]:
 def one_round(fleet: Fleet, spec: str, number: int) -> None:
     """Up, 1 → 3, something is killed, 3 → 1, down."""
     fleet.up(spec)
-    fleet.settled(1)
     fleet.tarn("scale", "3")
     fleet.settled(3)
     if number % 2:
-        fleet.after(fleet.kill_master())
-    else:
         kill(next(iter(fleet.tritons().values())))
+    else:
+        fleet.after(fleet.kill_master())
     fleet.tarn("scale", "1")
     fleet.settled(1)
     fleet.down()
 
 
-@pytest.mark.timeout(120 * ROUNDS)
+@pytest.mark.timeout(120 + 200 * ROUNDS)  # on a machine that others use, too
 def test_rounds_leave_nothing_behind(yarn_house: YarnHouse, hadoop: Hadoop) -> None:
     """Processes, /tmp, /dev/shm, HDFS and the client's directories are as after the first one."""
     yarn_house.environ["XDG_CACHE_HOME"] = str(yarn_house.root / "cache")
