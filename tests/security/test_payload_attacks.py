@@ -29,10 +29,13 @@ from tarn.http import app as apps
 from tarn.http import body as bodies
 from tarn.http.admission import LARGEST_TARGET
 from tarn.http.gate import DirectGate
+from tarn.http.hosts import Hosts
 from tarn.http.server import LARGEST_HEAD, Server
 
 SECRETS = ("llama-0001", "127.0.0.1:80", "replicas")
 """What only somebody who was let in gets to see."""
+NAMED = Hosts.of(("master",))
+"""As `request` calls it."""
 RIGHT = b"X-TARN-Token: " + TOKEN + b"\r\n"
 
 
@@ -242,7 +245,7 @@ def test_slow_heads_and_slow_bodies_hold_nothing(monkeypatch: pytest.MonkeyPatch
 def test_who_reads_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is free again, and the server holds none of what it did not take."""
     monkeypatch.setattr(apps, "TAKEN_WITHIN_S", 0.3)
-    deaf = FakeMaster(api_token=None)
+    deaf = FakeMaster(api_token=None, hosts=NAMED)
     deaf.server.close()
     deaf.server = Server(head_within_s=0.3)
     pause = threading.Event()
@@ -310,7 +313,7 @@ def test_names_forge_no_label_no_line_and_no_html() -> None:
     picture = snapshot(one, reason=odd, events=(event(odd),), name=odd)
     gpus = {f'gpu_utilization{{gpu="{odd}"}}': 0.5}
     picture = rendered(attrs.evolve(picture, readings={one.id: reading(1, **gpus)}))
-    with FakeMaster(picture, api_token=None, config={"name": odd}) as master:
+    with FakeMaster(picture, api_token=None, hosts=NAMED, config={"name": odd}) as master:
         port = master.server.port
         got = {
             path: exchange(port, request(path.encode())).partition(b"\r\n\r\n")[2]
@@ -376,7 +379,7 @@ def test_a_write_that_was_seen_is_of_no_use_a_second_time(master: FakeMaster) ->
 def test_a_verdict_is_asked_for_each_time_and_kept_by_nobody() -> None:
     """A right that was taken away is gone with the next question."""
     authorizer = PolicyAuthorizer(rights={("anonymous", "infer", "ocr")})
-    with FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master:
+    with FakeMaster(api_token=None, hosts=NAMED, gate=DirectGate(authorizer)) as master:
         sent = request(b"/authorize?model=ocr&action=infer")
         first = exchange(master.server.port, sent)
         authorizer.rights.clear()

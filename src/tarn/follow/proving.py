@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hmac
+import json
 import re
 import threading
 from collections.abc import Generator
@@ -24,6 +25,7 @@ __all__ = ["Proving"]
 
 _NEGOTIATE = "negotiate"
 _NONCE = re.compile(rf'{SCHEME} nonce="([A-Za-z0-9_-]{{1,128}})"', re.IGNORECASE)
+WANTS_TLS = "TARN-3728"
 TOO_MANY_REQUESTS = httpx.codes.TOO_MANY_REQUESTS
 _BEFORE_WHO = frozenset({400, 401, 414, 421, TOO_MANY_REQUESTS, 431})
 """What a master may answer before it looks at who asks."""
@@ -99,9 +101,7 @@ class Proving(httpx.Auth):
                 "GET", url, headers=headers, extensions=request.extensions
             )
             if not self._begin(response):
-                if response.is_server_error or response.status_code == TOO_MANY_REQUESTS:
-                    return  # its own words stand
-                raise self._stranger(asks=not response.is_success)
+                raise self._unproven(response)
         proof = self._sign(request)
         response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED and self._begin(response):
@@ -136,6 +136,27 @@ class Proving(httpx.Auth):
         proof = RequestProof.of(self._key, nonce, count, request.content, parts)
         request.headers["Authorization"] = f"{SCHEME} {proof}"
         return proof
+
+    def _unproven(self, response: httpx.Response) -> UnreachableError:
+        """Return what to say of who was asked for a nonce, and gave none.
+
+        Nothing of what it says is believed, but that another one may be asked.
+        """
+        if response.is_server_error or response.status_code == TOO_MANY_REQUESTS:
+            return UnreachableError(
+                f"answered {response.status_code} before it proved to be the master",
+                where=self._url,
+                next_step="It may have too much to do: ask again in a moment",
+            )
+        if response.status_code == httpx.codes.BAD_REQUEST and _wants_tls(response):
+            right = self._url.replace("http:", "https:", 1)
+            return UnreachableError(
+                "this port speaks HTTPS only",
+                code=WANTS_TLS,
+                where=self._url,
+                right=f"Right would be {right}.",
+            )
+        return self._stranger(asks=not response.is_success)
 
     def _stranger(self, *, asks: bool) -> UnreachableError:
         """Return what to say of who answers and does not hold the token; *asks*: for a proof."""
@@ -177,6 +198,14 @@ class Proving(httpx.Auth):
                 next_step="Somebody else may answer there. Else the master's keytab lacks this "
                 "host, or a proxy takes `WWW-Authenticate` out of answers.",
             )
+
+
+def _wants_tls(response: httpx.Response) -> bool:
+    try:
+        said = json.loads(response.read())
+        return bool(said["error"]["code"] == WANTS_TLS)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _says_something(response: httpx.Response) -> bool:
