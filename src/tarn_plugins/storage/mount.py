@@ -9,6 +9,7 @@ import attrs
 from tarn.errors import RepositoryError, StorageError
 from tarn.hookspecs import StorageFactory, hookimpl
 from tarn.interfaces import ClientContext, Staged, Storage
+from tarn.triton import mounts
 
 __all__ = ["Mount", "tarn_storages"]
 
@@ -26,6 +27,11 @@ class Mount:
         """
         path = Path(uri).absolute()
         where = f"models.repository = '{uri}'"
+        away = mounts.unanswered(path, where)
+        if away is not None:
+            raise StorageError(
+                "mount", away.found, code=away.code, where=where, next_step=away.next_step
+            )
         try:
             with os.scandir(path) as entries:
                 next(entries, None)

@@ -183,7 +183,7 @@ def test_the_models_are_looked_at_as_far_as_they_are_seen(fleet, uri, capabiliti
     spec = attrs.evolve(
         cluster_spec("demo", uri), runtime=attrs.evolve(cluster_spec().runtime, use="fake")
     )
-    looked = repository(spec, fleet.surroundings.plugins())
+    looked = repository(spec, fleet.surroundings.plugins(), {})
     assert said in looked.seen
     fatal = any(one.fatal for one in looked.findings)
     assert (State.ERROR if fatal else State.WARNING if looked.findings else State.OK) is state
