@@ -91,7 +91,7 @@ _TABLE = (
     Code("TARN-2201", _A, "repository empty", "The model repository holds no model.", "Put models in it: <repository>/<model>/<version>/<file>."),
     Code("TARN-2202", _A, "one level off", "The directory looks like a single model, or a folder of repositories.", "Name the directory that holds the model directories."),
     Code("TARN-2203", _A, "model missing", "A model in `models.serve` is not in the repository.", "Mend the name, or add the model."),
-    Code("TARN-2205", _A, "path not for Python models", "The path of the repository has signs (blanks, accents, quotes) from which Triton's Python back end cannot load: it starts its processes through a shell, in ASCII.", "Rename the folder, or name a link to it without such signs (`ln -s`)."),
+    Code("TARN-2205", _A, "path not for Python models", "The path of the repository, or of TARN's cache, has signs (blanks, accents, quotes) from which Triton's Python back end cannot load: it starts its processes through a shell, in ASCII.", "Rename the folder, or name a link to it without such signs (`ln -s`); for the cache set XDG_CACHE_HOME."),
     # 23xx: lint of a model repository; an alert keeps Triton from serving what was meant
     Code("TARN-2300", _A, "lint rule failed", "A rule of `tarn lint` raised; the others were heard.", "Tell the rule's author; the message names it."),
     Code("TARN-2301", _A, "unreadable", "A file or directory of the repository cannot be read.", "Give the user of tritonserver the right to read it."),

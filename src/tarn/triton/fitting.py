@@ -1,6 +1,5 @@
 """What the tritonserver of this machine cannot serve, said before it is started."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from tarn.domain import ClusterSpec
 from tarn.domain.lint import Flaw, Model, Node
 from tarn.errors import LaunchError
 from tarn.interfaces import Finding
-from tarn.triton.binary import Wheel, locate
+from tarn.triton.binary import Wheel, locate, unloadable
 from tarn.triton.lint import backend_of, scan
 from tarn.triton.lint.pbtxt import Broken, read
 
@@ -18,8 +17,6 @@ __all__ = ["Backends", "backends_of", "here", "misfits", "ways_out"]
 
 _BUILT_IN = frozenset({"ensemble"})
 _OPTION = "backend-directory"
-_SAFE = re.compile(r"[A-Za-z0-9_./@%+=:,*-]*")
-"""What Triton's Python back end passes to its process: it starts it through a shell."""
 
 
 @attrs.frozen
@@ -119,13 +116,12 @@ def misfits(location: str, spec: ClusterSpec, backends: Backends | None) -> Iter
 
 def _unsafe(location: str, models: Sequence[Model]) -> Iterator[Finding]:
     """Yield a path that the Python back end cannot load from, where a model needs it."""
-    signs = sorted({sign for sign in str(Path(location).absolute()) if not _SAFE.fullmatch(sign)})
+    signs = unloadable(Path(location))
     if signs and any(backend_of(model) == "python" for model in models):
-        shown = ", ".join(f"'{sign}'" if sign.isprintable() else repr(sign) for sign in signs)
         yield Finding(
             "TARN-2205",
             f"models.repository = '{location}'",
-            f"has {shown} in its path, from which Triton's Python back end cannot load",
+            f"has {signs} in its path, from which Triton's Python back end cannot load",
             "Rename the folder, or name a link to it without such signs (ln -s)",
         )
 

@@ -67,7 +67,8 @@ def _cache(environ: Mapping[str, str]) -> Path:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid():
+        ours = os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid()
+        if ours and not binary.unloadable(folder):
             return folder
     return Path.cwd() / ".tarn" / "cache"
 

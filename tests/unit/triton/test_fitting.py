@@ -9,6 +9,7 @@ from tarn.domain import ClusterSpec
 from tarn.domain.spec import ModelsSpec
 from tarn.interfaces import Finding
 from tarn.triton import fitting
+from tarn.triton.binary import check, find_wheel
 
 PYTHON = fitting.Backends("Triton of the wheel", frozenset({"python"}))
 
@@ -103,3 +104,16 @@ def test_the_back_ends_of_a_tritonserver_lie_beside_it(tmp_path: Path) -> None:
     found = fitting.backends_of(str(server), {"backend_directory": str(tmp_path / "mine")}, {})
     assert found is not None
     assert found.names == {"acme"}
+
+
+@pytest.mark.skipif(find_wheel() is None, reason="needs the wheel nvidia-pytriton")
+def test_a_cache_that_the_wheels_back_end_cannot_be_loaded_from_is_told(tmp_path: Path) -> None:
+    """A user called josé has it below her home; another tritonserver brings its own back end."""
+    wrong = [one for one in check(None, {}, tmp_path / "josé") if one.code == "TARN-2205"]
+    assert len(wrong) == 1
+    assert "XDG_CACHE_HOME" in wrong[0].next_step
+    assert not [one for one in check(None, {}, tmp_path) if one.code == "TARN-2205"]
+    server = tmp_path / "tritonserver"
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o755)
+    assert list(check(str(server), {}, tmp_path / "josé")) == []
