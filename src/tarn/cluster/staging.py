@@ -4,6 +4,7 @@ A runtime whose instances run on other machines reads some URIs by itself, and a
 directory of those machines: this one may not have it.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -69,6 +70,9 @@ def examined(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) ->
         yield attrs.evolve(away, fatal=False)
     elif not Path(location).is_dir():
         yield _elsewhere(location)
+    else:
+        with contextlib.suppress(OSError):  # perhaps only the nodes' user may read it
+            yield from fitting.misfits(location, spec, None)
 
 
 def look(location: str, spec: ClusterSpec, environ: Mapping[str, str]) -> Iterator[Finding]:

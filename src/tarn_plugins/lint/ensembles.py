@@ -98,6 +98,10 @@ def _mapped(
                 found = f"'{model.name}' has no {side} '{printable(name)}'"
                 place = config.place(entry.first("key") or entry)
                 yield LintFinding("TARN-2372", place, found, f"It has {', '.join(names) or 'none'}")
+            elif side == "output" and names.count(name) > 1:  # the model alone would be served
+                found = f"'{model.name}' has several outputs '{printable(name)}'"
+                place = config.place(entry.first("key") or entry)
+                yield LintFinding("TARN-2372", place, found, next_step="Remove all but one.")
         if side == "input" and given:
             yield from _unfed(config, step, model, set(given))
 
