@@ -47,10 +47,7 @@ def ways_out(backend: str) -> str:
     python = {"onnxruntime": "onnxruntime", "pytorch": "torch", "tensorflow": "tensorflow"}
     package = python.get(backend, "")
     rest = f", or call the package {package} in a Python model" if package else ""
-    return (
-        f"Set triton.binary to a tritonserver that has it, use an image of NVIDIA's{rest}; "
-        "see docs/how-to/use-another-tritonserver.md"
-    )
+    return f"Set triton.binary to a tritonserver that has it, use an image of NVIDIA's{rest}"
 
 
 def backends_of(
