@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
@@ -26,8 +26,8 @@ from tarn.triton.binary import environment, prepare
 DEADLINE_S = 300.0
 """For all models of one start together, on a busy machine."""
 
-ARGS = {"model-load-thread-count": 32}
-"""What we add: a model that never ends takes a thread that loads, and each waits a second."""
+STUB_WITHIN_S = 250
+"""How long a model's process may take to begin; Triton's 30 s are too few on a busy machine."""
 STILL = 10
 """Looks, 0.1 s apart, at which only models are left whose process ended before its first word."""
 
@@ -101,13 +101,16 @@ class Verdict:
     reason: str = ""
 
 
-def verdicts(top: Path, shapes: Iterable[Shape]) -> dict[str, Verdict]:
+def verdicts(top: Path, shapes: Sequence[Shape], at_once: int = 8) -> dict[str, Verdict]:
     """Start one Triton with the models of all *shapes*; return model to what became of it.
 
-    Where models keep it from ever answering, a second one gets those whose turn never came.
+    Where models keep it from ever answering, a second one gets those whose turn never came. Each
+    such model takes one of the *at_once* threads that load.
     """
     asked = {model: shape for shape in shapes for model in shape.models}
-    log, listens = run_triton(top / "first", {model: asked[model].place / model for model in asked})
+    log, listens = run_triton(
+        top / "first", {model: asked[model].place / model for model in asked}, at_once
+    )
     found = _read(log)
     if not listens:
         found |= {model: Verdict(NEVER) for model in _begun(log) - found.keys()}
@@ -118,9 +121,10 @@ def verdicts(top: Path, shapes: Iterable[Shape]) -> dict[str, Verdict]:
             for model in shape.models
             if found.get(model) != Verdict(NEVER)
         }
-        log, listens = run_triton(top / "second", again)
-        assert listens, "\n".join(log[-20:])
-        found |= _read(log)
+        if again:
+            log, listens = run_triton(top / "second", again, at_once)
+            assert listens, "\n".join(log[-20:])
+            found |= _read(log)
     return {model: found.get(model, Verdict(REFUSED, "it is not listed")) for model in asked}
 
 
@@ -139,14 +143,18 @@ def _read(log: Iterable[str]) -> dict[str, Verdict]:
     return found
 
 
-def run_triton(top: Path, models: Mapping[str, Path]) -> tuple[list[str], bool]:
+def run_triton(top: Path, models: Mapping[str, Path], at_once: int = 8) -> tuple[list[str], bool]:
     """Let one Triton load *models*; return its log, and whether it came to listen."""
     repository = top / "models"
     repository.mkdir(parents=True)
     for model, place in models.items():
         (repository / model).symlink_to(place)
     program = prepare(None, environ(), top.parent.parent / "cache")
-    spec = ModelsSpec(str(repository)), TritonSpec(args=ARGS), InstanceSpec()
+    args = {
+        "model-load-thread-count": at_once,
+        "backend-config": f"python,stub-timeout-seconds={STUB_WITHIN_S}",
+    }
+    spec = ModelsSpec(str(repository)), TritonSpec(args=args), InstanceSpec()
     argv = command.argv(
         Launch(*spec, str(repository), ""),
         Endpoint("127.0.0.1", *free_ports()),
