@@ -129,6 +129,19 @@ class ProviderMissingError(PluginError):
     exit_code = 6
     default_code = "TARN-6001"
 
+    @staticmethod
+    def reason(module: str, error: ImportError) -> str:
+        """Say why *module* cannot be used: it is not installed, or what importing it said.
+
+        The deepest cause counts: a library that wraps an ImportError often hides the reason.
+        """
+        deepest = error
+        while isinstance(deepest.__cause__, ImportError):
+            deepest = deepest.__cause__
+        if isinstance(deepest, ModuleNotFoundError) and deepest.name == module:
+            return f"the module {module} is not installed"
+        return f"the module {module} cannot be used here: {deepest}"
+
 
 class ProviderError(TarnError):
     """A provider could not do its work; ``retry_after_s`` None: trying again is pointless."""

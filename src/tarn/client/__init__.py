@@ -9,7 +9,7 @@ A *fleet* is a `tarn.Cluster`; the URL of a master, with its scheme; the ``host:
 Triton, without; or a list of Tritons and load balancers, with or without.
 """
 
-import importlib.util
+import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -149,9 +149,11 @@ def _options(
 
 def _needs(*modules: str, extra: str) -> None:
     for module in modules:
-        if importlib.util.find_spec(module) is None:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
             raise ProviderMissingError(
                 "client",
-                f"it needs the module '{module}', which is not installed",
+                f"it needs {module}: {ProviderMissingError.reason(module, error)}",
                 next_step=f"pip install 'tarn-orchestrator[{extra}]'",
-            )
+            ) from error

@@ -5,7 +5,7 @@ import shutil
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tarn import doctor, release
@@ -20,6 +20,7 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Check, Deployer, Finding, Looked, Paths, Progress
 from tarn.plain import masked, pasted
 from tarn.plugins import Plugins
+from tarn.triton import mounts
 
 __all__ = ["around_spec", "home", "offers"]
 
@@ -119,7 +120,7 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
         yield Check(
             "model repository",
             "Instances serve what lies in it.",
-            lambda: repository(spec, plugins),
+            lambda: repository(spec, plugins, around.environ),
         )
     if spec.secrets:
         yield Check(
@@ -147,9 +148,9 @@ def _preflight(spec: ClusterSpec, around: Surroundings, link: Link) -> Iterator[
     )
 
 
-def repository(spec: ClusterSpec, plugins: Plugins) -> Looked:
+def repository(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) -> Looked:
     """Look at the models as far as this machine can see them, and say how far that is."""
-    found = tuple(examined(spec, plugins))
+    found = tuple(examined(spec, plugins, environ))
     if found:
         return Looked("", found)
     staged, shown = guessed(spec, plugins), masked(spec.models.repository)
@@ -186,6 +187,9 @@ def installation() -> Looked:
 def home(paths: Paths) -> Looked:
     """Look whether clusters can keep their files; nothing is made or written."""
     directory = paths.home / "clusters"
+    away = mounts.unanswered(paths.home, "TARN_HOME")
+    if away is not None:
+        return Looked("", (away,))
     there = _nearest(directory)
     free = shutil.disk_usage(there).free
     found = (*_unwritable(there, directory), *_open(there), *_space(free, there))

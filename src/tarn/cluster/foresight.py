@@ -31,7 +31,12 @@ def foresee(
     # what runs holds what it needs
     findings = () if running else deployer.check(spec)
     secrets, unread = ((), ()) if running else look(spec, surroundings)
-    findings = (*findings, *unread, *authority(spec, plugins), *examined(spec, plugins))
+    findings = (
+        *findings,
+        *unread,
+        *authority(spec, plugins),
+        *examined(spec, plugins, surroundings.environ),
+    )
     return {
         "name": spec.name,
         "running": running,

@@ -1,7 +1,6 @@
 """Rows as a pandas frame: the only place that knows pandas."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tarn.errors import ProviderMissingError
@@ -27,9 +26,10 @@ def frame(
     Raises:
         ProviderMissingError: pandas is not installed.
     """
-    if find_spec("pandas") is None:
-        raise missing("pandas", "a frame", "notebook")
-    import pandas as pd  # noqa: PLC0415 (heavy, and only for who asks for it)
+    try:
+        import pandas as pd  # noqa: PLC0415 (heavy, and only for who asks for it)
+    except ImportError as error:
+        raise missing("pandas", "a frame", "notebook", error) from error
 
     made = pd.DataFrame([[row.get(name) for name in columns] for row in rows], columns=columns)
     for name in times:
@@ -38,11 +38,11 @@ def frame(
     return made
 
 
-def missing(module: str, what: str, extra: str) -> ProviderMissingError:
+def missing(module: str, what: str, extra: str, failed: ImportError) -> ProviderMissingError:
     """Return the error that *what* needs *module*, which the *extra* of tarn brings."""
     error = ProviderMissingError(
         module,
-        f"{what} needs the module {module}, not installed here",
+        f"{what} needs {module}: {ProviderMissingError.reason(module, failed)}",
         next_step=f"pip install 'tarn-orchestrator[{extra}]'",
     )
     error.where = ""

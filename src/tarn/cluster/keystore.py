@@ -8,11 +8,12 @@ either name, is read by the module cryptography.
 import base64
 import hashlib
 import hmac
-import importlib.util
 import ssl
 from collections.abc import Iterator
 
 import attrs
+
+from tarn.errors import ProviderMissingError
 
 __all__ = ["JKS", "KeystoreError", "opened"]
 
@@ -179,13 +180,14 @@ def _pem(kind: str, der: bytes) -> bytes:
 
 
 def _pkcs12(data: bytes, password: str) -> bytes:
-    if importlib.util.find_spec("cryptography") is None:
+    try:
+        from tarn.cluster.pkcs12 import pem  # noqa: PLC0415 (needs an extra)
+    except ImportError as error:
         raise KeystoreError(
-            "is a PKCS12 keystore, which needs the module cryptography: pip install "
-            "'tarn-orchestrator[keystore]'; or write it as PEM: "
-            "openssl pkcs12 -in FILE -noenc -out cert.pem"
-        )
-    from tarn.cluster.pkcs12 import pem  # noqa: PLC0415 (needs an extra)
+            f"is a PKCS12 keystore, and {ProviderMissingError.reason('cryptography', error)}: "
+            "pip install 'tarn-orchestrator[keystore]'; or write it as PEM: openssl pkcs12 -in "
+            "FILE -noenc -out cert.pem"
+        ) from error
 
     keys = sum(data.count(kind) for kind in _PKCS12_KEYS)
     if keys > 1:

@@ -80,7 +80,11 @@ def bring_up(
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
         _writable(surroundings.paths.home / "clusters")
         offered = surroundings.plugins()
-        _refuse((*findings, *authority(spec, offered), *examined(spec, offered)), spec, hear)
+        _refuse(
+            (*findings, *authority(spec, offered), *examined(spec, offered, surroundings.environ)),
+            spec,
+            hear,
+        )
     carried = brought(spec, surroundings, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
@@ -219,7 +223,7 @@ def _parts(finding: Finding) -> dict[str, Any]:
 def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged:
     staged = stage(spec, surroundings.plugins(), surroundings.context(hear))
     if "://" in spec.models.repository and staged.kind == "local":
-        _refuse(look(staged.location, spec), spec, hear)
+        _refuse(look(staged.location, spec, surroundings.environ), spec, hear)
     return staged
 
 

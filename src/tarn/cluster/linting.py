@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import attrs
 
 from tarn.cluster.surroundings import Surroundings
-from tarn.domain.lint import LintFinding, Repository
-from tarn.errors import ConfigError, RepositoryError
+from tarn.domain.lint import LintFinding, Model, Repository
+from tarn.errors import ConfigError, RepositoryError, StorageError
 from tarn.interfaces import Progress
-from tarn.triton import lint
+from tarn.triton import fitting, lint, mounts
 
 __all__ = ["Report", "examine"]
 
@@ -58,9 +58,14 @@ def examine(
     rules = surroundings.plugins().lint_rules()
     path, where = _staged(target, surroundings, hear)
     schema = lint.load()
+    here = fitting.backends_of(None, {}, surroundings.environ)
+
+    def lacks(model: Model) -> str:
+        backend = here.lacks(model) if here else ""
+        return here.without("it", backend) if here and backend else ""
 
     def look() -> _Look:
-        seen = _looked(path, where, schema)
+        seen = attrs.evolve(_looked(path, where, schema), lacks=lacks)
         found = lint.findings(seen, rules)
         return _Look(seen, tuple(one for one in found if one.code not in ignore))
 
@@ -103,6 +108,11 @@ def _staged(
 ) -> tuple[Path, str]:
     """Return the directory to look at, and what to call it."""
     if "://" not in target:
+        away = mounts.unanswered(Path(target), target)
+        if away is not None:
+            raise StorageError(
+                "lint", away.found, code=away.code, where=target, next_step=away.next_step
+            )
         return Path(target), target
     storage = surroundings.plugins().storage_for(target).create()
     staged = storage.resolve(target, surroundings.context(hear))

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +65,11 @@ def plot(title: str, moments: Sequence[Any], panels: Sequence[Panel]) -> Plot:
     Raises:
         ProviderMissingError: matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
-        raise missing("matplotlib", "a drawing", "plot")
-    from matplotlib import dates  # noqa: PLC0415 (heavy, and only for who asks for it)
-    from matplotlib.figure import Figure  # noqa: PLC0415 (as above)
+    try:
+        from matplotlib import dates  # noqa: PLC0415 (heavy, and only for who asks for it)
+        from matplotlib.figure import Figure  # noqa: PLC0415 (as above)
+    except ImportError as error:
+        raise missing("matplotlib", "a drawing", "plot", error) from error
 
     typeless: Any = dates  # it has no types, and a strict checker would say so at each call
     figure = Figure(figsize=(9, 0.6 + 1.7 * len(panels)), layout="constrained")

@@ -4,16 +4,19 @@ A runtime whose instances run on other machines reads some URIs by itself, and a
 directory of those machines: this one may not have it.
 """
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import attrs
 
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError
 from tarn.interfaces import ClientContext, Finding, RuntimeCapabilities, Staged
 from tarn.plain import masked
 from tarn.plugins import Plugins
-from tarn.triton import repository
+from tarn.triton import fitting, mounts, repository
 
 __all__ = ["examined", "guessed", "look", "stage"]
 
@@ -49,7 +52,7 @@ def guessed(spec: ClusterSpec, plugins: Plugins) -> Staged:
     return Staged(spec.models.repository, "in_place")
 
 
-def examined(spec: ClusterSpec, plugins: Plugins) -> Iterator[Finding]:
+def examined(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with metrics and repository, as far as this machine can see it.
 
     A URI is looked at once it is staged, or by the runtime that reads it.
@@ -62,11 +65,15 @@ def examined(spec: ClusterSpec, plugins: Plugins) -> Iterator[Finding]:
     if "://" in location:
         if remote and spec.instance.warmup is not None:
             yield _no_warmup(spec)
-    elif remote:
-        if not Path(location).is_dir():
-            yield _elsewhere(location)
+    elif not remote:
+        yield from look(location, spec, environ)
+    elif (away := mounts.unanswered(Path(location), "models.repository")) is not None:
+        yield attrs.evolve(away, fatal=False)
+    elif not Path(location).is_dir():
+        yield _elsewhere(location)
     else:
-        yield from look(location, spec)
+        with contextlib.suppress(OSError):  # perhaps only the nodes' user may read it
+            yield from fitting.misfits(location, spec, None)
 
 
 def _unmeasured(spec: ClusterSpec) -> Iterator[Finding]:
@@ -83,12 +90,16 @@ def _unmeasured(spec: ClusterSpec) -> Iterator[Finding]:
             )
 
 
-def look(location: str, spec: ClusterSpec) -> Iterator[Finding]:
-    """Yield what is wrong with a repository that lies on this machine.
+def look(location: str, spec: ClusterSpec, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with a repository that lies on this machine, and is used here.
 
     Raises:
         ConfigError: A directory cannot be read.
     """
+    away = mounts.unanswered(Path(location), "models.repository")
+    if away is not None:
+        yield away
+        return
     path = Path(location)
     try:
         files = repository.listing(path) if path.exists() else None
@@ -99,7 +110,10 @@ def look(location: str, spec: ClusterSpec) -> Iterator[Finding]:
             where="models.repository",
             right="Right would be the directory that holds the model directories.",
         ) from error
-    yield from repository.examine(files, spec.models.serve, location)
+    found = repository.examine(files, spec.models.serve, location)
+    yield from found
+    if files is not None and not any(one.fatal for one in found):
+        yield from fitting.misfits(location, spec, fitting.here(spec, environ))
 
 
 def _capabilities(spec: ClusterSpec, plugins: Plugins) -> RuntimeCapabilities:

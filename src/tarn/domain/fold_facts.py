@@ -9,6 +9,7 @@ from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, State
 from tarn.domain.receipt import drained, stopped
+from tarn.domain.serving import lacks_backends
 from tarn.domain.strikes import count_failure
 
 __all__ = ["fold_facts"]
@@ -41,7 +42,8 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     hopeless = {f.instance_id for f in facts if isinstance(f, Ended) and f.exit.permanent}
     for instance, was in zip(after, before, strict=True):
         if instance.state is State.FAILED and (was.state is not State.DRAINING or _in_vain(was)):
-            fleet = count_failure(fleet, instance, now_s, at, final=instance.id in hopeless)
+            final = instance.id in hopeless or lacks_backends(was.models)
+            fleet = count_failure(fleet, instance, now_s, at, final=final)
     return fleet
 
 

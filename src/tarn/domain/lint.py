@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 CONFIG = "config.pbtxt"
+HIGHEST_VERSION = 2**63 - 1
+"""Triton 2.51 ends at once where a directory has a higher number for its name."""
 
 
 def printable(text: str) -> str:
@@ -44,7 +46,8 @@ def _escaped(character: str) -> str:
 
 def is_version(name: str) -> bool:
     """Say whether Triton takes a directory of this name for a version without a doubt."""
-    return name.isascii() and name.isdecimal() and not name.startswith("0")
+    plain = name.isascii() and name.isdecimal() and (name == "0" or not name.startswith("0"))
+    return plain and int(name[:20]) <= HIGHEST_VERSION
 
 
 class Kind(enum.Enum):
@@ -244,6 +247,9 @@ class Repository:
     """False: the listing ended early, because there was too much."""
     gpu_present: bool | None = None
     """Whether the machine has a GPU; None: unknown."""
+    lacks: Callable[["Model"], str] = attrs.field(default=lambda _model: "", eq=False, repr=False)
+    """Say which back end the tritonserver of this machine lacks for a model; empty: none, or
+    nobody knows."""
     read: Callable[[str], bytes] = attrs.field(default=lambda _path: b"", eq=False, repr=False)
     """Read a small file, relative to the repository; a file over 1 MiB, or unreadable: empty."""
 

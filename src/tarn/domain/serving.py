@@ -1,16 +1,26 @@
 """When an instance serves. Triton is started lenient, so that this is ours to decide."""
 
 import functools
+import re
 from collections.abc import Sequence
 
 from tarn.domain.reading import NOT_LOADED, ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
 
-__all__ = ["Judge", "Models"]
+__all__ = ["Judge", "Models", "lacks_backends"]
 
 Models = tuple[tuple[str, str, str], ...]
 """(model, Triton's state, reason) of each model that should be served."""
+
+_NO_BACKEND = re.compile(r"unable to find (Python backend based )?backend library")
+"""Triton has no code for it, so its words count (2.51)."""
+
+
+def lacks_backends(models: Models) -> bool:
+    """Say whether a back end is missing for all that cannot be served: no new start brings one."""
+    unavailable = [reason for _, state, reason in models if state == "UNAVAILABLE"]
+    return bool(unavailable) and all(map(_NO_BACKEND.search, unavailable))
 
 
 class Judge:

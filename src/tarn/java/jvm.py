@@ -234,7 +234,7 @@ def _jpype() -> ModuleType:
     except ImportError as error:
         raise ProviderMissingError(
             "java",
-            "the module jpype, which joins Python and Java, is not installed",
+            f"it joins Python and Java, and {ProviderMissingError.reason('jpype', error)}",
             next_step="pip install 'tarn-orchestrator[yarn]'",
         ) from error
     finally:

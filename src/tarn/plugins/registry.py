@@ -32,6 +32,7 @@ from tarn.interfaces import (
     Signal,
 )
 from tarn.plain import Problem, did_you_mean, join, structure
+from tarn.plugins.boundary import guarded
 from tarn.plugins.checks import offered
 from tarn.plugins.kinds import KINDS, Provider, instead
 from tarn.plugins.signals import Needs, needs, problems
@@ -63,7 +64,7 @@ class Plugins:
                         f"offers {kind} '{name}', which plugin {other} offers too",
                         next_step=f"Uninstall one, or set TARN_DISABLED_PLUGINS={owner}",
                     )
-                offers[name] = factory
+                offers[name] = guarded(factory, owner, kind, name)
                 self._owners[kind, name] = owner
         return MappingProxyType(dict(sorted(offers.items())))
 

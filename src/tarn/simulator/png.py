@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from tarn.errors import ProviderMissingError
 from tarn.simulator.panels import panels
@@ -17,15 +16,16 @@ def png(runs: Sequence[Run]) -> bytes:
     Raises:
         ProviderMissingError: matplotlib is not installed; a page in HTML needs nothing.
     """
-    if find_spec("matplotlib") is None:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (heavy, and only for who asks for it)
+    except ImportError as failed:
         error = ProviderMissingError(
             "matplotlib",
-            "a PNG needs the module matplotlib, not installed here",
+            f"a PNG needs matplotlib: {ProviderMissingError.reason('matplotlib', failed)}",
             next_step="pip install 'tarn-orchestrator[plot]', or name a file that ends in .html",
         )
         error.where = ""
-        raise error
-    from matplotlib.figure import Figure  # noqa: PLC0415 (heavy, and only for who asks for it)
+        raise error from failed
 
     figure = Figure(figsize=(12, 10), layout="constrained")
     axes = figure.subplots(4, 1, sharex=True)

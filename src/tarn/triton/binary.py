@@ -33,6 +33,7 @@ __all__ = [
     "foresee",
     "locate",
     "prepare",
+    "unloadable",
 ]
 
 OLDEST_GLIBC = (2, 35)
@@ -43,6 +44,8 @@ _WHEEL = (
     if sys.version_info < (3, 13)
     else "pip install --no-deps 'nvidia-pytriton==0.7.*'"  # its numpy 1 has no wheel for 3.13
 )
+_LOADABLE = re.compile(r"[A-Za-z0-9_./@%+=:,*-]*")
+"""What the Python back end can pass on: it starts its processes through a shell, in ASCII."""
 _INSTALL = f"{_WHEEL}, put tritonserver on PATH, or set triton.binary"
 
 
@@ -121,8 +124,19 @@ def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
     return wheel
 
 
-def check(binary: str | None, environ: Mapping[str, str]) -> Iterator["Finding"]:
-    """Yield what would keep tritonserver from starting on this machine; changes nothing."""
+def unloadable(path: Path) -> str:
+    """Return the signs in *path* from which the Python back end cannot load; empty: it can."""
+    signs = sorted({sign for sign in str(path.absolute()) if not _LOADABLE.fullmatch(sign)})
+    return ", ".join(f"'{sign}'" if sign.isprintable() else ascii(sign) for sign in signs)
+
+
+def check(
+    binary: str | None, environ: Mapping[str, str], cache: Path | None = None
+) -> Iterator["Finding"]:
+    """Yield what would keep tritonserver from starting on this machine; changes nothing.
+
+    *cache* is where the wheel's Python backend will be assembled; None: that is not looked at.
+    """
     # 45 ms of imports, which `tarn.triton.start` need not pay at every start of an instance.
     from tarn.interfaces import Finding  # noqa: PLC0415
 
@@ -130,6 +144,10 @@ def check(binary: str | None, environ: Mapping[str, str]) -> Iterator["Finding"]
         found = locate(binary, environ)
         if isinstance(found, Wheel):
             _check_wheel(found)
+            if cache is not None and (signs := unloadable(cache)):
+                what = f"{cache} has {signs} in its path, from which Triton cannot load its backend"
+                step = "Set XDG_CACHE_HOME to a folder without such signs"
+                yield Finding("TARN-2205", "the cache", what, step)
     except LaunchError as error:
         yield Finding(error.code, error.where, error.found, error.next_step)
 

@@ -3,12 +3,12 @@
 Source: NVML API Reference, "Device Queries"; ``nvmlDeviceGetUtilizationRates``.
 """
 
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tarn.domain.samples import Known, Sample, Unknown
+from tarn.errors import ProviderMissingError
 
 __all__ = ["present", "utilization"]
 
@@ -42,10 +42,12 @@ def utilization() -> Sample[float]:
 @contextmanager
 def _nvml() -> Iterator[Any]:
     """Yield the library, or why there is none."""
-    if importlib.util.find_spec("pynvml") is None:
-        yield "the module pynvml is not installed: pip install 'tarn-orchestrator[local]'"
+    try:
+        import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
+    except ImportError as error:
+        why = ProviderMissingError.reason("pynvml", error)
+        yield f"{why}: pip install 'tarn-orchestrator[local]'"
         return
-    import pynvml  # noqa: PLC0415 (optional, and only a machine with GPUs needs it)
 
     try:
         pynvml.nvmlInit()

@@ -12,7 +12,16 @@ from pathlib import Path, PurePosixPath
 
 from tarn.interfaces import Finding
 
-__all__ = ["MOST_ENTRIES", "examine", "is_junk", "is_model_name", "listing", "models", "nearest"]
+__all__ = [
+    "MOST_ENTRIES",
+    "examine",
+    "is_junk",
+    "is_model_name",
+    "listing",
+    "misnamed",
+    "models",
+    "nearest",
+]
 
 MOST_ENTRIES = 200_000
 """A listing ends here: a directory with more is no model repository (``/`` given by mistake)."""
@@ -79,8 +88,8 @@ def examine(
     names = _models(paths)
     if names:
         missing = [_missing(model, names, where) for model in serve if model not in names]
-        misnamed = [_misnamed(model, where) for model in names if not is_model_name(model)]
-        return (*missing, *misnamed)
+        wrong = [misnamed(model, where) for model in names if not is_model_name(model)]
+        return (*missing, *wrong)
     return (_misplaced(paths, where) or _empty(where, _some(sorted({p[0] for p in paths}))),)
 
 
@@ -209,8 +218,8 @@ def is_model_name(model: str) -> bool:
     return _NAME.fullmatch(model) is not None and model != _TAKEN
 
 
-def _misnamed(model: str, where: str) -> Finding:
-    """Refuse a model whose name cannot stand in a path that rights depend on."""
+def misnamed(model: str, where: str) -> Finding:
+    """Say why a model may not be called so: its name cannot stand in a path."""
     return Finding(
         code="TARN-3335",
         where=_join(where, model),

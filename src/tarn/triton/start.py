@@ -72,7 +72,8 @@ def _cache(environ: Mapping[str, str]) -> Path:
             private_folder(folder)
         except (OSError, RefusedError):
             continue
-        if os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid():
+        ours = os.access(folder, os.W_OK | os.X_OK) and folder.stat().st_uid == os.geteuid()
+        if ours and not binary.unloadable(folder):
             return folder
     return Path.cwd() / ".tarn" / "cache"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, LintFinding, Model, Node, Repository, printable
+from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
 from tarn.triton.lint import BACKENDS, PLATFORMS, backend_of, nearest
 
 __all__ = ["check"]
@@ -10,6 +10,12 @@ __all__ = ["check"]
 
 def check(repository: Repository) -> Iterator[LintFinding]:
     """Yield what is wrong with ``backend`` and ``platform``."""
+    for model in repository.models:
+        lack = repository.lacks(model) if backend_of(model) in BACKENDS else ""
+        if lack:
+            place = model.config.place(model.root.first("backend")) if model.config else None
+            step = "Nothing, if it is meant for another one: `tarn doctor` asks the spec's."
+            yield LintFinding("TARN-2345", place or Place(model.name), lack, next_step=step)
     for model, config, root in repository.readable():
         backend, platform = root.first("backend"), root.first("platform")
         if root.first("ensemble_scheduling") is not None:

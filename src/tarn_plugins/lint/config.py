@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from tarn.domain import Severity
 from tarn.domain.lint import (
     CONFIG,
     Config,
@@ -46,9 +47,7 @@ def _missing(model: Model) -> Iterator[LintFinding]:
     if near is not None:
         yield _misnamed(model, near)
         return
-    backend = backend_of(model)
-    known = BACKENDS.get(backend)
-    if model.versions and not (known and known.guessed) and not backend:
+    if model.versions and not backend_of(model):
         found = f"has no {CONFIG}, and no file that tells Triton which back end to take"
         step = f'Write {model.name}/{CONFIG} with `backend: "…"`.'
         yield LintFinding("TARN-2328", Place(model.name), found, next_step=step)
@@ -68,7 +67,14 @@ def _misnamed(model: Model, near: Entry) -> LintFinding:
         f"Right would be {right}",
         "`tarn lint --fix` renames it." if only_case else "Rename it.",
         Rename(near.path, right) if only_case else None,
+        _harm(model),
     )
+
+
+def _harm(model: Model) -> Severity | None:
+    """Say how bad it is: a model whose file tells its back end is served all the same."""
+    known = BACKENDS.get(backend_of(model))
+    return Severity.WARNING if known is not None and known.guessed else None
 
 
 def _in_versions(model: Model) -> Iterator[LintFinding]:
@@ -78,4 +84,5 @@ def _in_versions(model: Model) -> Iterator[LintFinding]:
         if entry is not None and model.config is None:
             found = "is not read: it lies in a version"
             right = f"Right would be {model.name}/{CONFIG}"
-            yield LintFinding("TARN-2327", Place(entry.path), found, right, "Move it.")
+            level = _harm(model)
+            yield LintFinding("TARN-2327", Place(entry.path), found, right, "Move it.", None, level)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+import attrs
+
 from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
-from tarn.triton.lint import nearest
+from tarn.triton.lint import completes_itself, nearest, served_versions
 
 __all__ = ["check"]
 
@@ -27,7 +29,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
             yield from _step(repository, config, step)
         if each:
             yield from _flow(config, root, each)
-            yield from _types(repository, config, root, each)
+            yield from _fits(repository, config, root, each)
     yield from _circles(repository, steps)
 
 
@@ -62,27 +64,44 @@ def _step(repository: Repository, config: Config, step: Node) -> Iterator[LintFi
         hint = f"Did you mean '{guess}'?" if guess else "Add the model, or mend the name."
         yield LintFinding("TARN-2371", config.place(named), found, next_step=hint)
         return
-    version = step.number("model_version", default=_ANY)
-    if version != _ANY and model.versions and str(version) not in model.versions:
-        found = f"the step wants version {version} of '{model.name}', which is not there"
-        hint = f"There is {', '.join(model.versions)}; -1 takes the highest that is served."
-        place = config.place(step.first("model_version"))
-        yield LintFinding("TARN-2371", place, found, next_step=hint)
-    yield from _mapped(config, step, model)
+    yield from _version(config, step, model)
+    yield from _mapped(repository, config, step, model)
 
 
-def _mapped(config: Config, step: Node, model: Model) -> Iterator[LintFinding]:
+def _version(config: Config, step: Node, model: Model) -> Iterator[LintFinding]:
+    """Yield a step whose version is not served; where none is written it is 0, as in protobuf."""
+    written, served = step.first("model_version"), served_versions(model)
+    version = step.number("model_version")
+    if version == _ANY or not served or str(version) in served:
+        return
+    if written is None:
+        found = f"the step has no model_version, which means version 0 of '{model.name}'"
+    else:
+        found = f"the step wants version {version} of '{model.name}'"
+    there = str(version) in model.versions
+    found += ", which is not served" if there else ", which is not there"
+    hint = f"Write model_version: -1, the highest that is served; served is {', '.join(served)}."
+    yield LintFinding("TARN-2371", config.place(written or step), found, next_step=hint)
+
+
+def _mapped(
+    repository: Repository, config: Config, step: Node, model: Model
+) -> Iterator[LintFinding]:
     """Yield keys that the step's model does not have, and inputs of it that get nothing."""
     for key, side in (("input_map", "input"), ("output_map", "output")):
         names = [tensor.text("name") for tensor in model.root.all(side)]
-        if not names:
-            continue  # it completes its configuration itself
+        if not names and completes_itself(repository, model):
+            continue
         given = step.pairs(key)
         for name, entry in given.items():
             if name not in names:
                 found = f"'{model.name}' has no {side} '{printable(name)}'"
                 place = config.place(entry.first("key") or entry)
-                yield LintFinding("TARN-2372", place, found, f"It has {', '.join(names)}")
+                yield LintFinding("TARN-2372", place, found, f"It has {', '.join(names) or 'none'}")
+            elif side == "output" and names.count(name) > 1:  # the model alone would be served
+                found = f"'{model.name}' has several outputs '{printable(name)}'"
+                place = config.place(entry.first("key") or entry)
+                yield LintFinding("TARN-2372", place, found, next_step="Remove all but one.")
         if side == "input" and given:
             yield from _unfed(config, step, model, set(given))
 
@@ -143,31 +162,97 @@ def _unmade(
             yield LintFinding("TARN-2373", place, found, next_step=step)
 
 
-def _types(
+@attrs.frozen
+class _EnsembleTensor:
+    """A tensor of an ensemble, as one end of it sees it."""
+
+    kind: str
+    """Its data type; empty where that end does not say."""
+    shape: tuple[int, ...]
+    who: str
+    batches: bool | None
+    """Whether a batch's dimension comes before *shape*; None: that end completes itself."""
+
+    def fits(self, other: "_EnsembleTensor") -> bool:
+        """Say whether Triton takes the shapes for equal: as written, or with the batch's."""
+        if not self.shape or not other.shape or _equal(self.shape, other.shape):
+            return True
+        return any(_equal(one, two) for one in self.whole() for two in other.whole())
+
+    def whole(self) -> tuple[tuple[int, ...], ...]:
+        """Return the shape with the batch's dimension, where there is one."""
+        batched = (_ANY, *self.shape)
+        if self.batches is None:
+            return (self.shape, batched)
+        return (batched,) if self.batches else (self.shape,)
+
+    def shown(self) -> str:
+        """Return the shape for people."""
+        return f"[{', '.join(map(str, self.shape))}]"
+
+
+def _equal(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    pairs = zip(one, two, strict=False)
+    return len(one) == len(two) and all(a == b or _ANY in {a, b} for a, b in pairs)
+
+
+def _fits(
     repository: Repository, config: Config, root: Node, steps: tuple[Node, ...]
 ) -> Iterator[LintFinding]:
-    """Yield tensors that one end takes for another data type than the other."""
+    """Yield batches that a step does not take, and tensors of which two ends think differently.
+
+    The first end that names a tensor decides, as in Triton.
+    """
+    most = root.number("max_batch_size")
+    ends = [*root.all("input"), *root.all("output")]
     known = {
-        tensor.text("name"): (tensor.text("data_type"), "the ensemble")
-        for tensor in (*root.all("input"), *root.all("output"))
+        tensor.text("name"): _tensor(tensor, "the ensemble", batches=most > 0, reshaped=True)
+        for tensor in reversed(ends)
     }
     for step in steps:
         model = repository.model(step.text("model_name"))
-        for entry, kind in _mapped_types(step, model) if model else ():
-            who = f"'{printable(step.text('model_name'))}'"
-            meant, other = known.setdefault(entry.text("value"), (kind, who))
-            if kind and meant and kind != meant:
-                tensor = printable(entry.text("value"))
-                found = f"'{tensor}' is {kind} for {who}, and {meant} for {other}"
-                yield LintFinding("TARN-2375", config.place(entry.first("value")), found)
+        if model is None or not model.is_readable:
+            continue
+        own = model.root.number("max_batch_size")
+        if 0 < own < most:
+            found = f"max_batch_size = {most}, and its step '{model.name}' takes {own} at most"
+            place = config.place(root.first("max_batch_size"))
+            yield LintFinding("TARN-2375", place, found, f"Right would be at most {own}")
+        settled = own > 0 or not completes_itself(repository, model)
+        for entry, end in _mapped_ends(step, model, batches=own > 0 if settled else None):
+            yield from _differ(config, entry, end, known.setdefault(entry.text("value"), end))
 
 
-def _mapped_types(step: Node, model: Model) -> Iterator[tuple[Node, str]]:
-    """Yield the entries of a step's maps, each with the data type that its model gives it."""
+def _tensor(tensor: Node, who: str, *, batches: bool | None, reshaped: bool) -> _EnsembleTensor:
+    reshape = tensor.first("reshape") if reshaped else None
+    dims = tensor.all("dims") if reshape is None else reshape.all("shape")
+    shape = tuple(dim.whole() for dim in dims)
+    return _EnsembleTensor(tensor.text("data_type"), shape, who, batches)
+
+
+def _mapped_ends(
+    step: Node, model: Model, *, batches: bool | None
+) -> Iterator[tuple[Node, _EnsembleTensor]]:
+    """Yield the entries of a step's maps, each with what its model says of the tensor."""
+    who = f"'{printable(model.name)}'"
     for key, side in (("input_map", "input"), ("output_map", "output")):
-        types = {each.text("name"): each.text("data_type") for each in model.root.all(side)}
+        tensors = {each.text("name"): each for each in model.root.all(side)}
         for entry in step.all(key):
-            yield entry, types.get(entry.text("key"), "")
+            tensor = tensors.get(entry.text("key"))
+            if tensor is not None:
+                yield entry, _tensor(tensor, who, batches=batches, reshaped=False)
+
+
+def _differ(
+    config: Config, entry: Node, end: _EnsembleTensor, other: _EnsembleTensor
+) -> Iterator[LintFinding]:
+    name, place = printable(entry.text("value")), config.place(entry.first("value"))
+    if end.kind and other.kind and end.kind != other.kind:
+        found = f"'{name}' is {end.kind} for {end.who}, and {other.kind} for {other.who}"
+        yield LintFinding("TARN-2375", place, found)
+    elif not end.fits(other):
+        found = f"'{name}' is {end.shown()} for {end.who}, and {other.shown()} for {other.who}"
+        yield LintFinding("TARN-2375", place, found)
 
 
 def _circles(

@@ -8,6 +8,9 @@ from tarn.triton.repository import is_junk
 
 __all__ = ["check"]
 
+_SAVED, _SAVED_AT = "saved_model.pb", "model.savedmodel"
+"""TensorFlow's model is a directory; its content is often put where the directory should be."""
+
 
 def check(repository: Repository) -> Iterator[LintFinding]:
     """Yield what each version lacks."""
@@ -20,7 +23,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if not backend:
             yield from _without_backend(model, served)
             continue
-        lacking = [v for v in served if not any(model.find(f"{v}/{file}") for file in wanted)]
+        lacking = [v for v in served if not any(_is_there(model, v, file) for file in wanted)]
         for version in lacking:
             yield _lack(model, version, wanted, backend)
         if lacking or not model.versions:
@@ -48,6 +51,17 @@ def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> Li
     if not held:
         want = f"Put {' or '.join(wanted)} into it" if backend else ""
         return LintFinding("TARN-2316", place, f"is empty{consequence}", next_step=want)
+    for entry in held:
+        if entry.kind is Kind.LOST and entry.name in wanted:
+            found = f"has no {entry.name}, only a link that leads nowhere{consequence}"
+            step = "Bring its target back, or put the file itself there."
+            return LintFinding("TARN-2318", place, found, next_step=step)
+    if any(entry.name == _SAVED for entry in held) and _SAVED_AT in wanted:
+        found = f"has no {_SAVED_AT}: what should be in that directory lies beside it"
+        step = (
+            f"Make the directory {place.file}/{_SAVED_AT}, and move {_SAVED} and the rest into it."
+        )
+        return LintFinding("TARN-2318", place, found, next_step=step)
     nested = _nested(model, version, wanted)
     if nested:
         step = f"Move what is in {nested.path} to {place.file}."
@@ -62,6 +76,11 @@ def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> Li
     step = f"Rename it to {guess}" if guess else "Add it"
     step += ", or name the file in default_model_filename." if backend else "."
     return LintFinding("TARN-2318", place, found, next_step=step)
+
+
+def _is_there(model: Model, version: str, file: str) -> bool:
+    entry = model.find(f"{version}/{file}")
+    return entry is not None and entry.kind is not Kind.LOST
 
 
 def _nested(model: Model, version: str, wanted: Sequence[str]) -> Entry | None:

@@ -34,6 +34,8 @@ def _whole(repository: Repository) -> Iterator[LintFinding]:
     if any(_nested(model) for model in repository.models):
         return
     for finding in examine(_listing(repository)):
+        if finding.code == "TARN-3335":
+            continue  # the rule of names says it of each model
         if finding.code != "TARN-2201" or not repository.models:
             yield LintFinding(finding.code, Place(""), finding.found, next_step=finding.next_step)
 
@@ -68,7 +70,9 @@ def _odd(entry: Entry) -> LintFinding:
         said = f"is {said}{_harm(entry)}"
     elif entry.kind is Kind.CIRCLE:
         said = f"is {said}"
-    deep = entry.kind is Kind.LOST and entry.path.count("/") > 1  # Triton does not look there
+    # Triton follows a circle no further than it needs, and looks at links two levels deep.
+    harmless = {Kind.LOST: 1, Kind.CIRCLE: 0}.get(entry.kind)
+    deep = harmless is not None and entry.path.count("/") > harmless
     level = Severity.WARNING if deep else None
     step = steps[entry.kind]
     return LintFinding(_ODD[entry.kind], Place(entry.path), said, "", step, None, level)

@@ -1,12 +1,13 @@
 """Names: of models, and in their configurations.
 
-Which signs a model's name may have is said where a repository is examined (TARN-3335).
+Which signs a model's name may have (TARN-3335) is decided for `up` and for this rule in one place.
 """
 
 import re
 from collections.abc import Iterator
 
 from tarn.domain.lint import Config, Edit, LintFinding, Node, Place, Repository, printable
+from tarn.triton.repository import is_model_name, misnamed
 
 __all__ = ["check"]
 
@@ -19,6 +20,11 @@ def check(repository: Repository) -> Iterator[LintFinding]:
     """Yield what is wrong with names."""
     for model in repository.models:
         yield from _directory(model.name)
+        is_model = model.config is not None or bool(model.versions)
+        if is_model and not is_model_name(model.name) and not _ODD_FILE.search(model.name):
+            wrong = misnamed(model.name, "")
+            place = Place(model.name)
+            yield LintFinding(wrong.code, place, wrong.found, next_step=wrong.next_step)
         for entry in model.entries:
             if _ODD_FILE.search(entry.name):
                 found = "has bytes in its name that are no UTF-8 text, or control characters"

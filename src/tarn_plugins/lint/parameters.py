@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tarn.domain.lint import Config, LintFinding, Model, Node, Repository, printable
-from tarn.triton.lint import backend_of
+from tarn.triton.lint import FOREST_FILES, backend_of, nearest
 
 __all__ = ["check"]
 
@@ -19,6 +19,8 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if backend_of(model) == "python":
             yield from _environment(model, config, parameters.get("EXECUTION_ENV_PATH"))
             yield from _force(config, parameters.get("FORCE_CPU_ONLY_INPUT_TENSORS"))
+        if backend_of(model) == "fil":
+            yield from _forest(config, parameters.get("model_type"))
         for output in root.all("output"):
             yield from _labels(model, config, output)
         for warmup in root.all("model_warmup"):
@@ -38,13 +40,21 @@ def _twice(config: Config, root: Node) -> Iterator[LintFinding]:
 
 def _environment(model: Model, config: Config, entry: Node | None) -> Iterator[LintFinding]:
     path = entry.text("value", "string_value") if entry else ""
-    if entry is None or not path.startswith(_HERE):
-        return  # another path is of the machine where it runs
+    if entry is None or not path:
+        return
+    place = config.place(entry.first("value", "string_value"))
+    if not path.startswith(("/", _HERE)):
+        inside = path.removeprefix("$TRITON_MODEL_DIRECTORY/").removeprefix("./")
+        found = f"EXECUTION_ENV_PATH = '{printable(path)}', which Triton does not find"
+        right = f"Right would be {_HERE}{printable(inside)} (two $), or a path from /"
+        yield LintFinding("TARN-2382", place, found, right)
+        return
+    if path.startswith("/"):
+        return  # of the machine where it runs
     inside = path.removeprefix(_HERE)
     if ".." not in inside.split("/") and model.find(inside) is None:
         found = f"EXECUTION_ENV_PATH names {printable(inside)}, which is not in the model"
         step = f"Put the packed environment at {model.name}/{printable(inside)}."
-        place = config.place(entry.first("value", "string_value"))
         yield LintFinding("TARN-2380", place, found, next_step=step)
 
 
@@ -53,6 +63,15 @@ def _force(config: Config, entry: Node | None) -> Iterator[LintFinding]:
     if value is not None and (value.value or "").lower() not in _YES_NO:
         found = f"FORCE_CPU_ONLY_INPUT_TENSORS = '{printable(value.value or '')}'"
         yield LintFinding("TARN-2382", config.place(value), found, 'Right would be "yes" or "no"')
+
+
+def _forest(config: Config, entry: Node | None) -> Iterator[LintFinding]:
+    value = entry.first("value", "string_value") if entry else None
+    if value is not None and (value.value or "") not in FOREST_FILES:
+        found = f"model_type = '{printable(value.value or '')}'"
+        guess = nearest(value.value or "", FOREST_FILES)
+        right = f"Right would be {guess or ', '.join(FOREST_FILES)}"
+        yield LintFinding("TARN-2382", config.place(value), found, right)
 
 
 def _labels(model: Model, config: Config, output: Node) -> Iterator[LintFinding]:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterator
 
+from tarn.domain import Severity
 from tarn.domain.lint import Config, LintFinding, Model, Node, Repository, printable
-from tarn.triton.lint import backend_of, served_versions
+from tarn.triton.lint import completes_itself, served_versions
 
 __all__ = ["check"]
 
 _DIMS_OF_A_PICTURE = 3
-_AUTO = b"auto_complete_config"
 
 
 def check(repository: Repository) -> Iterator[LintFinding]:
@@ -38,7 +38,9 @@ def _twice(config: Config, side: str, tensors: tuple[Node, ...]) -> Iterator[Lin
             found = f"{_named(side, tensor)} is there twice; the first is in line {before.line}"
             step = "Remove one, or give it another name."
             place = config.place(tensor.first("name"))
-            yield LintFinding("TARN-2361", place, found, next_step=step)
+            labelled = all(each.first("label_filename") for each in (before, tensor))
+            level = Severity.ALERT if labelled else None  # the others Triton 2.51 takes
+            yield LintFinding("TARN-2361", place, found, "", step, None, level)
 
 
 def _incomplete(config: Config, side: str, tensor: Node) -> Iterator[LintFinding]:
@@ -87,14 +89,7 @@ def _reshape(
 def _silent(repository: Repository, model: Model, config: Config) -> Iterator[LintFinding]:
     """Yield a Python model that says nowhere what it takes or gives: no client can ask it."""
     lacks = [side for side in ("input", "output") if not model.root.all(side)]
-    if not lacks or backend_of(model) != "python":
-        return
-    for version in served_versions(model):
-        path = f"{model.name}/{version}/{model.root.text('default_model_filename') or 'model.py'}"
-        code = repository.read(path)
-        if not code or _AUTO in code:
-            return
-    if served_versions(model):
+    if lacks and served_versions(model) and not completes_itself(repository, model):
         found = f"has no {' and no '.join(lacks)}, and its model.py has no auto_complete_config"
         step = "Write input and output with name, data_type and dims."
         yield LintFinding("TARN-2365", config.place(), found, next_step=step)

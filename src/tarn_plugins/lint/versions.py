@@ -4,14 +4,24 @@ import re
 from collections.abc import Iterator
 
 from tarn.domain import Severity
-from tarn.domain.lint import LintFinding, Model, Place, Repository, is_version
+from tarn.domain.lint import (
+    HIGHEST_VERSION,
+    LintFinding,
+    Model,
+    Place,
+    Repository,
+    is_version,
+    printable,
+)
 from tarn.triton.lint import served_versions
 
 __all__ = ["check"]
 
-_LIKE = re.compile(r"-?\d.*|v\d+([._-]\d+)*|latest|version.*", re.IGNORECASE)
+_LIKE = re.compile(r"[-+]?\d.*|v\d+([._-]\d+)*|latest|version.*", re.IGNORECASE)
 """What people write for a version, and Triton does not take for one."""
 _RIGHT = "Right would be a whole number without a leading zero: 1, 2, …"
+_READ = re.compile(r"[-+]?\d+")
+"""What Triton reads of a name for the version's number, unless it begins with a zero."""
 
 
 def check(repository: Repository) -> Iterator[LintFinding]:
@@ -42,17 +52,24 @@ def _directories(model: Model) -> Iterator[LintFinding]:
             guess = entry.name.lstrip("vV0") or "1"
             guess = guess if is_version(guess) and not model.find(guess) else ""
             step = f"Rename it to {model.name}/{guess}." if guess else "Rename it, or remove it."
-            found = f"'{entry.name}' is not the name of a version"
+            found = f"'{printable(entry.name)}' is not the name of a version"
+            if entry.name.isascii() and entry.name.isdecimal() and entry.name[0] != "0":
+                found += f": Triton ends where one is above {HIGHEST_VERSION}"
             level = _level(model, entry.name)
             yield LintFinding("TARN-2312", Place(entry.path), found, _RIGHT, step, None, level)
 
 
 def _level(model: Model, name: str) -> Severity:
     """Say how bad it is: Triton reads ``2-old`` as version 2, and then does not find it."""
-    number = re.match(r"-?[1-9]\d*", name)
-    if number is not None:
-        return Severity.WARNING if number[0] in model.versions else Severity.ALERT
-    return Severity.WARNING if model.versions or name == "0" else Severity.ALERT
+    read = None if name.startswith("0") or not name.isascii() else _READ.match(name)
+    if read is None:
+        return Severity.WARNING if model.versions else Severity.ALERT
+    number = str(int(read[0]))
+    if int(number) > HIGHEST_VERSION:
+        return Severity.ALERT
+    numbers = tuple(sorted({*model.versions, number}, key=int))
+    misled = number not in model.versions and number in served_versions(model, numbers)
+    return Severity.ALERT if misled else Severity.WARNING
 
 
 def _policy(model: Model) -> Iterator[LintFinding]:

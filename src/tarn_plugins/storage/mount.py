@@ -10,6 +10,7 @@ from tarn.errors import RepositoryError, StorageError
 from tarn.hookspecs import StorageFactory, hookimpl
 from tarn.interfaces import ClientContext, Staged, Storage
 from tarn.plain import pasted
+from tarn.triton import mounts
 from tarn.triton.repository import nearest
 
 __all__ = ["Mount", "tarn_storages"]
@@ -28,6 +29,11 @@ class Mount:
         """
         path = Path(uri).absolute()
         where = f"models.repository = '{uri}'"
+        away = mounts.unanswered(path, where)
+        if away is not None:
+            raise StorageError(
+                "mount", away.found, code=away.code, where=where, next_step=away.next_step
+            )
         try:
             with os.scandir(path) as entries:
                 next(entries, None)

@@ -65,6 +65,26 @@ def test_a_warning_matters_only_when_asked(tarn):
     assert tarn("lint", "repo", "--strict")[0] == 1
 
 
+def test_a_back_end_that_this_machine_lacks_is_noted(fleet, tmp_path, capsys):
+    """Of the tritonserver that would be started here; the model may be meant for another one."""
+    server = tmp_path / "triton" / "bin" / "tritonserver"
+    server.parent.mkdir(parents=True)
+    (tmp_path / "triton" / "backends" / "python").mkdir(parents=True)
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o755)
+    fleet.environ["PATH"] = str(server.parent)
+    model("ocr")
+    top = model("net", files=("1/model.onnx",))
+    (top / "config.pbtxt").write_text('backend: "onnxruntime"\n')
+    code = run(("lint", "repo"), attrs.evolve(fleet.surroundings, plugins=load))
+    assert code == 0
+    assert capsys.readouterr().out == (
+        "repo/net/config.pbtxt:1:1: note TARN-2345: it needs the back end 'onnxruntime', and "
+        f"{server} has only: python. Nothing, if it is meant for another one: `tarn doctor` asks "
+        "the spec's.\n"
+    )
+
+
 def test_a_code_that_is_ignored_is_neither_said_nor_repaired(tarn):
     """For what a house means on purpose."""
     top = model("ocr", 'name: "text"\n')

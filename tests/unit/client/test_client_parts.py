@@ -30,6 +30,16 @@ def test_reads_an_address_with_and_without_a_scheme(text, target, url):
     assert parse(text).url == url
 
 
+def test_a_large_tensor_is_sent_as_binary_in_one_piece():
+    """Triton 2.51 dies of a body in half a million chunks; ours has its length at the head."""
+    request = inference("echo", tensor(0.5, 256_000))
+    assert len(request.body) < 256_000 * 4 + 1000
+    assert "Inference-Header-Content-Length" in request.headers
+    head = request.head(Target("gpu-1", 8000)).decode()
+    assert f"Content-Length: {len(request.body)}\r\n" in head
+    assert "Transfer-Encoding" not in head
+
+
 @pytest.mark.parametrize(
     "text", ["gpu-1", "ftp://a:1", "http://", "a:b", "http://a:1?x=1", "u:p@a:1", ""]
 )

@@ -183,10 +183,24 @@ def test_the_models_are_looked_at_as_far_as_they_are_seen(fleet, uri, capabiliti
     spec = attrs.evolve(
         cluster_spec("demo", uri), runtime=attrs.evolve(cluster_spec().runtime, use="fake")
     )
-    looked = repository(spec, fleet.surroundings.plugins())
+    looked = repository(spec, fleet.surroundings.plugins(), {})
     assert said in looked.seen
     fatal = any(one.fatal for one in looked.findings)
     assert (State.ERROR if fatal else State.WARNING if looked.findings else State.OK) is state
+
+
+def test_a_path_of_the_nodes_that_python_models_cannot_be_loaded_from_is_refused(fleet, tmp_path):
+    """Where this machine sees it too; which back ends the nodes have is not known here."""
+    fleet.capabilities = RuntimeCapabilities(remote=True)
+    for name, backend in (("echo", "python"), ("net", "onnxruntime")):
+        (tmp_path / "josé" / name / "1").mkdir(parents=True)
+        (tmp_path / "josé" / name / "config.pbtxt").write_text(f'backend: "{backend}"')
+    spec = attrs.evolve(
+        cluster_spec("demo", str(tmp_path / "josé")),
+        runtime=attrs.evolve(cluster_spec().runtime, use="fake"),
+    )
+    looked = repository(spec, fleet.surroundings.plugins(), {})
+    assert [(one.code, one.fatal) for one in looked.findings] == [("TARN-2205", True)]
 
 
 def test_no_secret_is_shown(fleet):

@@ -121,6 +121,17 @@ def test_a_stop_that_was_no_drain_has_a_receipt_of_its_own(
     assert some.strikes == 0
 
 
+def test_a_back_end_that_is_missing_is_not_tried_again() -> None:
+    """No start of the same Triton brings one; any other reason may pass, so it is."""
+    missing = "Invalid argument: unable to find backend library for backend 'onnxruntime', try …"
+    lacking = (("net", "UNAVAILABLE", missing), ("echo", "READY", ""))
+    some = told(fleet(starting(1, models=lacking)), ended(1))
+    assert "trying again cannot help" in some.halted
+    other = (("net", "UNAVAILABLE", missing), ("echo", "UNAVAILABLE", "no memory"))
+    assert not told(fleet(starting(1, models=other)), ended(1)).halted
+    assert not told(fleet(starting(1)), ended(1)).halted
+
+
 def test_an_end_that_was_asked_for_by_an_earlier_master_is_no_failure() -> None:
     """The runtime says that it was expected."""
     some = told(fleet(ready(1)), ended(1, expected=True))

@@ -276,6 +276,22 @@ def test_a_missing_package_is_named(context: ClientContext) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_package_that_is_there_and_does_not_work_is_told_as_that(
+    context: ClientContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``pip install`` would change nothing: the reason of the import is said, however wrapped."""
+
+    def broken(_uri: str) -> None:
+        raise ImportError("pyarrow and local java libraries required") from ImportError(
+            "pyarrow requires NumPy 2"
+        )
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", broken)
+    with pytest.raises(StorageError, match="cannot be used here: pyarrow requires NumPy 2") as said:
+        Copy().resolve("hdfs://nn/models", context)
+    assert "pip install" not in said.value.next_step
+
+
 class _Refusing(fsspec.AbstractFileSystem):  # type: ignore[misc]
     protocol = "tarnrefusing"
     cachable = False

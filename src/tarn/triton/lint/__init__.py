@@ -5,9 +5,11 @@ The values are in `tarn.domain.lint`; the rules come from plugins (``tarn_lint_r
 
 from tarn.triton.lint.backends import (
     BACKENDS,
+    FOREST_FILES,
     PLATFORMS,
     Backend,
     backend_of,
+    completes_itself,
     file_of,
     served_versions,
 )
@@ -20,6 +22,7 @@ from tarn.triton.lint.stubs import Stubs, stubs
 
 __all__ = [
     "BACKENDS",
+    "FOREST_FILES",
     "PLATFORMS",
     "Backend",
     "Repairs",
@@ -27,6 +30,7 @@ __all__ = [
     "Stubs",
     "backend_of",
     "carry_out",
+    "completes_itself",
     "file_of",
     "findings",
     "gather",

@@ -9,9 +9,18 @@ from types import MappingProxyType
 
 import attrs
 
-from tarn.domain.lint import Model
+from tarn.domain.lint import Model, Repository
 
-__all__ = ["BACKENDS", "PLATFORMS", "Backend", "backend_of", "file_of", "served_versions"]
+__all__ = [
+    "BACKENDS",
+    "FOREST_FILES",
+    "PLATFORMS",
+    "Backend",
+    "backend_of",
+    "completes_itself",
+    "file_of",
+    "served_versions",
+]
 
 
 @attrs.frozen
@@ -24,13 +33,22 @@ class Backend:
     """Triton recognises the file, so that no configuration is needed."""
 
 
-_FOREST = ("xgboost.model", "xgboost.json", "xgboost.ubj", "model.txt", "checkpoint.tl")
+FOREST_FILES: Mapping[str, str] = MappingProxyType(
+    {
+        "xgboost": "xgboost.model",
+        "xgboost_json": "xgboost.json",
+        "xgboost_ubj": "xgboost.ubj",
+        "lightgbm": "model.txt",
+        "treelite_checkpoint": "checkpoint.tl",
+    }
+)
+"""FIL's parameter ``model_type``, and the file that it then loads; without one it is the first."""
 
 BACKENDS: Mapping[str, Backend] = MappingProxyType(
     {
         "dali": Backend(("model.dali", "dali.py")),
         "ensemble": Backend(),
-        "fil": Backend(_FOREST),
+        "fil": Backend(tuple(FOREST_FILES.values())),
         "identity": Backend(),
         "onnxruntime": Backend(("model.onnx",), guessed=True),
         "openvino": Backend(("model.xml", "model.onnx"), guessed=True),
@@ -59,6 +77,7 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
 )
 """The older key ``platform``, and the back end that it means."""
 
+_AUTO = b"auto_complete_config"
 _OF_PLATFORM = {
     "tensorflow_graphdef": "model.graphdef",
     "tensorflow_savedmodel": "model.savedmodel",
@@ -84,6 +103,10 @@ def file_of(model: Model, backend: str) -> tuple[str, ...]:
     by_gpu = tuple(entry.text("value") for entry in root.all("cc_model_filenames"))
     if (named or by_gpu) and (known is None or known.files):
         return (named, *by_gpu) if named else by_gpu + (known.files if known else ())
+    if backend == "fil":
+        entry = root.pairs("parameters").get("model_type")
+        kind = entry.text("value", "string_value") if entry else "xgboost"
+        return (FOREST_FILES[kind],) if kind in FOREST_FILES else known.files if known else ()
     if root.text("platform") in _OF_PLATFORM:
         return (_OF_PLATFORM[root.text("platform")],)
     return known.files if known else ()
@@ -98,9 +121,21 @@ def _guess(model: Model) -> str:
     return ending if dot and not model.is_readable else ""
 
 
-def served_versions(model: Model) -> tuple[str, ...]:
-    """Return the versions that Triton will load: those of ``version_policy``, else the highest."""
-    there = model.versions
+def completes_itself(repository: Repository, model: Model) -> bool:
+    """Say whether Triton may find more inputs and outputs than the configuration names."""
+    if backend_of(model) != "python":
+        return True  # most other back ends read them from the model's file
+    file = model.root.text("default_model_filename") or "model.py"
+    codes = [repository.read(f"{model.name}/{each}/{file}") for each in served_versions(model)]
+    return any(not code or _AUTO in code for code in codes)
+
+
+def served_versions(model: Model, there: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Return the versions that Triton will load: those of ``version_policy``, else the highest.
+
+    *there* are those to choose from, in the order of their numbers; None: those of the model.
+    """
+    there = model.versions if there is None else there
     policy = model.root.first("version_policy")
     if policy is None:
         return there[-1:]

@@ -21,10 +21,10 @@ DEEPEST = 32
 _TOKEN = re.compile(
     r"""(?P<space>(?:\s|\#[^\n]*)+)
     |(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
-    |(?P<word>[-+]?[A-Za-z0-9_.][A-Za-z0-9_.+-]*)
+    |(?P<word>-?[A-Za-z0-9_.][A-Za-z0-9_.+-]*)
     |(?P<sign>[][{}<>:,;])
     |(?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,  # Triton's parser knows the white space of ASCII only
 )
 _CLOSES = {"{": "}", "<": ">", "[": "]"}
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)

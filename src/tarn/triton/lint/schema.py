@@ -13,6 +13,7 @@ from tarn.triton.lint.pbtxt import Broken, read
 
 __all__ = ["Schema", "load"]
 
+_MODULE = "tritonclient"
 _TRUTH = frozenset({"true", "false", "True", "False", "t", "f", "1", "0"})
 _LEAST_MOST = {32: (-(2**31), 2**31 - 1), 64: (-(2**63), 2**63 - 1)}
 
@@ -55,7 +56,7 @@ def load(import_module: Callable[[str], Any] = importlib.import_module) -> Schem
     except ImportError as error:
         raise ProviderMissingError(
             "lint",
-            f"a config.pbtxt is read with the module {error.name}, not installed here",
+            f"a config.pbtxt is read with {_MODULE}: {ProviderMissingError.reason(_MODULE, error)}",
             next_step="pip install 'tarn-orchestrator[local]'",
         ) from error
     return Schema(messages.ModelConfig, text_format)

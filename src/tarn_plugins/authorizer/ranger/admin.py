@@ -120,7 +120,7 @@ def _client(door: Door) -> tuple[Any, type[Exception]]:
     except ImportError as error:
         raise ProviderMissingError(
             "ranger",
-            "the module apache_ranger, which speaks to Ranger Admin, is not installed",
+            f"it speaks to Ranger Admin, and {ProviderMissingError.reason('apache_ranger', error)}",
             next_step="pip install 'tarn-orchestrator[ranger]'",
         ) from error
     logging.getLogger("apache_ranger").setLevel(logging.CRITICAL)

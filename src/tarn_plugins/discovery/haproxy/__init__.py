@@ -21,11 +21,11 @@ def _create(settings: Settings, context: MasterContext) -> Discovery:
         return AgentsElsewhere()
     try:
         from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         raise ProviderMissingError(
             "discovery_haproxy",
-            f"discovery.use = 'haproxy' with a socket: needs the module {error.name}, not "
-            "installed here",
+            "discovery.use = 'haproxy' with a socket needs haproxyadmin: "
+            f"{ProviderMissingError.reason('haproxyadmin', error)}",
             next_step="pip install 'tarn-orchestrator[haproxy]'",
         ) from error
     target = settings.target(context.spec.name, context.spec.replicas.max)

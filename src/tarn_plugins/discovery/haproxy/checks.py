@@ -44,10 +44,11 @@ class _Look:
         try:
             from tarn_plugins.discovery.haproxy.doors import Doors  # noqa: PLC0415
             from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             raise ProviderMissingError(
                 "discovery_haproxy",
-                f"a HAProxy with a socket needs the module {error.name}, not installed here",
+                "a HAProxy with a socket needs haproxyadmin: "
+                f"{ProviderMissingError.reason('haproxyadmin', error)}",
                 next_step="pip install 'tarn-orchestrator[haproxy]'",
             ) from error
         api = RuntimeApi(self._target.socket, _ANSWER_WITHIN_S, "haproxy")

@@ -1,6 +1,7 @@
 """What would keep a cluster from starting on this machine, found before anything starts."""
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from tarn import descriptors
 from tarn.domain import ClusterSpec
@@ -28,6 +29,7 @@ API_ADDRESS = "127.0.0.1"
 def findings(
     spec: ClusterSpec,
     environ: Mapping[str, str],
+    cache: Path | None = None,
     *,
     present_gpus: Callable[[], tuple[str, ...]] = gpus_present,
     memory: Callable[[], int] = memory_mib,
@@ -35,7 +37,7 @@ def findings(
     """Yield everything that this machine has against *spec*."""
     yield from settings.findings(spec, spec.triton.bind or LOOPBACK)
     yield from bind(spec)
-    yield from binary.check(spec.triton.binary, environ)
+    yield from binary.check(spec.triton.binary, environ, cache)
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     yield from gpu_findings(spec, lambda: visible(present_gpus(), setting))
     yield from memory_findings(spec, memory())

@@ -66,7 +66,7 @@ class LocalDeployer:
 
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Look at tritonserver, memory, GPUs and the fixed port of this machine."""
-        return tuple(checks.findings(spec, self._context.environ))
+        return tuple(checks.findings(spec, self._context.environ, self._context.paths.cache))
 
     def plan(self, spec: ClusterSpec, staged: Staged) -> LaunchPlan:
         """Say what the first instance would be started with, and where files would lie."""

@@ -33,7 +33,10 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
     yield Check(
         "tritonserver",
         "Each instance is a tritonserver, started on this machine.",
-        _look(lambda: binary.check(spec.triton.binary, environ), lambda: _server(spec, context)),
+        _look(
+            lambda: binary.check(spec.triton.binary, environ, context.paths.cache),
+            lambda: _server(spec, context),
+        ),
     )
     yield Check(
         "GPUs of this machine",

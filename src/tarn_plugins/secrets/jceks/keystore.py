@@ -98,7 +98,7 @@ def _pyjks() -> ModuleType:
     except ImportError as error:
         raise ProviderMissingError(
             "jceks",
-            "the module jks, which reads keystores of this machine, is not installed",
+            f"it reads keystores of this machine, and {ProviderMissingError.reason('jks', error)}",
             next_step="pip install 'tarn-orchestrator[secrets]'",
         ) from error
     # its parser logs what it holds when something is damaged, and so perhaps a value

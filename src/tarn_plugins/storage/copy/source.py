@@ -97,13 +97,7 @@ def _open(uri: str) -> tuple[Any, str]:
     try:
         filesystem, top = fsspec.core.url_to_fs(uri)
     except ImportError as error:
-        missing = getattr(error.__cause__, "name", None) or error.name or f"fsspec[{protocol}]"
-        raise StorageError(
-            "copy",
-            f"'{protocol}' needs a package that is not installed",
-            where=_where(uri),
-            next_step=f"pip install '{missing}'",
-        ) from error
+        raise _no_filesystem(uri, protocol, error) from error
     except ValueError as error:
         near = difflib.get_close_matches(protocol, fsspec.available_protocols(), n=1)
         raise StorageError(
@@ -115,6 +109,19 @@ def _open(uri: str) -> tuple[Any, str]:
     except Exception as error:  # noqa: BLE001 (see _translated)
         raise _failed(uri, "cannot be opened", error) from None
     return filesystem, top.rstrip("/")
+
+
+def _no_filesystem(uri: str, protocol: str, error: ImportError) -> StorageError:
+    """Tell a package that is missing from one that is there and cannot be imported."""
+    cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+    missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+    if missing or cause is error:
+        found = f"'{protocol}' needs the module {missing or error}, not installed here"
+        step = f"pip install '{missing or f'fsspec[{protocol}]'}'"
+    else:
+        found = f"'{protocol}' needs a module that cannot be used here: {cause}"
+        step = "Install versions that fit each other, or copy the repository to a directory first."
+    return StorageError("copy", found, where=_where(uri), next_step=step)
 
 
 def _infos(filesystem: Any, top: str) -> dict[str, Mapping[str, Any]]:

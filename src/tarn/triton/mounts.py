@@ -1,0 +1,134 @@
+"""Whether a path of the user's answers: asked in a child process that may be left behind.
+
+Whoever looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back, and no
+signal ends that. So a child looks first; when nothing comes of it, the child waits, and we do not.
+"""
+
+import contextlib
+import os
+import re
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from tarn.interfaces import Finding
+
+__all__ = ["ANSWER_WITHIN_S", "Mount", "mount_of", "unanswered"]
+
+ANSWER_WITHIN_S = 10.0
+"""For each directory and each configuration; a server that is only slow needs less than one."""
+MOST_DIRECTORIES = 200
+"""How many the child looks at: enough for a server that answers from its memory for a while."""
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_LOOK = """
+import os, sys
+pending, most = [sys.argv[1]], int(sys.argv[2])
+while pending and most:
+    most -= 1
+    try:
+        with os.scandir(pending.pop()) as listed:
+            for entry in listed:
+                if entry.is_dir():
+                    pending.insert(0, entry.path)
+                elif entry.name == "config.pbtxt" and entry.is_file():
+                    with open(entry.path, "rb") as file:
+                        file.read(1)
+    except OSError:
+        pass
+    os.write(1, b".")
+"""
+"""What the child does; each sign that it writes is a directory that answered, well or not."""
+
+
+@attrs.frozen
+class Mount:
+    """A file system that is mounted."""
+
+    point: str
+    kind: str
+    """Its type as the kernel calls it: ``nfs4``, ``fuse.sshfs``, ``ext4``."""
+    source: str
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        return f"the mount {self.point} ({self.kind} of {self.source})"
+
+
+def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
+    """Return the mount on which *path* lies, by its text alone: nothing at it is touched."""
+    try:
+        lines = (_MOUNTS.read_text() if mountinfo is None else mountinfo).splitlines()
+    except OSError:
+        return None
+    found: Mount | None = None
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        kind, source = right.split()[:2]
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), left.split()[4])
+        inside = path == Path(point) or Path(point) in path.parents
+        if inside and (found is None or len(point) >= len(found.point)):  # the last one covers
+            found = Mount(point, kind, source)
+    return found
+
+
+def unanswered(
+    path: Path,
+    where: str,
+    *,
+    within_s: float = ANSWER_WITHIN_S,
+    look: Sequence[str] = (sys.executable, "-I", "-S", "-c", _LOOK),
+) -> Finding | None:
+    """Return a finding when looking at *path* comes to no end; None when it does, well or not.
+
+    *where* is the key that names the path. *look* is what the child runs, before the path and the
+    number of directories at most: it writes a sign for each that answered.
+    """
+    path = path.absolute()
+    child = subprocess.Popen(
+        [*look, str(path), str(MOST_DIRECTORIES)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # an interrupt at the terminal is ours to handle
+    )
+    assert child.stdout is not None
+    try:
+        answered = _hear(child.stdout.fileno(), within_s)
+    finally:
+        _leave(child)
+    if answered:
+        return None
+    mount = mount_of(path)
+    return Finding(
+        "TARN-3205",
+        where,
+        f"{mount or path} does not answer: nobody could look at {path} within {within_s:g} s",
+        "Bring its server back, or unmount it (umount -l) and name another path",
+    )
+
+
+def _hear(signs: int, within_s: float) -> bool:
+    """Say whether the child came to its end, never silent for longer than *within_s*."""
+    end_s = time.monotonic() + within_s
+    while (left_s := end_s - time.monotonic()) > 0:
+        if select.select([signs], [], [], left_s)[0]:
+            if not os.read(signs, 4096):
+                return True
+            end_s = time.monotonic() + within_s
+    return False
+
+
+def _leave(child: "subprocess.Popen[bytes]") -> None:
+    """End the child; where it hangs in the kernel, a thread waits for it, and nobody for that."""
+    with contextlib.suppress(ProcessLookupError):
+        child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
+    threading.Thread(target=child.wait, name="left-behind", daemon=True).start()
