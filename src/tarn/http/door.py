@@ -184,7 +184,7 @@ class Door:
         connection.setblocking(False)  # noqa: FBT003 (the standard library's signature)
         welcome = self._welcome(connection, place)
         task = asyncio.get_running_loop().create_task(welcome)
-        place.drop = lambda: _cancel(task)
+        place.drop = lambda: _hang_up(connection)
         self._tasks.add(task)
 
         def ended(_task: "asyncio.Task[None]") -> None:
@@ -249,8 +249,13 @@ class Door:
         log.info("no TLS with %s: %s", peer, said, extra=_NO_TLS)
 
 
-def _cancel(task: "asyncio.Task[None]") -> None:
-    task.cancel()
+def _hang_up(connection: socket.socket) -> None:
+    """End *connection*; who holds it sees that, and closes it.
+
+    Its task is not cancelled: in the middle of a handshake asyncio would lose the transport.
+    """
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
