@@ -3,15 +3,14 @@
 import asyncio
 import functools
 import itertools
-import json
-import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 from urllib.parse import quote
 
 import attrs
 
-from tarn.control.http1 import Reply, request
+from tarn.control.http1 import request
+from tarn.control.http_answers import is_ensemble, may_warm, models_of, other_id
 from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
@@ -20,7 +19,6 @@ from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.by_model import Rows, rows
-from tarn.triton.index import parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
@@ -35,7 +33,6 @@ BLIND_AFTER = 5
 RENEW_AFTER = 5
 """Looks over one HTTP connection: what keeps new clients out is seen within so many intervals."""
 
-_AN_ID = re.compile(r".+-[0-9]{4,}")
 _SIGNALS = tuple(Metrics({}).signals())
 _LEAVING = Unknown("not asked any more: the instance leaves")
 
@@ -210,19 +207,19 @@ class Probe:
         live = Known(reply.status == 200)  # noqa: PLR2004
         if not self._itself:
             reply = await line.ask(self._ask("GET", "/v2", "metadata"))
-            other = _other(reply, self._id)
+            other = other_id(reply, self._id)
             if other:
                 stranger = Unknown(f"another instance, '{other}', answers at its port")
                 self._set_http(stranger, stranger, gone="")
                 return
             self._itself = True
         reply = await line.ask(self._ask("POST", "/v2/repository/index", "model-repository"))
-        models = _models(reply)
+        models = models_of(reply)
         self._set_http(live, models, gone="")
         await self._ask_kinds(line, models)
         if self._blind:
             await self._look_statistics(line)
-        if not self._warm and "warm" not in self._tasks and _may_warm(self._models):
+        if not self._warm and "warm" not in self._tasks and may_warm(self._models):
             self._begin("warm")
 
     async def _ask_kinds(self, line: Line, models: Sample[tuple[ModelState, ...]]) -> None:
@@ -234,7 +231,7 @@ class Probe:
             path = f"/v2/models/{quote(name, safe='')}/config"
             around.kinds[name] = False  # asked once, also where that is answered by nothing
             reply = await line.ask(self._ask("GET", path, "model-config"))
-            around.kinds[name] = _is_ensemble(reply)
+            around.kinds[name] = is_ensemble(reply)
             if around.kinds[name]:
                 around.ensembles.add(name)
 
@@ -385,55 +382,6 @@ def _question(
     method: str, path: str, host: str, headers: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
     return request(method, path, host, headers=headers)
-
-
-def _other(reply: Reply, instance_id: str) -> str:
-    """Return the id of another instance that answers in place of *instance_id*; '' for none.
-
-    Two clusters that share a node may want one port; until the later Triton finds it taken and
-    ends, the other one would pass for it. Our runtimes start each with its id as ``--id``; who is
-    called otherwise is not doubted: a runtime, or a user's own ``id``, may do without.
-    """
-    try:
-        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
-    except ValueError:
-        return ""
-    name = said.get("name") if isinstance(said, dict) else None
-    if not isinstance(name, str) or name == instance_id or not _AN_ID.fullmatch(name):
-        return ""
-    return name
-
-
-def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
-    if reply.status != 200:  # noqa: PLR2004
-        return Unknown(f"the repository index answered {reply.status}")
-    try:
-        return Known(_index(reply.body))
-    except ValueError as error:
-        return Unknown(f"cannot read the repository index: {error}")
-
-
-@functools.lru_cache(maxsize=256)
-def _index(body: bytes) -> tuple[ModelState, ...]:
-    """Equal instances answer the same bytes, second after second."""
-    return parse_index(body)
-
-
-def _is_ensemble(reply: Reply) -> bool:
-    """Say whether a model's configuration is that of an ensemble; one that is not given is not."""
-    try:
-        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
-    except ValueError:
-        return False
-    return isinstance(said, dict) and said.get("platform") == "ensemble"
-
-
-def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:
-    """Say whether at least one model is READY and none is LOADING."""
-    if isinstance(models, Unknown):
-        return False
-    states = {model.state for model in models.value}
-    return "READY" in states and "LOADING" not in states
 
 
 S = TypeVar("S")
