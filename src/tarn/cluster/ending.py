@@ -6,10 +6,11 @@ from typing import Any
 from tarn.cluster.entries import kept_ref
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
+from tarn.domain import ClusterState
 from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import ClusterRef, Progress
 
-__all__ = ["bring_down"]
+__all__ = ["bring_down", "never_served"]
 
 LOOK_EVERY_S = 0.25
 SILENT_AFTER_S = 10.0
@@ -31,6 +32,19 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
     if ref is None:
         return _clear(link, surroundings)
     return _Fall(link, surroundings, ref, hear).watch(timeout_s)
+
+
+def never_served(link: Link) -> bool:
+    """Say whether the cluster runs, has failed, and never had a ready instance."""
+    try:
+        running = link.find()
+        if running is None or running.url is None:
+            return False
+        failed = link.ask(lambda api: api.status())["state"] == ClusterState.FAILED
+        events = link.ask(lambda api: api.events()) if failed else ()
+    except TarnError:  # what cannot be asked is not replaced
+        return False
+    return failed and not any(event["code"] == "TARN-1102" for event in events)
 
 
 class _Fall:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tarn import client as clients
 from tarn import config
 from tarn.cluster import happened
-from tarn.cluster.ending import bring_down
+from tarn.cluster.ending import bring_down, never_served
 from tarn.cluster.entries import reference
 from tarn.cluster.following import follow_events
 from tarn.cluster.foresight import foresee
@@ -21,7 +21,7 @@ from tarn.cluster.serving import without_master
 from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
-from tarn.errors import NotFoundError, TarnError, TimedOutError, UnreachableError
+from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.follow import Message
 from tarn.interfaces import ClusterRef, Deployer, Progress
 from tarn.plain import not_empty, seconds
@@ -169,7 +169,7 @@ class Cluster(Looking):
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
 
-        One of this name that failed, and never served, is ended first: this start replaces it.
+        A failed one that never served is replaced.
 
         Args:
             progress: Hears of each phase; None: nobody.
@@ -180,27 +180,13 @@ class Cluster(Looking):
             TarnError: It runs with another spec (code TARN-2102, with the difference).
         """
         self._hear = progress or _unheard
-        if self._never_served():
-            self._hear(Progress("preflight", "the last start failed and never served; it is ended"))
+        if never_served(self._link):
+            self._hear(Progress("preflight", "the last start failed, never served, and is ended"))
             self.down(progress=self._hear)
-        outcome = bring_up(
-            self.spec, self._surroundings, self._link.deployer, self._hear, self._given_token
-        )
+        deployer, given = self._link.deployer, self._given_token
+        outcome = bring_up(self.spec, self._surroundings, deployer, self._hear, given)
         self._started, self._ref = outcome.started, outcome.ref
         return self
-
-    def _never_served(self) -> bool:
-        """Say whether a cluster of this name runs, has failed, and never had a ready instance."""
-        try:
-            running = self._link.find()
-            if running is None or running.url is None:
-                return False
-            failed = self._link.ask(lambda api: api.status())["state"] == ClusterState.FAILED
-            return failed and not any(
-                event["code"] == "TARN-1102" for event in self._link.ask(lambda api: api.events())
-            )
-        except TarnError:  # what cannot be asked is not replaced
-            return False
 
     def wait(
         self,
@@ -331,15 +317,9 @@ class Cluster(Looking):
         return self._link.ask(lambda api: api.resume())
 
     def drain(self, instance: str, *, now: bool = False) -> Mapping[str, Any]:
-        """Replace one instance: once another one serves all that it serves, it drains.
+        """Replace one instance: once another one serves what it serves (*now*: at once) it drains.
 
-        Args:
-            instance: Its id.
-            now: Withdraw it at once: while its replacement starts, fewer serve.
-
-        Raises:
-            RefusedError: There is no room for a replacement beside it, and *now* is not given.
-            NotFoundError: There is no such instance.
+        A ``RefusedError`` says where there is no room for a replacement.
         """
         not_empty(instance, "instance")
         return self._link.ask(lambda api: api.drain(instance, now=now))

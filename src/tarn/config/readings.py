@@ -93,7 +93,10 @@ def _older(text: str) -> Any:
     tag: str = _RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     if tag in {f"{_TAG}merge", f"{_TAG}value"}:
         return _MARK
-    return yaml.SafeLoader.yaml_constructors[tag](_RESOLVER, yaml.ScalarNode(tag, text))
+    construct = yaml.SafeLoader.yaml_constructors.get(tag)
+    if construct is None:  # '*', '&', '!': marks of their own, which a file cannot have as values
+        return text
+    return construct(_RESOLVER, yaml.ScalarNode(tag, text))
 
 
 def _both_nan(one: object, other: object) -> bool:
