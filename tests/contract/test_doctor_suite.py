@@ -10,6 +10,7 @@ import pytest
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.release import DISTRIBUTION
 from tarn.testing.contracts import DoctorContract
 from tarn_plugins.runtime import yarn
 
@@ -25,7 +26,7 @@ class BuiltIn:
     def tarn_doctor_checks(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
         given = {"spec": spec, "context": context}
         for point in sorted(entry_points(group="tarn"), key=lambda point: point.name):
-            if point.dist is None or point.dist.name != "tarn":
+            if point.dist is None or point.dist.name != DISTRIBUTION:
                 continue
             hook: Callable[..., Iterator[Check]] | None
             hook = getattr(point.load(), "tarn_doctor_checks", None)

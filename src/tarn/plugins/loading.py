@@ -8,6 +8,7 @@ import pluggy
 import tarn.hookspecs
 from tarn.errors import PluginError
 from tarn.plugins.registry import Plugins
+from tarn.release import DISTRIBUTION
 
 __all__ = ["load"]
 
@@ -63,7 +64,7 @@ def _refuse_wrappers(manager: pluggy.PluginManager) -> None:
 
 def _is_disabled(point: EntryPoint, disabled: str) -> bool:
     names = {name.strip() for name in disabled.split(",")}
-    ours = point.dist is not None and point.dist.name == "tarn"
+    ours = point.dist is not None and point.dist.name == DISTRIBUTION
     return point.name in names or ("*" in names and not ours)
 
 

@@ -175,7 +175,8 @@ def test_advice_quotes_what_the_file_says(folder: Path, text: str, message: str)
 def test_what_is_written_is_read_alike_by_every_yaml() -> None:
     """The spec of a cluster goes to its master through a file."""
     odd = ["010", "1e3", "off", "12:30", "=", "<<", "~", "", "a\u2028b", "a\x85b", "\u00a0", " a",
-           "2024-01-01", "0o7", "!x", "&x", "08", "a\nb", "*", "&", "!", "?", "-", "|", "%", "@", "`"]  # fmt: skip
+           "2024-01-01", "0o7", "!x", "&x", "08", "a\nb",
+           "*", "&", "!", "?", "-", "|", "%", "@", "`"]  # fmt: skip
     env = {f"N{number}": text for number, text in enumerate(odd)} | {"off": "1", "010": "2"}
     spec = config.load({"name": "a", "models": "/m", "triton": {"env": env}}, environ={}).spec
     for flow in (False, True):

@@ -6,12 +6,12 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import attrs
 
 from tarn.errors import ConfigError, ProviderError, TarnError
+from tarn.release import version
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
 from tarn_plugins.cli.pack.order import ABOUT, Order, name
 from tarn_plugins.cli.pack.uv import Uv
@@ -118,7 +118,7 @@ def _about(
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
     needed = fitness.newest(needs)
     return {
-        "tarn": version("tarn-orchestrator"),
+        "tarn": version(),
         "python": told.strip(),
         "glibc": ".".join(map(str, order.glibc)),
         "glibc_needed": ".".join(map(str, needed)),

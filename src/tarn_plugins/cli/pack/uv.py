@@ -16,6 +16,7 @@ import attrs
 
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
 from tarn.java import mask
+from tarn.release import DISTRIBUTION
 from tarn_plugins.cli.pack.order import Order, platform
 
 __all__ = ["Uv", "found", "here"]
@@ -104,7 +105,8 @@ class Uv:
         self.say(f"choosing packages for glibc {order.glibc[0]}.{order.glibc[1]}")
         asked, chosen = work / "wanted.in", work / "chosen.txt"
         asked.write_text("".join(f"{one}\n" for one in wanted), "utf-8")
-        pins = (f"{name}=={number}\n" for name, number in sorted(here().items()) if name != "tarn")
+        others = sorted(one for one in here().items() if one[0] != DISTRIBUTION)
+        pins = (f"{name}=={number}\n" for name, number in others)
         chosen.write_text("".join(pins), "utf-8")
         self._run(
             "the packages",
