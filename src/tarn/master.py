@@ -365,13 +365,7 @@ class _Master:
         return made
 
     def _discovery(self, one: Named) -> Discovery:
-        try:
-            return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
-        except TarnError:
-            raise
-        except Exception as error:
-            found = f"it could not be made: {type(error).__name__}: {error}"
-            raise DiscoveryError(one.name, found, where=f"discovery {one.name}") from error
+        return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
 
     def _until_over(self, control: Control, runtime: Runtime) -> Outcome:
         control.start()

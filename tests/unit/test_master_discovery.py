@@ -10,7 +10,7 @@ from master_in_thread import Nothing, at_work, brought, running
 
 from tarn.domain import SavedState
 from tarn.domain.spec import DiscoverySpec
-from tarn.errors import DiscoveryError
+from tarn.errors import DiscoveryError, PluginError
 from tarn.hookspecs import Factory, RuntimeFactory, hookimpl
 from tarn.interfaces import Discovery, MasterContext
 from tarn.testing.context import cluster_spec
@@ -144,5 +144,5 @@ def test_a_discovery_knows_where_its_master_listens(world: World, tmp_path: Path
 def test_one_that_cannot_be_made_is_named(world: World, tmp_path: Path) -> None:
     """With what it said."""
     world.ill = "odd"
-    with pytest.raises(DiscoveryError, match="near: it could not be made: ValueError: odd"):
+    with pytest.raises(PluginError, match="discovery 'near' raised ValueError: odd"):
         run(world, tmp_path, DiscoverySpec("near"))

@@ -11,6 +11,7 @@ import grp
 import os
 import pwd
 import resource
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def _refuse(folder: Path) -> None:
             folder,
             f"other users may write to it (mode {stat.S_IMODE(found.st_mode):04o}), and so replace "
             "what TARN keeps and runs there",
-            f"Look whether all in it is yours, then: chmod go-w {folder}",
+            f"Look whether all in it is yours, then: chmod go-w {shlex.quote(str(folder))}",
         )
 
 

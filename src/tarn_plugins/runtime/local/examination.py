@@ -38,6 +38,17 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
             lambda: _server(spec, context),
         ),
     )
+    yield from _room(spec, gpus_here)
+    if spec.api.port:
+        yield Check(
+            f"port {spec.api.port}",
+            "The master listens there, and cannot start while somebody else does.",
+            lambda: _port(spec, context),
+        )
+
+
+def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterator[Check]:
+    """Yield the checks of what this machine has enough of, or not."""
     yield Check(
         "GPUs of this machine",
         "An instance that asks for GPUs starts only where so many are free.",
@@ -61,12 +72,6 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
         "Python models have regions there, and do not start, or end, when it is full.",
         lambda: shared_memory(spec, shutil.disk_usage(_SHM).free),
     )
-    if spec.api.port:
-        yield Check(
-            f"port {spec.api.port}",
-            "The master listens there, and cannot start while somebody else does.",
-            lambda: _port(spec, context),
-        )
 
 
 def shared_memory(spec: ClusterSpec, free: int) -> Looked:

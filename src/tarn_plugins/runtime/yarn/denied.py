@@ -1,8 +1,9 @@
 """What opens a file or directory of HDFS to a user whom it was denied. Pure."""
 
 import re
-import shlex
 from urllib.parse import urlsplit
+
+from tarn.plain import pasted
 
 __all__ = ["opening"]
 
@@ -29,16 +30,16 @@ def opening(said: str, uri: str = "") -> str:
         return ""
     asked = urlsplit(uri)
     place = f"hdfs://{asked.netloc}" if asked.scheme == "hdfs" else ""
-    inode = shlex.quote(f"{place}{found['inode']}")
+    inode = f"{place}{found['inode']}"
     needed = _needed(found["access"], directory=found["mode"].startswith("d"))
     letters = needed.replace("-", "")
     if found["user"] == found["owner"]:  # an entry for the owner's own name would not count
-        return f"`hdfs dfs -chmod u+{letters} {inode}`"
-    user = shlex.quote(f"user:{found['user']}:{needed}")
+        return f"`{pasted('hdfs', 'dfs', '-chmod', f'u+{letters}', inode)}`"
+    user = f"user:{found['user']}:{needed}"
     return (
         f"As {found['owner']}, who owns {found['inode']}: "
-        f"`hdfs dfs -setfacl -m {user} {inode}`, "
-        f"or for everybody `hdfs dfs -chmod a+{letters} {inode}`"
+        f"`{pasted('hdfs', 'dfs', '-setfacl', '-m', user, inode)}`, "
+        f"or for everybody `{pasted('hdfs', 'dfs', '-chmod', f'a+{letters}', inode)}`"
     )
 
 

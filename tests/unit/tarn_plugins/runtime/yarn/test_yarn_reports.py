@@ -112,7 +112,8 @@ def test_a_master_that_ran_out_of_memory_says_what_to_raise(code: int) -> None:
         "2.1 GB virtual memory used. Killing container."
     )
     assert reports.failure(Report("a", "FAILED", diagnostics=text)) == (
-        "the master ended: out of memory: it used 1.1 GB and asked for 1 GB. Raise master.memory"
+        "the master ended: out of memory: it used 1.1 GB of 1 GB physical memory. "
+        "Raise master.memory"
     )
 
 
