@@ -119,6 +119,12 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
     help="Go on, and write the targets into files beside the configuration whenever they change: "
     "Prometheus then follows a master that moves. Needs --output.",
 )
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Write a whole prometheus.yml, with the alert rules beside it, for a Prometheus of any "
+    "version that scrapes this cluster alone. Needs --output.",
+)
 @_FOLDER
 @pass_cluster
 @pass_around
@@ -129,6 +135,7 @@ def scrape(  # noqa: PLR0913 (one for each option)
     credentials: Path | None,
     ca: Path | None,
     follow: bool,
+    whole: bool,
     folder: Path | None,
 ) -> None:
     """Write how Prometheus finds a running cluster: its master, and each Triton through it.
@@ -136,15 +143,18 @@ def scrape(  # noqa: PLR0913 (one for each option)
     The token is named by its file, and stands in no configuration. Prometheus must be allowed to
     read that file.
     """
-    if follow and folder is None:
-        raise click.UsageError("--follow writes files: name their folder with --output DIR")
+    for flag, given in (("--follow", follow), ("--whole", whole)):
+        if given and folder is None:
+            raise click.UsageError(f"{flag} writes files: name their folder with --output DIR")
     directory = around.paths.cluster(cluster.name)
     with _writing(directory):
         found = scrape_of(cluster.source, around, credentials, ca)
     files = None if folder is None or not follow else TargetFiles(folder, cluster.name, directory)
-    plain = yaml.safe_dump(scrape_config(found, files), sort_keys=False, allow_unicode=True)
-    text = (_HEAD if files is None else _FOLLOWED).format(found.cluster, found.url) + plain
-    _give({f"tarn-{found.cluster}.yaml": text}, folder)
+    rules = {name: shipped(name) for name in RULES} if whole else {}
+    plain = ({"rule_files": list(rules)} if whole else {}) | scrape_config(found, files)
+    head = (_HEAD if files is None else _FOLLOWED).format(found.cluster, found.url)
+    text = head + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    _give({"prometheus.yml" if whole else f"tarn-{found.cluster}.yaml": text, **rules}, folder)
     if files is not None:
         with _writing(files.folder):
             files.write(cluster.source)

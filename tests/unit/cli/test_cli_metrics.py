@@ -1,6 +1,8 @@
 """`tarn metrics`."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +123,32 @@ def test_without_a_token_none_is_named(tarn: Tarn, fleet: FakeFleet) -> None:
     code, out, _ = tarn("metrics", "scrape-config", "-c", "demo")
     assert code == 0
     assert "authorization" not in out
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool here")
+def test_a_whole_configuration_is_taken_by_an_older_prometheus(tarn: Tarn, tmp_path: Path) -> None:
+    """Debian 12 has 2.42, which does not know `scrape_config_files`."""
+    code, out, _ = tarn(
+        "metrics", "scrape-config", "-c", "demo", "--whole", "--output", str(tmp_path)
+    )
+    assert code == 0
+    names = [Path(line).name for line in out.split()]
+    assert names == ["prometheus.yml", "tarn-alerts.yaml"]
+    done = subprocess.run(
+        ["promtool", "check", "config", str(tmp_path / "prometheus.yml")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 rule files found" in done.stdout
+
+
+@pytest.mark.parametrize("flag", ["--whole", "--follow"])
+def test_what_writes_several_files_wants_a_folder(tarn: Tarn, flag: str) -> None:
+    code, _, err = tarn("metrics", "scrape-config", "-c", "demo", flag)
+    assert code == 2
+    assert f"{flag} writes files" in err
 
 
 def test_a_cluster_named_before_the_verb_is_not_lost(tarn: Tarn) -> None:
