@@ -1,6 +1,7 @@
 """What several verbs take: which cluster, which form of output, and the surroundings."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from tarn.plain import not_empty
 __all__ = [
     "NAME",
     "NameType",
+    "NumberType",
     "WholeType",
     "cluster_option",
     "form_option",
@@ -65,6 +67,28 @@ class WholeType(click.IntRange):
             self.fail(f"{number} is too small; it must be at least {self.min}", param, ctx)
         if self.max is not None and number > self.max:
             self.fail(f"{number} is too large; it must be at most {self.max}", param, ctx)
+        return number
+
+
+class NumberType(click.FloatRange):
+    """A number, refused in plain words where it is none or out of bounds."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return *value* where it is a finite number between the bounds."""
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            self.fail(f"'{value}' is not a number, such as {self.max or 20:g}", param, ctx)
+        if self.min is not None and number < self.min:
+            self.fail(f"{value} is too small; it must be at least {self.min:g}", param, ctx)
+        if self.max is not None and number > self.max:
+            self.fail(f"{value} is too large; it must be at most {self.max:g}", param, ctx)
         return number
 
 

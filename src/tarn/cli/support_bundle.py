@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from tarn import config
-from tarn.cli.options import cluster_option, pass_around
+from tarn.cli.options import NumberType, cluster_option, pass_around
 from tarn.cli.show import columns
 from tarn.cli.talk import Talk
 from tarn.cluster import Surroundings, choose, connect
@@ -39,7 +39,7 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
 )
 @click.option(
     "--log-mib",
-    type=click.FloatRange(min=0, max=1024),
+    type=NumberType(0, 1024),
     default=2.0,
     show_default=True,
     help="How much of the end of each log.",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from tarn.cli.options import NAME, form_option, pass_cluster
+from tarn.cli.options import NAME, NumberType, form_option, pass_cluster
 from tarn.cli.show import emit
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster
@@ -12,7 +12,9 @@ from tarn.cluster import Cluster
 
 @click.command("verify")
 @pass_cluster
-@click.option("--rps", type=float, default=20.0, show_default=True, help="Requests a second.")
+@click.option(
+    "--rps", type=NumberType(), default=20.0, show_default=True, help="Requests a second."
+)
 @click.option("--for", "duration", default="30s", show_default=True, help="How long.")
 @click.option(
     "--model",

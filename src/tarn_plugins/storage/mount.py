@@ -47,13 +47,21 @@ class Mount:
                 next_step="Name the directory that holds the model directories.",
             ) from error
         except OSError as error:
-            raise StorageError(
-                "mount",
-                f"{path} cannot be read: {error.strerror}",
-                where=where,
-                next_step=f"Give this user the right to read it: {pasted('chmod', 'a+rX', path)}",
-            ) from error
+            raise _denied(path, where, error) from error
         return Staged(location=str(path), kind="in_place")
+
+
+def _denied(path: Path, where: str, error: OSError) -> StorageError:
+    """Name the directory that lets this user not pass: it may be one above *path*."""
+    above = (one for one in reversed(path.parents) if not os.access(one, os.X_OK))
+    closed = next(above, None)
+    if closed is None:
+        found = f"{path} cannot be read: {error.strerror}"
+        step = f"Give this user the right to read it: {pasted('chmod', 'a+rX', path)}"
+    else:
+        found = f"{path} cannot be reached: {error.strerror} at {closed}"
+        step = f"Give this user the right to pass {closed}: {pasted('chmod', 'a+x', closed)}"
+    return StorageError("mount", found, where=where, next_step=step)
 
 
 def _absent(path: Path, where: str) -> RepositoryError:

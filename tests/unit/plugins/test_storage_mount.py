@@ -1,6 +1,9 @@
 """A bare path is used where it is."""
 
+import errno
+import os
 from pathlib import Path
+from typing import NoReturn
 
 import attrs
 import pytest
@@ -56,6 +59,24 @@ def test_says_when_reading_fails(tmp_path: Path, context: ClientContext) -> None
     with pytest.raises(StorageError, match="cannot be read: Too many levels") as caught:
         Mount().resolve(str(tmp_path / "circle"), context)
     assert caught.value.exit_code == 1
+
+
+def test_names_the_directory_above_that_lets_nobody_pass(
+    tmp_path: Path, context: ClientContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right to the repository itself would not help; root passes everywhere, so it is played."""
+    closed = tmp_path / "team files"
+    (closed / "models").mkdir(parents=True)
+
+    def denied(_path: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", denied)
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != closed)
+    with pytest.raises(StorageError) as caught:
+        Mount().resolve(str(closed / "models"), context)
+    assert caught.value.found.endswith(f"Permission denied at {closed}")
+    assert caught.value.next_step.endswith(f"chmod a+x '{closed}'")
 
 
 def test_claims_bare_paths_only() -> None:
