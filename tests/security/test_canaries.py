@@ -23,6 +23,7 @@ from real_triton import needed
 from tarn.domain import Secret
 from tarn.domain.brought import BROUGHT
 from tarn.http.actions import ACTIONS
+from tarn.triton import regions
 from tarn.triton.restricted import key
 
 pytestmark = [*needed, pytest.mark.timeout(400)]
@@ -132,7 +133,9 @@ def written(one: House, secret: dict[str, str], **more: object) -> str:
 
 def of_processes(words: list[bytes]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what may stand in a process's arguments, and in its environment."""
-    program = words[0].rpartition(b"/")[2]
+    # Triton's own process, before it becomes Triton: it closes shared memory first.
+    closing = words[3:4] == [regions.__file__.encode()]
+    program = words[4 if closing else 0].rpartition(b"/")[2]
     if program == b"tritonserver":
         return OF_TRITON, IN_TRITON
     # Triton starts the stub of a Python model through a shell.

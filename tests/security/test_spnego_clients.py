@@ -144,13 +144,14 @@ def test_without_a_ticket_a_person_hears_what_lacks(acceptor, monkeypatch) -> No
 
 
 def test_with_an_api_token_no_ticket_is_shown(acceptor, kerberos, monkeypatch) -> None:
-    """One proof is enough, and a wrong token is not made good by a name."""
+    """One proof is enough; and where nobody holds the token, neither is sent."""
     one, url = acceptor
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('bob')}")
-    with Api(url, "a-token") as api, pytest.raises(NotAuthorizedError):
+    with Api(url, "a-token") as api, pytest.raises(UnreachableError) as caught:
         api.status()
+    assert caught.value.code == "TARN-3703"
     assert one.said == [("GET", "")]
-    assert one.tokens == ["a-token"]
+    assert one.tokens == [None]
 
 
 @pytest.mark.parametrize("proves", ["nothing", "wrong"])
