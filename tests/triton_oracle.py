@@ -6,6 +6,7 @@ be given the models of all. It runs with the arguments that TARN starts an insta
 
 import random
 import re
+import secrets
 import shutil
 import subprocess
 import threading
@@ -155,12 +156,14 @@ def run_triton(top: Path, models: Mapping[str, Path], at_once: int = 8) -> tuple
         "backend-config": f"python,stub-timeout-seconds={STUB_WITHIN_S}",
     }
     spec = ModelsSpec(str(repository)), TritonSpec(args=args), InstanceSpec()
+    prefix = f"tarn_oracle_{secrets.token_hex(4)}_"
     argv = command.argv(
         Launch(*spec, str(repository), ""),
         Endpoint("127.0.0.1", *free_ports()),
         program.path,
         bind="127.0.0.1",
         backend_directory=program.backend_directory,
+        shm_prefix=prefix,
     )
     file = top / "triton.stderr"
     env = environment(program, environ())
@@ -172,6 +175,9 @@ def run_triton(top: Path, models: Mapping[str, Path], at_once: int = 8) -> tuple
             listens = _wait(process, file)
         finally:
             process.kill()  # nothing was asked of it: there is nothing to drain
+            process.wait()
+            for region in Path("/dev/shm").glob(f"{prefix}*"):
+                region.unlink(missing_ok=True)
     return file.read_text(errors="replace").splitlines(), listens
 
 
