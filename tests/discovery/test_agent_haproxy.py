@@ -206,7 +206,7 @@ def test_what_is_wrong_at_the_start_has_its_exit_code(house, proxy, tmp_path):
     for words, code, text in [
         (("-c", NAME, "--socket", str(tmp_path / "none.sock")), 3, "no such socket"),
         (("-c", "another", "--socket", str(proxy.socket)), 3, "cluster 'another' does not run"),
-        (("--url", "http://127.0.0.1:1", "--socket", str(proxy.socket)), 3, "refused"),
+        (("--url", "http://127.0.0.1:1", "--socket", str(proxy.socket)), 3, "nobody listens"),
         (("-c", "another", "--url", url, "--socket", str(proxy.socket)), 5, "may not"),
         ((*good, "--backend", "nobody"), 2, "no backend 'nobody'"),
         ((*good, "--slots", "triton-"), 2, "begins with 'triton-'"),
