@@ -177,12 +177,20 @@ def layers(session: nox.Session) -> None:
 @nox.session(python=PRESENT or ONE)
 @budgeted
 def unit(session: nox.Session) -> None:
-    """Everything that needs no real server, on every interpreter that is present."""
+    """Everything that needs no real server; on each further interpreter what depends on it.
+
+    Long property tests, the contract's and the pages' tests say nothing of an interpreter: they run
+    on the oldest one.
+    """
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
     session.install("-e", EVERYTHING, *_group("tests"))
     chosen = ("-m", "not triton and not discovery and not security and not observe")
-    _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
+    if session.python == ONE:
+        _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
+    else:
+        short = ("-k", "not properties and not yarn_core and not yarn_laws and not mutations")
+        _pytest(session, *BOTH_CORES, *chosen, *short, *_folders("unit"))
 
 
 @nox.session(python=ONE)
