@@ -3,8 +3,8 @@
 # ///
 """How TARN is checked. `nox` alone runs the fast sessions; `nox -l` lists them all.
 
-A session runs where its interpreter is: on one Python, `unit` on each of 3.11, 3.12 and 3.13 that
-is present. What is missing is named, never silently left out. ``tests/budget.toml`` holds how
+A session runs where its interpreter is: on one Python, `unit` on the oldest and
+the newest of 3.11, 3.12 and 3.13 that are present. What is missing is named, never silently left out. ``tests/budget.toml`` holds how
 many minutes a session may take: beyond is said loudly, beyond twice is a failure.
 """
 
@@ -57,6 +57,8 @@ PRESENT = [version for version in SUPPORTED if version == OWN or _works(version)
 MISSING = [version for version in SUPPORTED if version not in PRESENT]
 # The models of example 01 end at Python 3.12, so the one interpreter is the oldest there is.
 ONE = PRESENT[0] if PRESENT else SUPPORTED[0]
+# The oldest and the newest; `nox -s unit --extra-pythons 3.12` adds one between.
+ENDS = list(dict.fromkeys((PRESENT[0], PRESENT[-1]))) if PRESENT else [ONE]
 
 # .ci/run neither measures nor compares; all that takes knox_jar its minutes is the first download;
 # the last four run beside others
@@ -174,10 +176,10 @@ def layers(session: nox.Session) -> None:
     session.run("lint-imports", "--no-logo")
 
 
-@nox.session(python=PRESENT or ONE)
+@nox.session(python=ENDS)
 @budgeted
 def unit(session: nox.Session) -> None:
-    """Everything that needs no real server; on each further interpreter what depends on it.
+    """Everything that needs no real server; on the newest interpreter what depends on it.
 
     Long property tests, the contract's and the pages' tests say nothing of an interpreter: they run
     on the oldest one.
@@ -231,7 +233,7 @@ def endurance(session: nox.Session) -> None:
 @nox.session(python=ONE)
 @budgeted
 def scaling(session: nox.Session) -> None:
-    """Load that steps, and a hundred random scale sequences: nothing is lost."""
+    """Load that steps, and random scale sequences: nothing is lost."""
     session.install("-e", EVERYTHING, *_group("tests"))
     # Fleets side by side, since they wait more than they compute; then those that are timed.
     side_by_side = ("-n", "4", "--dist", "loadscope", "-k", "sequence", "--timeout", "300")

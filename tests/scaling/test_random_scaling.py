@@ -1,5 +1,10 @@
-"""A hundred random scale sequences over fake Tritons, overlapping up and down: nothing is lost."""
+"""Random scale sequences over fake Tritons, overlapping up and down: nothing is lost.
 
+``TARN_TEST_SEQUENCES`` says how many are played (32; a whole run is 100); their seed is another one
+each time.
+"""
+
+import os
 from collections.abc import Iterator
 
 import attrs
@@ -11,7 +16,8 @@ from scaling.sequences import EVENTS, WILFUL, draw, play, story
 
 pytestmark = pytest.mark.endurance
 
-SEQUENCES, LANES, MOST = 100, 4, 6
+SEQUENCES = int(os.environ.get("TARN_TEST_SEQUENCES", "32"))  # noqa: TID251
+LANES, MOST = 4, 6
 RATE = 60.0
 SLOWLY_S = 0.02
 """How long a request executes: so that some always do when an instance is taken."""
