@@ -3,9 +3,10 @@
 # ///
 """How TARN is checked. `nox` alone runs the fast sessions; `nox -l` lists them all.
 
-A session runs where its interpreter is: on one Python, `unit` on the oldest and
-the newest of 3.11, 3.12 and 3.13 that are present. What is missing is named, never silently left out. ``tests/budget.toml`` holds how
-many minutes a session may take: beyond is said loudly, beyond twice is a failure.
+A session runs where its interpreter is: on one Python, `unit` on the oldest and the newest of 3.11,
+3.12 and 3.13 that are present. What is missing is named, never silently left out.
+``tests/budget.toml`` holds how many minutes a session may take: beyond is said loudly, beyond twice
+is a failure.
 """
 
 import argparse
