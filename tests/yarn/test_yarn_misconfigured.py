@@ -7,6 +7,7 @@ a *world*: one configuration, for which YARN starts again once.
 import contextlib
 import http.server
 import json
+import sys
 import threading
 import time
 import urllib.request
@@ -510,11 +511,15 @@ def _holds(found: Result, seed: Seed) -> None:
 
 @pytest.mark.parametrize("world", ["as it is"])
 def test_nothing_is_wrong_where_nothing_was_seeded(desk: Desk, world: str) -> None:
-    """But for Hadoop's own quarter of a second before a container is killed."""
+    """But for Hadoop's own quarter of a second before a container is killed.
+
+    And a checkout below /tmp or /home looks like one that only this machine has.
+    """
     desk.enter(world)
     results = desk.results(Seed("nothing", "", "", ""))
     wrong = {name for name, one in results.items() if one.findings}
-    assert wrong == {"time to end"}
+    here = {"Python of the nodes"} if Path(sys.executable).parts[1] in ("home", "tmp") else set()
+    assert wrong == {"time to end"} | here
     assert {name for name, one in results.items() if one.state is State.UNKNOWN} == {"cgroups"}
 
 
