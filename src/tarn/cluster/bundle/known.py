@@ -140,7 +140,7 @@ def _files(directory: Path, instances: tuple[str, ...]) -> Iterator[tuple[str, s
     token = _text(directory / API_TOKEN)
     yield token, _TOKEN
     if token:
-        yield scrape_token(token.encode()).decode(), _TOKEN
+        yield scrape_token(token.encode()).decode(), "token of the metrics"
     for name, kind in ((SECRETS, "secret"), (PROXY_TOKENS, _PROXY)):
         with contextlib.suppress(ValueError, AttributeError):
             for value in json.loads(_text(directory / name) or "{}").values():
