@@ -34,6 +34,8 @@ WITH_EYES = ".[local,examples,schedule,keystore,notebook,plot]"
 BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 # Where tests of one file share what is dear to make.
 BY_FILE = ("-n", "2", "--dist", "loadfile")
+# Without the tests that say nothing of an interpreter, or of a library's version.
+SHORT = ("-k", "not properties and not yarn_core and not yarn_laws and not mutations")
 OLDER_HADOOP = "3.3.6"
 """The last of the line before the one that `tarn sandbox` fetches by itself."""
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
@@ -192,8 +194,7 @@ def unit(session: nox.Session) -> None:
     if session.python == ONE:
         _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
     else:
-        short = ("-k", "not properties and not yarn_core and not yarn_laws and not mutations")
-        _pytest(session, *BOTH_CORES, *chosen, *short, *_folders("unit"))
+        _pytest(session, *BOTH_CORES, *chosen, *SHORT, *_folders("unit"))
 
 
 @nox.session(python=ONE)
@@ -349,7 +350,7 @@ def minimums(session: nox.Session) -> None:
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )
-    _pytest(session, *BOTH_CORES, "-m", "not triton", *_folders("unit"))
+    _pytest(session, *BOTH_CORES, "-m", "not triton", *SHORT, *_folders("unit"))
 
 
 @nox.session(python=ONE)
