@@ -642,7 +642,7 @@ def test_up_without_a_file_says_so_and_names_the_one_that_is_meant(fleet, capsys
         (["stop"], "Did you mean 'down'?"),
         (["delete"], "Did you mean 'down'?"),
         (["xyzzy"], "`tarn help` lists the verbs"),
-        (["config", "explian"], "explain"),
+        (["config", "explian"], "explian"),
         (["scale", "two"], "'two' is not a whole number"),
         (["scale", "--", "-3"], "-3 is too small; it must be at least 0"),
         (["adapt", "--min", "1.5"], "'1.5' is not a whole number"),
