@@ -346,7 +346,9 @@ def minimums(session: nox.Session) -> None:
     """Run the unit tests with the oldest versions that pyproject.toml promises."""
     session.install("uv")
     oldest = ("--resolution", "lowest-direct", "--python", session.virtualenv.location)
-    session.run("uv", "pip", "install", "-q", *oldest, "-e", ".[local,zookeeper,haproxy,schedule,keystore]")
+    session.run(
+        "uv", "pip", "install", "-q", *oldest, "-e", ".[local,zookeeper,haproxy,schedule,keystore]"
+    )
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )
