@@ -18,7 +18,7 @@ _SEVERAL = ("discovery", "secrets")
 COMING_KEYS = {"farm": "FARMS", "update.smoke": "MODELS"}
 """Keys of the spec that nothing in this version obeys: to ignore them would be a lie."""
 
-IDLE_KEYS = {"update.surge": "MODELS", "update.max_unavailable": "MODELS"}
+IDLE_KEYS = {"update.max_unavailable": "MODELS"}
 """Keys that are read and do nothing in this version, since what they bound is not in it either."""
 
 

@@ -232,7 +232,7 @@ class UpdateSpec:
     """How a new spec replaces an old one."""
 
     surge: int = attrs.field(default=1, validator=ge(0))
-    """Instances above the size while an update runs. Does nothing in this version."""
+    """Instances above the size while `tarn drain` replaces one."""
     max_unavailable: int = attrs.field(default=0, validator=ge(0))
     """Instances that may be missing while an update runs. Does nothing in this version."""
     smoke: str | None = None

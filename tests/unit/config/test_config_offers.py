@@ -334,7 +334,7 @@ def test_a_key_that_does_nothing_yet_is_not_taken_in_silence(tmp_path: Path, off
     assert notes == tuple(
         f"tarn.yaml:3: update.{key} is accepted, and does nothing in this version; updates come "
         "with the part MODELS"
-        for key in ("surge", "max_unavailable")
+        for key in ("max_unavailable",)
     )
     path.write_text("name: a\nmodels: /m\n")
     assert config.load(path, environ={}, plugins=offered).notes == ()
