@@ -15,6 +15,7 @@ from house import ids, kill, until
 from tritonclient import http as triton
 
 from tarn.follow import Api
+from tarn.process_table import environment_of
 
 SETTLED_WITHIN_S = 120.0
 LOOK_S = 0.3
@@ -37,7 +38,7 @@ def processes(application_id: str) -> Iterator[Process]:
         if not entry.name.isdigit():
             continue
         try:
-            environ = (entry / "environ").read_bytes().split(b"\0")
+            environ = environment_of(int(entry.name))
             argv = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue

@@ -23,6 +23,7 @@ from tarn import config
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
+from tarn.process_table import environment_of
 from tarn_plugins.cli.sandbox import jars, network
 from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
 from tarn_plugins.cli.sandbox.daemons import daemons
@@ -330,7 +331,7 @@ def contained() -> Iterator[Contained]:
         if not entry.name.isdigit():
             continue
         try:
-            pairs = os.fsdecode((entry / "environ").read_bytes()).split("\0")
+            pairs = map(os.fsdecode, environment_of(int(entry.name)))
             argv = os.fsdecode((entry / "cmdline").read_bytes()).split("\0")
         except OSError:
             continue

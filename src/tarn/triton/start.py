@@ -3,8 +3,8 @@
 A master on another machine cannot know where a node has its tritonserver. This finds it as the
 runtime ``local`` does (``--tritonserver=PATH`` as the first argument, else ``PATH``, then the wheel
 nvidia-pytriton of this interpreter), assembles the wheel's Python backend, sees to it that nobody
-else reads its shared memory and that none is left, and becomes tritonserver: pid, signals and log
-are its own.
+else reads its shared memory and that none is left, takes away the empty folders of those that were
+killed, and becomes tritonserver: pid, signals and log are its own.
 
 What is wrong is said in one line that begins with ``error:``, like Triton's own last word.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tarn.errors import LaunchError, RefusedError
 from tarn.triton import binary, regions
+from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.folders import private_folder, refuse_shared
 
 __all__ = ["main", "words"]
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     line, its_environ = words(program, arguments), binary.environment(program, environ)
     prefix = regions.prefix_in(arguments)
     try:
+        remove_abandoned()
         if prefix is not None:
             regions.clear_after_end(prefix)
         if not regions.keep_private(its_environ):

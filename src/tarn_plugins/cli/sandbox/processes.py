@@ -11,6 +11,8 @@ from pathlib import Path
 
 import attrs
 
+from tarn.process_table import environment_of
+
 __all__ = ["Process", "containers", "spawn", "start_ticks"]
 
 _START_TIME, _FIRST_FIELD_AFTER_NAME = 22, 3  # proc(5), fields of stat
@@ -122,8 +124,8 @@ def containers(data: Path) -> tuple[Process, ...]:
         with contextlib.suppress(OSError):
             if not entry.name.isdigit() or os.getuid() not in (0, entry.stat().st_uid):
                 continue
-            variables = (entry / "environ").read_bytes().split(b"\0")
             start = start_ticks(int(entry.name))
+            variables = environment_of(int(entry.name))
             if start is not None and any(one.startswith(mark) for one in variables):
                 found.append(Process(int(entry.name), start))
     return tuple(found)

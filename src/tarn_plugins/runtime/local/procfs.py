@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 
 from tarn.descriptors import shortage
+from tarn.process_table import environment_of, pids_of
 from tarn_plugins.runtime.local.keeper import start_ticks
 
 __all__ = [
@@ -105,20 +106,15 @@ def _pids() -> Iterator[Path]:
 
 def _mine() -> Iterator[tuple[int, int, dict[bytes, bytes]]]:
     """Yield (pid, start, environment) of this user's processes."""
-    user = os.getuid()
-    for entry in _pids():
-        # Processes of others, and those that end while we look, cannot be read.
+    for pid in pids_of(os.getuid()):
         try:
-            if entry.stat().st_uid != user:
-                continue
-            pairs = (entry / "environ").read_bytes().split(b"\0")
-            start = start_ticks(int(entry.name))
-        except OSError as error:
+            pairs, start = environment_of(pid), start_ticks(pid)
+        except OSError as error:  # it ended while we looked, or cannot be read
             if shortage(error):  # nobody is taken for gone who could not be looked at
                 raise
             continue
         if start is not None:
-            yield int(entry.name), start, dict(p.partition(b"=")[::2] for p in pairs)
+            yield pid, start, dict(pair.partition(b"=")[::2] for pair in pairs)
 
 
 def _open_files(entry: Path) -> Iterator[str]:

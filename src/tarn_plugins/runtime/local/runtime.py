@@ -23,6 +23,7 @@ from tarn.domain import (
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
 from tarn.triton import binary, regions
+from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import epoch, gpus
@@ -266,6 +267,7 @@ class LocalRuntime:
         )
         with self._fence.held():
             self._records.write(record)
+            remove_abandoned()
             pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid)
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))

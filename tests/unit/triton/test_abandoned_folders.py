@@ -1,0 +1,72 @@
+"""What killed Tritons leave in /tmp is removed, and nothing that one uses which runs."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tarn.triton.abandoned import remove_abandoned
+
+DAY_S = 86400.0
+MAPS = """
+import mmap, sys
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def triton(tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """Return a starter of processes that have Triton's Python back end in their memory."""
+    library = tmp_path / "libtriton_python.so"
+    library.write_bytes(b"\0" * 4096)
+    running = []
+
+    def start() -> None:
+        argv = [sys.executable, "-ISc", MAPS, str(library)]
+        one = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        running.append(one)
+        assert one.stdout.readline() == b"mapped\n"
+
+    yield start
+    for one in running:
+        one.communicate()
+
+
+def folder(tmp: Path, name: str, age_s: float = 0.0) -> Path:
+    path = tmp / f"python_env_{name}"
+    path.mkdir(mode=0o700)
+    made = time.time() - age_s
+    os.utime(path, (made, made))
+    return path
+
+
+def test_a_running_triton_keeps_what_may_be_its_own(tmp_path: Path, triton: Callable) -> None:
+    """Younger than itself, and a day more, for clocks are set."""
+    triton()
+    own, older, oldest = (folder(tmp_path, str(n), n) for n in (0.0, DAY_S - 60, 9 * DAY_S))
+    remove_abandoned(tmp_path)
+    assert own.exists()
+    assert older.exists()
+    assert not oldest.exists()
+
+
+def test_only_empty_folders_of_that_name_go(tmp_path: Path) -> None:
+    """An unpacked environment, a file and other folders stay whatever their age."""
+    full, empty = folder(tmp_path, "full", 9 * DAY_S), folder(tmp_path, "empty", 9 * DAY_S)
+    (full / "bin").mkdir()
+    file, other = tmp_path / "python_env_file", tmp_path / "python_enw_other"
+    file.touch()
+    other.mkdir()
+    link = tmp_path / "python_env_link"
+    link.symlink_to(other)
+    remove_abandoned(tmp_path)
+    assert [full.exists(), file.exists(), other.exists(), link.is_symlink()] == [True] * 4
+    # a Triton of another test may run on this machine, but none for nine days
+    assert not empty.exists()
