@@ -34,8 +34,9 @@ def answer(door: str, proof: str, action: str) -> str:
         return "403"
     if action.startswith("authorize"):  # about oneself, or about alice
         return f"200 {'true' if user == 'alice' or 'other' in action else 'false'}"
-    yes = " yes" if user == "alice" else " no"
-    return "200" + yes * (action in {"list", "metadata"})
+    if action == "list":  # who may change the fleet sees what models it has
+        return "200 yes" if user == "alice" or "admin" in FLEET[user] else "200 no"
+    return f"200 {'yes' if user == 'alice' else 'no'}" if action == "metadata" else "200"
 
 
 def table() -> dict[tuple[str, str, str], str]:

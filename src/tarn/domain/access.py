@@ -1,7 +1,8 @@
 """What may be asked for, and who may without asking an authorizer. Pure.
 
-The api token opens a cluster: its fleet, and whose rights may be looked up. It is nobody's name,
-so models, to which people have rights, it does not open: its holder is asked about as anybody.
+The api token opens a cluster: its fleet, with the names and figures of all its models, and whose
+rights may be looked up. It is nobody's name, so about using a model, to which people have rights,
+the authorizer is asked as about anybody.
 """
 
 import attrs

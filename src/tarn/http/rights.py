@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from tarn.control.snapshot import Snapshot
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
-from tarn.domain.access import LIST, METADATA, VIEW, AccessRules, by_standing
+from tarn.domain.access import ADMIN, LIST, METADATA, VIEW, AccessRules, by_standing
 from tarn.domain.model_totals import OTHER
 from tarn.http.gate import Gate
 from tarn.http.hidden import NOTHING, Hidden, models_in
@@ -96,10 +96,11 @@ class Rights:
         """Return what of *snapshot* is kept from *principal*.
 
         One question is asked about all its models, and one about the details of those that they
-        may list. Without an authorizer that can say no nothing is asked, and nothing is hidden.
+        may list. Without an authorizer that can say no nothing is asked, and nothing is hidden;
+        neither from who may change the fleet by standing, and so reads its repository anyway.
         """
         names = self.models(snapshot) if self._guarding else frozenset()
-        if not names:
+        if not names or by_standing(principal, ADMIN, self._rules):
             return NOTHING
         listed = await self._allowed(principal, LIST, names)
         shown = await self._allowed(principal, METADATA, listed) if listed else listed

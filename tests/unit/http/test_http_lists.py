@@ -90,6 +90,20 @@ def test_who_may_list_every_model_sees_all_of_it() -> None:
     assert status["authorizer"]["hides_models"] is False
 
 
+def test_who_may_change_the_fleet_sees_each_name_and_nobody_is_asked() -> None:
+    """The holder of the api token, whom the authorizer would tell of no model."""
+    authorizer = PolicyAuthorizer(rights=set())
+    with (
+        FakeMaster(picture(), gate=DirectGate(authorizer), config=CONFIG) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        token = {"X-TARN-Token": "correct-horse"}
+        bodies = [web.get(path, headers=token).text for path in PAGES]
+    assert all(MASK not in body for body in bodies)
+    assert {SECRET in body for body in bodies} == {True, False}  # addresses and totals name none
+    assert not [asked for asked in authorizer.asked if asked[1] in ("list", "metadata")]
+
+
 def test_a_list_is_one_question_and_without_a_guard_none() -> None:
     """However many models there are; and where the authorizer never says no, none is asked."""
     authorizer = PolicyAuthorizer(rights=SEES)
@@ -195,7 +209,7 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
         "ready": False,
         "reason": "no policies yet",
         "stale": False,
-        "hides_models": True,
+        "hides_models": False,
     }
     stale = PolicyAuthorizer(rights=SEES, stale=True)
     with (
