@@ -49,7 +49,9 @@ class _Heard(socketserver.BaseRequestHandler):
         with contextlib.suppress(OSError):
             while data := message(self.request):
                 self.server.got += data
-                self.request.sendall(self._answer(data))
+                self.request.sendall(answer := self._answer(data))
+                if not answer.startswith(b"HTTP/"):  # as sshd hangs up on who speaks no SSH
+                    return
 
     def _answer(self, data: bytes) -> bytes:
         if self.server.relay is None:
