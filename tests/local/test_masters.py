@@ -189,10 +189,11 @@ def test_a_hanging_triton_leaves_the_view_and_is_replaced(house: House) -> None:
     kill(int(victim["container_id"]), signal.SIGSTOP)
 
     def out() -> bool:
-        return any(i["suspect"] for i in house.status(name)["instances"])
+        status = house.status(name)
+        silent = [i["id"] for i in status["instances"] if i["suspect"]]
+        return silent == [victim["id"]] and status["ready"] == 2
 
-    until(out, 10, "the mark on the silent one")
-    assert house.status(name)["ready"] == 2
+    until(out, 10, "the silent one out of the view, and nobody else")
     until(lambda: len(ids(house.status(name)) - others) == 1, 30, "its replacement")
     after = settled(house, name, 3)
     assert victim["id"] not in ids(after)

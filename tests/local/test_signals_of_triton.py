@@ -24,7 +24,8 @@ pytestmark = needed
 EACH_S = 0.025
 AT_ONCE = 2
 LOAD_S = 6.0
-LOOK_S = 0.5
+LOOK_S = 0.1
+"""Often, since what waits at one moment is one or none: thirty looks make a mean."""
 
 
 @attrs.define
@@ -42,7 +43,7 @@ class Looking:
     )
 
     def look(self, for_s: float) -> FleetView:
-        """Look every half second, and return what a policy would see in the end."""
+        """Look ten times a second, and return what a policy would see in the end."""
         ready = (Instance("a", "hash", State.READY),)
         families = Families(("nv_inference_count",), (SUMMARY, COUNT))
         scraper = Scraper(Clock(), LOOK_S, 2.0, lambda: None, families=families)
@@ -110,7 +111,7 @@ def mean(view: FleetView, name: str) -> float:
     """The mean of what is known in the second half of the load."""
     since_s = view.now_s - LOAD_S / 2
     known = [s.value for at_s, s in view.signals[name] if at_s > since_s and isinstance(s, Known)]
-    assert len(known) >= 4, view.signals[name]
+    assert len(known) >= 10, view.signals[name]
     return statistics.fmean(known)
 
 
@@ -127,10 +128,13 @@ def test_request_time_is_what_the_clients_waited(loaded: SimpleNamespace) -> Non
 
 
 def test_two_are_in_flight_and_one_would_be_enough_to_answer_them(loaded: SimpleNamespace) -> None:
-    """One executes, one waits; what is offered is one request at any time."""
+    """One executes, one waits; what is offered is one request at any time.
+
+    None waits while a client that has its answer makes its next request.
+    """
     assert mean(loaded.busy, "executing") == pytest.approx(1.0, abs=0.3)
-    assert mean(loaded.busy, "pending") == pytest.approx(1.0, abs=0.5)
-    assert mean(loaded.busy, "in_flight") == pytest.approx(2.0, abs=0.6)
+    assert 0.3 < mean(loaded.busy, "pending") <= 1.0
+    assert 1.2 < mean(loaded.busy, "in_flight") < 2.4
     assert mean(loaded.busy, "offered_load") == pytest.approx(1.0, abs=0.3)
 
 

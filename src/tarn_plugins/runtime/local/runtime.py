@@ -265,9 +265,9 @@ class LocalRuntime:
             gpus=record.gpus,
             inherited=masters_own(context.environ, context.spec.api.token),
         )
+        remove_abandoned()
         with self._fence.held():
             self._records.write(record)
-            remove_abandoned()
             pid = spawn(regions.private(command), environ, self._logs(record.instance_id))
             slot.record = attrs.evolve(record, pid=pid)
             slot.record = attrs.evolve(record, pid=pid, start=start_ticks(pid))
