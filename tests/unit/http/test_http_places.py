@@ -87,9 +87,9 @@ def test_when_all_places_are_kept_the_longest_idle_of_them_goes() -> None:
 
 
 @contextlib.contextmanager
-def small(**more: object) -> Iterator[FakeMaster]:
+def small(api_token: bytes | None = TOKEN, **more: object) -> Iterator[FakeMaster]:
     """A master's API with few places."""
-    master = FakeMaster()
+    master = FakeMaster(api_token=api_token)
     master.server.close()
     master.server = Server(most=MOST, **more)  # type: ignore[arg-type]
     with master:
@@ -127,6 +127,16 @@ def test_idle_connections_of_one_address_keep_nobody_out() -> None:
         assert len(master.server._places) <= OPEN + 2
         stream.close()
         kept.close()
+
+
+def test_without_a_token_nobody_keeps_a_place() -> None:
+    """Whoever asks is let in there, and has proven nothing by that."""
+    with small(None) as master, contextlib.ExitStack() as held:
+        for _ in range(2 * ONE):
+            line = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=5)
+            held.callback(line.close)
+            assert ask(line, "/api/v1/status", token=False) == 200
+        assert len(master.server._places) <= ONE
 
 
 def test_places_are_given_back() -> None:
