@@ -1,5 +1,6 @@
 """Connections are bounded, not requests: who says nothing takes nobody's place."""
 
+import asyncio
 import contextlib
 import http.client
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from fake_master import TOKEN, FakeMaster
 
+from tarn.http.door import Door
 from tarn.http.places import Place, Places
 from tarn.http.server import Server
 
@@ -159,3 +161,28 @@ def test_a_flood_is_a_line_a_minute_in_the_log(caplog: pytest.LogCaptureFixture)
         places.take("10.0.0.1")
     kinds = {getattr(record, "kind", None) for record in caplog.records}
     assert kinds == {"idle connections are closed"}
+
+
+def test_a_connection_that_fails_for_any_reason_gives_its_place_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else each such failure would take one from the others for good."""
+
+    def broken(_place: Place) -> asyncio.Protocol:
+        raise ValueError("a protocol that cannot be made")
+
+    async def connect() -> tuple[bytes, int]:
+        places, listener = Places(MOST), socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        door = Door(listener, None, broken, 5.0, "http://127.0.0.1", places)
+        door.open()
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        async with asyncio.timeout(5.0):
+            said = await reader.read()
+        writer.close()
+        door.close()
+        listener.close()
+        return said, len(places)
+
+    assert asyncio.run(connect()) == (b"", 0)
+    assert [record.message for record in caplog.records] == ["a connection could not be begun"]
