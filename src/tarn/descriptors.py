@@ -17,6 +17,7 @@ __all__ = [
     "needed",
     "raise_limit",
     "shortage",
+    "words",
 ]
 
 HIGHEST = 1 << 20
@@ -107,15 +108,22 @@ def shortage(error: BaseException, *, starting: bool = False) -> str:
         starting: It comes of starting something: a process, a thread, a file.
     """
     for one in _chain(error):
-        number = one.errno if isinstance(one, OSError) else None
-        found = _WORDS.get(number or 0) or (starting and _STARTING.get(number or 0)) or ""
-        if number == errno.EMFILE:
-            return f"{found} ({limit()}; ulimit -n)"
-        if found:
+        if found := words(one, starting=starting):
             return found
-        if starting and isinstance(one, RuntimeError) and "start new thread" in str(one):
-            return _STARTING[errno.EAGAIN]
     return ""
+
+
+def words(error: BaseException, *, starting: bool = False) -> str:
+    """Say what was lacking by *error* alone, whatever it comes of; see `shortage`."""
+    number = (error.errno or 0) if isinstance(error, OSError) else 0
+    found = _WORDS.get(number) or (_STARTING.get(number, "") if starting else "")
+    if number == errno.EMFILE:
+        return f"{found} ({limit()}; ulimit -n)"
+    if starting and number == errno.EFBIG:
+        return f"{found} ({resource.getrlimit(resource.RLIMIT_FSIZE)[0]} bytes; ulimit -f)"
+    if starting and isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return _STARTING[errno.EAGAIN]
+    return found
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
