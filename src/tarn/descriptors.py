@@ -3,6 +3,7 @@
 An instance, a master or a load balancer is never blamed for what this process lacks.
 """
 
+import contextlib
 import errno
 import resource
 from collections.abc import Iterator
@@ -63,9 +64,10 @@ def raise_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _bounded(hard)
     if _bounded(soft) < wanted:
-        if not _FROM_BEFORE:
-            _FROM_BEFORE.append((soft, hard))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        with contextlib.suppress(OSError, ValueError):  # the kernel's own limit is lower than ours
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            if not _FROM_BEFORE:
+                _FROM_BEFORE.append((soft, hard))
     return limit()
 
 
