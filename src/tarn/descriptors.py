@@ -112,6 +112,9 @@ def shortage(error: BaseException, *, starting: bool = False) -> str:
     for one in _chain(error):
         if found := words(one, starting=starting):
             return found
+        # Python has no class of its own for it
+        if starting and isinstance(one, RuntimeError) and "start new thread" in str(one):
+            return _STARTING[errno.EAGAIN]
     return ""
 
 
@@ -123,8 +126,6 @@ def words(error: BaseException, *, starting: bool = False) -> str:
         return f"{found} ({limit()}; ulimit -n)"
     if starting and number == errno.EFBIG:
         return f"{found} ({resource.getrlimit(resource.RLIMIT_FSIZE)[0]} bytes; ulimit -f)"
-    if starting and isinstance(error, RuntimeError) and "start new thread" in str(error):
-        return _STARTING[errno.EAGAIN]
     return found
 
 
