@@ -247,8 +247,8 @@ def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fle
 
 def _retiring(found: Instance, fleet: Fleet) -> Instance:
     """Return *found*, which is in the view, as one that leaves once another takes its place."""
-    beside = sum(i.in_view for i in fleet.instances) - 1
-    return attrs.evolve(found, retiring=fleet.next_number, beside=beside)
+    others_then = sum(i.in_view for i in fleet.instances) - 1
+    return attrs.evolve(found, retiring=fleet.next_number, others_then=others_then)
 
 
 def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:

@@ -122,7 +122,7 @@ def test_one_waits_for_two_where_another_one_failed_meanwhile() -> None:
     kept = saved(some, AT - NOW_S)
     found = Recovered((running(1, adopted=True), running(3, adopted=True)))
     later = begin(Epoch(1, 2), kept, found, RULES, now_s=NOW_S, at=AT)
-    assert [(i.retiring, i.beside) for i in later.instances] == [(3, 1), (None, 0)]
+    assert [(i.retiring, i.others_then) for i in later.instances] == [(3, 1), (None, 0)]
     facts = tuple(running(n) for n in (1, 3, 4))
     for second in range(5, 8):
         read_ = tuple(reading(n, NOW_S + second) for n in (1, 3, 4))
