@@ -3,6 +3,7 @@
 An instance, a master or a load balancer is never blamed for what this process lacks.
 """
 
+import contextlib
 import errno
 import resource
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ __all__ = [
     "needed",
     "raise_limit",
     "shortage",
+    "words",
 ]
 
 HIGHEST = 1 << 20
@@ -62,9 +64,10 @@ def raise_limit() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _bounded(hard)
     if _bounded(soft) < wanted:
-        if not _FROM_BEFORE:
-            _FROM_BEFORE.append((soft, hard))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        with contextlib.suppress(OSError, ValueError):  # the kernel's own limit is lower than ours
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            if not _FROM_BEFORE:
+                _FROM_BEFORE.append((soft, hard))
     return limit()
 
 
@@ -107,15 +110,23 @@ def shortage(error: BaseException, *, starting: bool = False) -> str:
         starting: It comes of starting something: a process, a thread, a file.
     """
     for one in _chain(error):
-        number = one.errno if isinstance(one, OSError) else None
-        found = _WORDS.get(number or 0) or (starting and _STARTING.get(number or 0)) or ""
-        if number == errno.EMFILE:
-            return f"{found} ({limit()}; ulimit -n)"
-        if found:
+        if found := words(one, starting=starting):
             return found
+        # Python has no class of its own for it
         if starting and isinstance(one, RuntimeError) and "start new thread" in str(one):
             return _STARTING[errno.EAGAIN]
     return ""
+
+
+def words(error: BaseException, *, starting: bool = False) -> str:
+    """Say what was lacking by *error* alone, whatever it comes of; see `shortage`."""
+    number = (error.errno or 0) if isinstance(error, OSError) else 0
+    found = _WORDS.get(number) or (_STARTING.get(number, "") if starting else "")
+    if number == errno.EMFILE:
+        return f"{found} ({limit()}; ulimit -n)"
+    if starting and number == errno.EFBIG:
+        return f"{found} ({resource.getrlimit(resource.RLIMIT_FSIZE)[0]} bytes; ulimit -f)"
+    return found
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

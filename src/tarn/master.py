@@ -9,14 +9,13 @@ when its runtime ended by an error, another class's `exit_code` when it could no
 """
 
 import argparse
-import ipaddress
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -46,13 +45,12 @@ from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
 from tarn.http.gate import DirectGate, Gate, PooledGate
 from tarn.http.hosts import Hosts
-from tarn.http.identity import Proofs
+from tarn.http.identity import Proofs, connects
 from tarn.http.identity.prepared import brought_secrets, prepared
 from tarn.http.log_desk import LogDesk
 from tarn.http.server import Server
@@ -267,7 +265,7 @@ class _Master:
                 advertised=known_as(tls, context.directory, host),
                 tls=tls,
                 most=descriptors.most_connections(descriptors.limit()),
-                trusted=_trusted(api),
+                trusted=connects(api.trusted_proxies),
             )
         except LaunchError:
             if api.port and api.port == last:
@@ -389,16 +387,6 @@ class _Master:
         gate = PooledGate(authorizer)
         self._owned.callback(gate.close)
         return gate
-
-
-def _trusted(api: ApiSpec) -> Callable[[str], bool]:
-    """Return what says of a numeric address that a trusted proxy connects from there."""
-    networks = [ipaddress.ip_network(proxy.address) for proxy in api.trusted_proxies]
-
-    def trusted(peer: str) -> bool:
-        return any(ipaddress.ip_address(peer) in network for network in networks)
-
-    return trusted
 
 
 if __name__ == "__main__":

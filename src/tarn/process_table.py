@@ -30,10 +30,10 @@ def pids_of(user: int) -> Iterator[int]:
 
 
 def environment_of(pid: int) -> tuple[bytes, ...]:
-    """Return the environment that *pid* was started with, as ``NAME=value``; .
+    """Return the environment that *pid* was started with, each as ``NAME=value``.
 
     While a process becomes another program (``exec``), the kernel shows an empty environment. This
-    waits until that is over: who looks for processes by their environment would miss one else.
+    waits until that is over, for a second at most: a search by environment would miss it else.
 
     Raises:
         OSError: It has ended, or is not ours to read.

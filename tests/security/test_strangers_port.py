@@ -125,7 +125,7 @@ def test_a_stranger_at_the_dead_masters_port_learns_no_token(  # noqa: PLR0915 (
         assert status_with(after["url"], first) == 401
         assert status_with(after["url"], second) == 200
         told = house.tarn("events", "-c", "demo").stdout
-        assert f"user {STRANGER} listens at port {port}" in told
+        assert f"user {STRANGER} holds port {port}" in told
         assert second not in told
     received = kept.read_bytes()
     assert b"Authorization: TARN" in received

@@ -34,6 +34,20 @@ def test_a_process_raises_its_limit_and_its_children_have_the_old_one() -> None:
     assert done.stdout.split() == ["128", "512", "128", "512"]
 
 
+def test_a_limit_that_cannot_be_raised_keeps_no_master_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where ``fs.nr_open`` was lowered below a hard limit that is older."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (128, 512))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    assert descriptors.raise_limit() == 128
+    descriptors.from_before(os.getpid())  # there is nothing to give back
+
+
 def test_no_limit_at_all_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever closes each descriptor that there may be would be busy for minutes."""
     infinite = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -221,9 +221,17 @@ def nonce_of(master: FakeMaster) -> str:
     return said.partition(b'tarn nonce="')[2].partition(b'"')[0].decode()
 
 
-def signed(nonce: str, count: int, host: str, body: bytes, sends: bytes | None = None) -> bytes:
+def signed(
+    nonce: str,
+    count: int,
+    host: str,
+    body: bytes,
+    sends: bytes | None = None,
+    *,
+    token: bytes = TOKEN,
+) -> bytes:
     parts = SignedParts("PUT", host, "/api/v1/scale")
-    proof = RequestProof.of(proof_key(TOKEN), nonce, count, body, parts)
+    proof = RequestProof.of(proof_key(token), nonce, count, body, parts)
     content = body if sends is None else sends
     return (
         f"PUT /api/v1/scale HTTP/1.1\r\nHost: {host}\r\nAuthorization: TARN {proof}\r\n"
@@ -281,6 +289,21 @@ def test_a_trusted_proxys_token_signs_from_its_own_address_only() -> None:
             assert api.get("/api/v1/me")["via"] == "trusted-proxy"
         with Api(master.url, "away-token-of-24-letters") as api, pytest.raises(NotAuthorizedError):
             api.get("/api/v1/me")
+
+
+def test_a_signature_vouches_for_no_name_that_it_does_not_cover() -> None:
+    """Whoever passes a proxy's request on could write another one."""
+    token = b"the-token-of-the-proxy-lb1"
+    proxy = Trusted("lb1", network("127.0.0.1"), "token", token, users=frozenset({"*"}))
+    with FakeMaster(proofs=Proofs((proxy,))) as master:
+        host = f"127.0.0.1:{master.server.port}"
+        nonce, body = nonce_of(master), b'{"replicas": 2}'
+        named = signed(nonce, 1, host, body, token=token).replace(
+            b"Content-Type", b"X-TARN-User: alice\r\nContent-Type"
+        )
+        assert sent(master, named).startswith(b"HTTP/1.1 400 ")
+        assert master.commands == []
+        assert sent(master, signed(nonce, 2, host, body, token=token)).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_token_for_a_master_that_asks_for_none_is_kept_back() -> None:

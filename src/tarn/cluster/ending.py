@@ -7,6 +7,7 @@ from tarn.cluster.entries import kept_ref
 from tarn.cluster.link import Link
 from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterState
+from tarn.domain.memory import KEEP_EVENTS
 from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import ClusterRef, Progress
 
@@ -35,7 +36,11 @@ def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: H
 
 
 def never_served(link: Link) -> bool:
-    """Say whether the cluster runs, has failed, and never had a ready instance."""
+    """Say whether the cluster runs, has failed, and certainly never had a ready instance.
+
+    A master keeps the newest events only, and the next master fewer: where some may be lost, nobody
+    knows.
+    """
     try:
         running = link.find()
         if running is None or running.url is None:
@@ -44,7 +49,9 @@ def never_served(link: Link) -> bool:
         events = link.ask(lambda api: api.events()) if failed else ()
     except TarnError:  # what cannot be asked is not replaced
         return False
-    return failed and not any(event["code"] == "TARN-1102" for event in events)
+    if not failed or len(events) >= KEEP_EVENTS:
+        return False
+    return not any(event["code"] == "TARN-1102" for event in events)
 
 
 class _Fall:

@@ -57,6 +57,8 @@ class Link:
         self._make_deployer = deployer
         self._deployer: Deployer | None = None
         self._api: Api | None = None
+        self._token: str | None = None
+        """By which it asks."""
         self._url: str | None = None
         self._proven = False
         self._found: ClusterRef | None = None
@@ -101,7 +103,7 @@ class Link:
         if self._api is None:
             self._open(self._address())
         try:
-            return self._put(question)
+            return self._put_by_newest_token(question)
         except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
@@ -160,6 +162,16 @@ class Link:
             self._api.close()
         self._api = self._url = None
         self.proxied = self._proven = False
+
+    def _put_by_newest_token(self, question: Callable[[Api], T]) -> T:
+        """Put *question*; once more where the cluster has another api token by now."""
+        try:
+            return self._put(question)
+        except NotAuthorizedError:
+            if self._url is None or self.proxied or self._api_token() == self._token:
+                raise
+        self._open(self._url)
+        return self._put(question)
 
     def _put(self, question: Callable[[Api], T]) -> T:
         """Put *question* to whoever listens, once it has said that it is this cluster's master."""
@@ -285,8 +297,8 @@ class Link:
         self.close()
         # Before a proxy stands another's certificate, and no api token passes it.
         known = Trust() if proxied else trust(self._surroundings.paths.cluster(self.name), url)
-        token = None if proxied else self._api_token()
-        self._api = self._surroundings.api(url, token, known)
+        self._token = None if proxied else self._api_token()
+        self._api = self._surroundings.api(url, self._token, known)
         self._url, self.proxied = url, proxied
 
     def _noted(self) -> str | None:

@@ -1,17 +1,18 @@
 """Everything that is looked at on one instance, put together as one `Reading`."""
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 from urllib.parse import quote
 
 import attrs
 
-from tarn.control.http1 import Reply, request
+from tarn.control.http1 import Garbage, Reply, request
 from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
@@ -30,6 +31,8 @@ __all__ = ["Around", "Families", "Probe", "Target"]
 
 KINDS_A_LOOK = 5
 """Models of which one look asks what they are, so that health is not held up."""
+KIND_AGAIN_S = 60.0
+"""After this a model is asked again what it is, where no answer told it."""
 UNMEASURED_AFTER = 5
 """Looks at the metrics in a row that bring nothing, until the statistics are asked for."""
 RENEW_AFTER = 5
@@ -78,6 +81,33 @@ class Families:
         return (*self.sums, *self.lines)
 
 
+class Kinds:
+    """Which models are ensembles: equal instances are asked once, until one of them says it."""
+
+    def __init__(self) -> None:
+        self.ensembles: set[str] = set()
+        self._known: set[str] = set()
+        self._asked_s: dict[str, float] = {}
+
+    def unknown(self, models: Iterable[ModelState], now_s: float) -> Iterator[str]:
+        """Yield each READY model that is to be asked now, and note that it is."""
+        for name in (model.name for model in models if model.state == "READY"):
+            asked_s = self._asked_s.get(name)
+            if name in self._known or (asked_s is not None and now_s - asked_s < KIND_AGAIN_S):
+                continue
+            self._asked_s[name] = now_s
+            yield name
+
+    def add(self, name: str, reply: Reply) -> None:
+        """Take the configuration of the model *name*; an answer without one says nothing."""
+        if reply.status != 200:  # noqa: PLR2004
+            return
+        self._known.add(name)
+        self._asked_s.pop(name, None)
+        if _is_ensemble(reply.body):
+            self.ensembles.add(name)
+
+
 @attrs.frozen
 class Around:
     """What all probes of one scraper share."""
@@ -91,10 +121,7 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
-    kinds: dict[str, bool] = attrs.field(factory=dict)
-    """Model to whether it is an ensemble: equal instances are asked once."""
-    ensembles: set[str] = attrs.field(factory=set)
-    """Those that are."""
+    kinds: Kinds = attrs.field(factory=Kinds)
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
 
@@ -234,17 +261,14 @@ class Probe:
             self._begin("warm")
 
     async def _ask_kinds(self, line: Line, models: Sample[tuple[ModelState, ...]]) -> None:
-        """Ask which models are ensembles: some in each look, and once for the whole fleet."""
-        around = self._around
-        listed = models.value if isinstance(models, Known) else ()
-        unknown = (m.name for m in listed if m.state == "READY" and m.name not in around.kinds)
-        for name in tuple(itertools.islice(unknown, KINDS_A_LOOK)):
-            path = f"/v2/models/{quote(name, safe='')}/config"
-            around.kinds[name] = False  # asked once, also where that is answered by nothing
-            reply = await line.ask(self._ask("GET", path, "model-config"))
-            around.kinds[name] = _is_ensemble(reply)
-            if around.kinds[name]:
-                around.ensembles.add(name)
+        """Ask which models are ensembles, some in each look; no answer is no fault of the look."""
+        kinds, now_s = self._around.kinds, self._around.clock.now_s()
+        unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
+        with contextlib.suppress(OSError, Garbage):  # a TimeoutError is an OSError
+            async with asyncio.timeout(self._around.pace.timeout_s / 4):
+                for name in itertools.islice(unknown, KINDS_A_LOOK):
+                    path = f"/v2/models/{quote(name, safe='')}/config"
+                    kinds.add(name, await line.ask(self._ask("GET", path, "model-config")))
 
     def _ask(self, method: str, path: str, part: str) -> bytes:
         """Return the question with the key of *part*, which goes nowhere that needs none."""
@@ -318,7 +342,7 @@ class Probe:
     def _take(self, seen: Metrics) -> None:
         """Make the signals of what was *seen*."""
         families, now_s = self._around.families, self._around.clock.now_s()
-        self._activity = observe(self._activity, seen, now_s, self._around.ensembles)
+        self._activity = observe(self._activity, seen, now_s, self._around.kinds.ensembles)
         signals = seen.signals()
         signals["pending"], signals["executing"] = self._activity.pending, self._activity.executing
         signals |= {family: seen.total(family) for family in families.sums}
@@ -438,11 +462,10 @@ def _index(body: bytes) -> tuple[ModelState, ...]:
     return parse_index(body)
 
 
-def _is_ensemble(reply: Reply) -> bool:
-    """Say whether a model's configuration is that of an ensemble; one that is not given is not."""
+def _is_ensemble(configuration: bytes) -> bool:
     try:
-        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
-    except ValueError:
+        said = json.loads(configuration)
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and said.get("platform") == "ensemble"
 

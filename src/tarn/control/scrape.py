@@ -13,7 +13,7 @@ from types import MappingProxyType
 import attrs
 
 from tarn.control.line import Pace
-from tarn.control.probe import Around, Families, Probe, Target
+from tarn.control.probe import Around, Families, Kinds, Probe, Target
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
@@ -75,8 +75,7 @@ class Scraper:
         self._probes: dict[str, Probe] = {}
         self._count = 0
         self._totals = Totals()
-        self._kinds: dict[str, bool] = {}
-        self._ensembles: set[str] = set()
+        self._kinds = Kinds()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
@@ -178,7 +177,6 @@ class Scraper:
             crashed=self._crashed,
             totals=self._totals,
             kinds=self._kinds,
-            ensembles=self._ensembles,
         )
 
     def _changed(self, instance_id: str) -> None:

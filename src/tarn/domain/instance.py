@@ -104,6 +104,8 @@ class Instance:
     retiring: int | None = None
     """A person asked for its drain when the next instance's number was this one: it serves until
     another one can take its place. None: it stays."""
+    others_then: int = 0
+    """How many others were in the view at that moment."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
 

@@ -50,6 +50,9 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
             for i in fleet.instances
             if i.retiring is not None and i.state is not State.DRAINING
         },
+        others_then={
+            i.id: i.others_then for i in fleet.instances if i.retiring is not None and i.others_then
+        },
         stops=frozenset(i.id for i in draining if i.stop_posted),
         left=tuple(_left(draining)),
         unloads=frozenset(i.id for i in draining if i.unloading),
@@ -175,6 +178,7 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         condemned=fact.instance_id in state.condemned,
         evicted=fact.instance_id in state.evicted,
         retiring=None if draining else state.retiring.get(fact.instance_id),
+        others_then=0 if draining else state.others_then.get(fact.instance_id, 0),
         withdrawn_s=now_s if stopping else None,  # or its stop would not have been posted
         stop_posted=stopping,
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,

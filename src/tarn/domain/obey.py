@@ -225,7 +225,7 @@ def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fle
         return fleet, f"{found.id} is draining already"
     if command.now or not found.in_view:
         return _drain_now(fleet, found, when)
-    asked = attrs.evolve(found, retiring=found.retiring or fleet.next_number)
+    asked = found if found.retiring is not None else _retiring(found, fleet)
     lacking = lacks(asked, fleet.instances, fleet.desired)
     if lacking and (why := no_room(fleet, rules)):
         raise RefusedError(
@@ -243,6 +243,12 @@ def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fle
         return fleet, message
     fleet = _with(fleet, asked)
     return fleet.note(when.at, "TARN-1117", found.id, ASKED_FOR, when.cause), message
+
+
+def _retiring(found: Instance, fleet: Fleet) -> Instance:
+    """Return *found*, which is in the view, as one that leaves once another takes its place."""
+    others_then = sum(i.in_view for i in fleet.instances) - 1
+    return attrs.evolve(found, retiring=fleet.next_number, others_then=others_then)
 
 
 def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:

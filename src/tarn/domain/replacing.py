@@ -38,7 +38,8 @@ def lacks(instance: Instance, others: Iterable[Instance], desired: int) -> str:
     """Return what would be lost if *instance* left *others*, in words; empty when nothing would."""
     serving = [i for i in others if i.in_view and i.id != instance.id]
     before = [i for i in serving if not _is_newer(i, instance)]
-    need = min(desired, len(before) + 1)
+    # one that was there then and failed since has no part in it: another one is on its way
+    need = min(desired, max(len(before), instance.others_then) + 1)
     if len(serving) < need:
         return "no replacement is ready yet"
     for model in sorted(_ready(instance)):

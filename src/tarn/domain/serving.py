@@ -12,6 +12,8 @@ __all__ = ["Judge", "Models", "lacks_backends"]
 
 Models = tuple[tuple[str, str, str], ...]
 """(model, Triton's state, reason) of each model that should be served."""
+Versions = tuple[tuple[str, tuple[str, ...]], ...]
+"""(model, its READY versions) of each one that is served."""
 
 _NO_BACKEND = re.compile(r"unable to find (Python backend based )?backend library")
 """Triton has no code for it, so its words count (2.51)."""
@@ -37,6 +39,7 @@ class Judge:
     def __init__(self, spec: ModelsSpec) -> None:
         self._spec = spec
         self._judged: dict[tuple[int, bool], tuple[bool, str, Models]] = {}
+        self._serving: dict[int, Versions] = {}
 
     def __call__(
         self, reading: Reading, *, started: bool = False
@@ -70,15 +73,18 @@ class Judge:
             self._judged[key] = (*_settled(asked, self._spec), models)
         return self._judged[key]
 
-    def versions(self, reading: Reading) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def versions(self, reading: Reading) -> Versions:
         """Return the READY versions of each model that it should serve, and does."""
         if isinstance(reading.models, Unknown):
             return ()
-        return _versions(_relevant(reading.models.value, self._spec))
+        listed = reading.models.value
+        if id(listed) not in self._serving:
+            self._serving[id(listed)] = _versions(_relevant(listed, self._spec))
+        return self._serving[id(listed)]
 
 
 @functools.lru_cache(maxsize=256)
-def _versions(models: tuple[ModelState, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _versions(models: tuple[ModelState, ...]) -> Versions:
     return tuple((m.name, m.versions) for m in models if m.state == "READY")
 
 

@@ -56,6 +56,8 @@ class SavedState:
     retiring: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Instances that serve until a replacement does, and the next instance's number at the moment
     at which a person asked for that."""
+    others_then: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    """How many others served at that moment."""
     stops: frozenset[str] = frozenset()
     """Instances whose stop was posted."""
     left: tuple[tuple[str, float, float], ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from starlette.responses import Response
 from starlette.types import Scope
 
-from tarn.domain import Principal, Verdict
+from tarn.domain import ANONYMOUS, Principal, Verdict
 from tarn.domain.access import VIEW
 from tarn.domain.request_proof import SCHEME
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
@@ -89,9 +89,10 @@ class Admission:
     async def _permission(
         self, scope: Scope, what: Asked, need: Asking, principal: Principal
     ) -> Response | None:
-        """Answer what *principal* may not do; else their connection keeps its place."""
+        """Answer what *principal* may not do; else the connection of one proven keeps its place."""
         refusal = await self._forbidden(what, need, principal)
-        if refusal is None and (place := scope.get(PLACE)) is not None:
+        proven = principal.via != ANONYMOUS.via
+        if refusal is None and proven and (place := scope.get(PLACE)) is not None:
             place.keep()
         return refusal
 

@@ -189,7 +189,10 @@ class Door:
 
         def ended(_task: "asyncio.Task[None]") -> None:
             self._tasks.discard(task)
-            if task.cancelled():  # perhaps before it began: it may have closed nothing
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                log.error("a connection could not be begun", exc_info=error)
+            if error is not None or task.cancelled():  # perhaps before it closed anything
                 connection.close()
                 place.leave()
 

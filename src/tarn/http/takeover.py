@@ -9,15 +9,16 @@ from pathlib import Path
 from tarn.domain.brought import LAST_PORT
 from tarn.http.identity.prepared import brought_token, renewed_token
 
-__all__ = ["CODE", "keep_port", "last_port", "listeners", "token_after"]
+__all__ = ["CODE", "holders", "keep_port", "last_port", "token_after"]
 
 log = logging.getLogger(__name__)
 
 CODE = "TARN-3773"
 NET = Path("/proc/net")
-_LISTEN = "0A"
-_ADDRESS, _STATE, _USER = 1, 3, 7
+_ADDRESS, _USER, _INODE = 1, 7, 9
 """Columns of ``/proc/net/tcp``."""
+_NO_SOCKET = "0"
+"""The inode of a connection that nobody holds any more, and that the kernel ends."""
 
 
 def last_port(directory: Path) -> int | None:
@@ -54,11 +55,11 @@ def token_after(
         LaunchError: A new token cannot be written.
     """
     token = brought_token(directory)
-    users = frozenset[int]() if port is None else listeners(port)
+    users = frozenset[int]() if port is None else holders(port)
     if token is None or port is None or users == {user}:
         return token, ""
     who = ", ".join(f"user {_name(one)}" for one in sorted(users)) or "somebody"
-    found = f"{who} listens at port {port}, where the last master did"
+    found = f"{who} holds port {port}, where the last master listened"
     if source == "auto":
         token = renewed_token(directory)
         found += (
@@ -74,10 +75,12 @@ def token_after(
     return token, found
 
 
-def listeners(port: int, net: Path = NET) -> frozenset[int]:
-    """Return the user ids of who listens at *port*, which the kernel tells everybody.
+def holders(port: int, net: Path = NET) -> frozenset[int]:
+    """Return the user ids of whose sockets are at *port*, which the kernel tells everybody.
 
-    Empty: nobody does, or it cannot be read.
+    A connection counts, too, as it keeps the port from others: one to somewhere else that got this
+    number by chance, or one that a listener took before it ended. Empty: there is none, or it
+    cannot be read.
     """
     return frozenset(user for table in ("tcp", "tcp6") for user in _users(net / table, port))
 
@@ -89,7 +92,8 @@ def _users(table: Path, port: int) -> Iterator[int]:
         return
     for row in rows:
         columns = row.split()
-        if columns[_STATE] == _LISTEN and int(columns[_ADDRESS].rpartition(":")[2], 16) == port:
+        here = int(columns[_ADDRESS].rpartition(":")[2], 16) == port
+        if here and columns[_INODE] != _NO_SOCKET:
             yield int(columns[_USER])
 
 

@@ -87,8 +87,13 @@ class _GuardedProvider:
 
     def __init__(self, provider: object, boundary: _Boundary) -> None:
         self._provider, self._boundary = provider, boundary
+        kind = type(provider)
+        # Python 3.12 looks for a protocol's methods without `__getattr__`: see `isinstance`
+        for name in dir(kind):
+            if not name.startswith("_") and callable(getattr(kind, name)):
+                self.__dict__[name] = boundary.call(getattr(provider, name))
 
     def __getattr__(self, name: str) -> Any:
-        """Return the provider's attribute; a method is guarded."""
+        """Return what only the object has, not its class; a method is guarded."""
         value = getattr(self._provider, name)
         return self._boundary.call(value) if callable(value) else value

@@ -65,7 +65,7 @@ def backends_of(
     else:
         server, folders = program, _beside(Path(program))
     if given is not None:
-        folders = [Path(each) for each in (given if isinstance(given, list) else [given])]  # type: ignore[arg-type]
+        folders = [Path(str(each)) for each in (given if isinstance(given, list) else [given])]
     names = [_listed(folder) for folder in folders]
     if not any(names):
         return None

@@ -10,16 +10,24 @@ import errno
 import grp
 import os
 import pwd
-import resource
 import shlex
 import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from tarn.descriptors import words
 from tarn.errors import LaunchError, RefusedError
 
 __all__ = ["no_room", "private_folder", "refuse_shared"]
+
+_STEPS = {
+    errno.ENOSPC: "Free some space",
+    errno.EDQUOT: "Free some space",
+    errno.EFBIG: "Raise it: ulimit -f unlimited",
+    errno.EROFS: "Mount it to be written",
+}
+"""What helps where a file cannot be written; what is lacking then, `tarn.descriptors` says."""
 
 
 def private_folder(path: Path, mode: int = 0o700) -> Path:
@@ -125,20 +133,13 @@ def no_room(error: OSError, where: Path | None = None) -> LaunchError | None:
         error: Raised by writing a file.
         where: A folder or file below which that was; None: what *error* names.
     """
+    step = _STEPS.get(error.errno or 0)
+    if step is None:
+        return None
     place = where or (Path(error.filename) if isinstance(error.filename, str) else None)
-    match error.errno:
-        case errno.ENOSPC:
-            found, step = f"the disk is full{_free(place)}", "Free some space"
-        case errno.EDQUOT:
-            found, step = "your quota of the disk is used up", "Free some space"
-        case errno.EFBIG:
-            most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-            found = f"no file may have more than {most} bytes in this shell"
-            step = "Raise it: ulimit -f unlimited"
-        case errno.EROFS:
-            found, step = "the file system may only be read", "Mount it to be written"
-        case _:
-            return None
+    found = words(error, starting=True) or "the file system may only be read"
+    if error.errno == errno.ENOSPC:
+        found += _free(place)
     return LaunchError(
         "client",
         f"cannot be written: {found}",

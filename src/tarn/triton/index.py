@@ -29,7 +29,10 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     Raises:
         ValueError: *body* is not such an index.
     """
-    rows = json.loads(body)
+    try:
+        rows = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     if not isinstance(rows, list):
         raise ValueError("not a list")  # noqa: TRY004 (bad data, not a bad argument)
     best: dict[str, tuple[tuple[bool, int], ModelState]] = {}

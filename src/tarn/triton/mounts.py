@@ -64,11 +64,11 @@ class Mount:
 def mount_of(path: Path, mountinfo: str | None = None) -> Mount | None:
     """Return the mount on which *path* lies, by its text alone: nothing at it is touched."""
     try:
-        lines = (_MOUNTS.read_text() if mountinfo is None else mountinfo).splitlines()
+        lines = (os.fsdecode(_MOUNTS.read_bytes()) if mountinfo is None else mountinfo).split("\n")
     except OSError:
         return None
     found: Mount | None = None
-    for line in lines:
+    for line in filter(None, lines):
         left, _, right = line.partition(" - ")
         kind, source = right.split()[:2]
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), left.split()[4])
@@ -116,9 +116,10 @@ def unanswered(
 
 def _hear(signs: int, within_s: float) -> bool:
     """Say whether the child came to its end, never silent for longer than *within_s*."""
-    end_s = time.monotonic() + within_s
+    poll, end_s = select.poll(), time.monotonic() + within_s
+    poll.register(signs, select.POLLIN)
     while (left_s := end_s - time.monotonic()) > 0:
-        if select.select([signs], [], [], left_s)[0]:
+        if poll.poll(left_s * 1000):
             if not os.read(signs, 4096):
                 return True
             end_s = time.monotonic() + within_s

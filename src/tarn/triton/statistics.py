@@ -30,7 +30,10 @@ def parse_statistics(body: bytes) -> Metrics:
     Raises:
         ValueError: *body* is not such statistics.
     """
-    said = json.loads(body)
+    try:
+        said = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     models = said.get("model_stats") if isinstance(said, Mapping) else None
     if not isinstance(models, list):
         raise ValueError("no model_stats")  # noqa: TRY004 (bad data, not a bad argument)

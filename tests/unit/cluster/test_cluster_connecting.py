@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 import yaml
-from fake_fleet import API_TOKEN, URL, FakeFleet
+from fake_fleet import API_TOKEN, URL, FakeApi, FakeFleet
 
 from tarn.cluster import Cluster, connect
 from tarn.domain import Epoch
@@ -139,6 +139,25 @@ def test_a_wrong_token_and_a_refused_name_are_the_masters_own_words(fleet: FakeF
         fleet.answers = {URL: error}
         with pytest.raises(NotAuthorizedError, match=error.next_step):
             connect("demo", surroundings=fleet.surroundings).events()
+
+
+def test_a_cluster_with_a_new_token_is_asked_by_it(fleet: FakeFleet) -> None:
+    """A later master at the same address may have one: whoever holds a handle goes on."""
+    fleet.run({"api_token": b"the-first-token"})
+
+    class Strict(FakeApi):
+        def _ask(self) -> None:
+            if self.api_token != (fleet.directory / "api_token").read_text():
+                raise NOBODY
+            super()._ask()
+
+    around = attrs.evolve(fleet.surroundings, api=lambda url, token, _: Strict(fleet, url, token))
+    cluster = connect("demo", surroundings=around)
+    assert cluster.status()["ready"] == 2
+    (fleet.directory / "api_token").write_text("the-second-token")
+    assert cluster.status()["ready"] == 2
+    cluster.scale(1)
+    assert fleet.asked == [("scale", 1)]
 
 
 def test_no_token_passes_a_proxy_and_that_is_told_each_time(elsewhere: FakeFleet) -> None:

@@ -103,13 +103,19 @@ def test_a_start_that_failed_and_never_served_is_replaced(fleet, overrides):
 
 
 @pytest.mark.parametrize(
-    ("state", "code"), [("failed", "TARN-1102"), ("starting", "TARN-1105"), ("ready", "TARN-1102")]
+    ("state", "code", "events"),
+    [
+        ("failed", "TARN-1102", 1),
+        ("starting", "TARN-1105", 1),
+        ("ready", "TARN-1102", 1),
+        ("failed", "TARN-1105", 100),  # older ones are forgotten
+    ],
 )
-def test_one_that_served_or_may_serve_is_never_replaced_by_up(fleet, state, code):
-    """It holds traffic, or may in a moment."""
+def test_one_that_served_or_may_serve_is_never_replaced_by_up(fleet, state, code, events):
+    """It holds traffic, may in a moment, or did as far as anybody knows."""
     cluster(fleet).up()
     fleet.statuses = [status(state)]
-    fleet.events = [{"code": code}]
+    fleet.events = [{"code": code}] * events
     with pytest.raises(TarnError, match="it runs with another spec"):
         cluster(fleet, replicas={"max": 4}).up()
     assert not cluster(fleet).up().started_here

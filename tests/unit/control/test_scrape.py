@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tarn.control import line
+from tarn.control import line, probe
 from tarn.control.http1 import Closed, connect, request
 from tarn.control.probe import Probe
 from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
@@ -753,3 +753,56 @@ def test_metrics_that_come_back_are_read_again() -> None:
         watcher.until(is_live)
         triton.state.metrics_hang_s = 0.0
         assert not watcher.until(lambda r: r.known("requests_total") == 0).unmeasured
+
+
+def test_a_model_that_does_not_say_what_it_is_costs_no_health_and_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else one slow answer would make an ensemble a model for as long as the master lives."""
+    monkeypatch.setattr(probe, "KIND_AGAIN_S", 0.1)
+    asked, index = list[bytes](), b'[{"name": "e", "version": "1", "state": "READY"}]'
+
+    def serve(connection: socket.socket) -> None:
+        while question := connection.recv(4096):
+            path, body = question.split()[1], b"{}"
+            if path == b"/v2/repository/index":
+                body = index
+            elif path == b"/v2/models/e/config":
+                asked.append(path)
+                body = b'{"platform": "ensemble"}'
+                if len(asked) == 1:
+                    connection.recv(1)  # until we are given up
+                    return
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(head + body)
+
+    looks = list[bool]()
+    with server(serve, threads=3) as endpoint, watching(timeout_s=1.0, a=Target(endpoint)) as seen:
+
+        def told(reading: Reading) -> bool:
+            looks.append(isinstance(reading.models, Known))
+            return bool(seen.scraper._kinds.ensembles)
+
+        reading = seen.until(told)
+        assert isinstance(reading.live, Known)
+    assert asked == [b"/v2/models/e/config"] * 2
+    assert looks[looks.index(True) :] == [True] * looks.count(True)
+
+
+@pytest.mark.parametrize("path", [b"/v2/repository/index", b"/v2/models/e/config"])
+def test_an_answer_that_is_nested_without_end_ends_no_look(path: bytes) -> None:
+    """The index is then unknown, and such a model is no ensemble."""
+    index, asked = b'[{"name": "e", "version": "1", "state": "READY"}]', set[bytes]()
+
+    def serve(connection: socket.socket) -> None:
+        while question := connection.recv(4096):
+            asked.add(question.split()[1])
+            body = index if question.split()[1] == b"/v2/repository/index" else b"{}"
+            if question.split()[1] == path:
+                body = b"[" * 200_000
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(head + body)
+
+    with server(serve, threads=3) as endpoint, watching(a=Target(endpoint)) as watcher:
+        watcher.until(lambda r: path in asked and isinstance(r.live, Known))
+        watcher.until(lambda r: isinstance(r.models, Known) is (path != b"/v2/repository/index"))

@@ -23,8 +23,9 @@ from given import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Drain, Fact, ModelState, Reading, Scale, State
+from tarn.domain import Drain, Epoch, Fact, ModelState, Reading, Recovered, Scale, State
 from tarn.domain.fleet import Fleet
+from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
 from tarn.domain.replacing import lacks
 from tarn.domain.spec import UpdateSpec
@@ -104,6 +105,29 @@ def test_one_that_was_recovered_by_a_new_master_is_judged_by_itself() -> None:
     others = ready(2, models=rows(GOOD))
     some = read(fleet(starting(1, adopted=True), others), reading(1, models=BROKEN))
     assert one(some, 1).serving
+
+
+def test_one_waits_for_two_where_another_one_failed_meanwhile() -> None:
+    """As many serve as when its drain was asked for; a replacement of the other one is no second.
+
+    So it is under the next master, too.
+    """
+    some = drain(fleet(ready(1), ready(2), desired=2), 1)
+    some = step(some, RULES, NOW_S, (running(1), running(2)), reading(1), reading(2))
+    some = step(some, RULES, NOW_S + 1, (running(1), running(3), ended(2)), reading(1, NOW_S + 1))
+    for second in range(2, 5):
+        read_ = (reading(1, NOW_S + second), reading(3, NOW_S + second))
+        some = step(some, RULES, NOW_S + second, (running(1), running(3)), *read_)
+    assert [m.instance_id for m in some.view.members] == [name(1), name(3)]
+    kept = saved(some, AT - NOW_S)
+    found = Recovered((running(1, adopted=True), running(3, adopted=True)))
+    later = begin(Epoch(1, 2), kept, found, RULES, now_s=NOW_S, at=AT)
+    assert [(i.retiring, i.others_then) for i in later.instances] == [(3, 1), (None, 0)]
+    facts = tuple(running(n) for n in (1, 3, 4))
+    for second in range(5, 8):
+        read_ = tuple(reading(n, NOW_S + second) for n in (1, 3, 4))
+        some = step(some, RULES, NOW_S + second, facts, *read_)
+    assert [m.instance_id for m in some.view.members] == [name(3), name(4)]
 
 
 def test_a_smaller_size_lets_one_go_without_a_replacement() -> None:

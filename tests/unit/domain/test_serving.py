@@ -87,3 +87,18 @@ def test_equal_answers_are_judged_once() -> None:
     judge, listed = Judge(ModelsSpec("/models")), (OK, BAD)
     first = judge(reading(1, models=listed))[2]
     assert judge(reading(2, models=listed))[2] is first
+
+
+def test_versions_of_equal_answers_are_collected_once() -> None:
+    """Not hashed again for each instance, tick after tick."""
+
+    class Counted(tuple[ModelState, ...]):  # noqa: SLOT001 (it counts)
+        hashed = 0
+
+        def __hash__(self) -> int:
+            Counted.hashed += 1
+            return super().__hash__()
+
+    judge, listed = Judge(ModelsSpec("/models")), Counted((OK, BAD))
+    assert judge.versions(reading(1, models=listed)) is judge.versions(reading(2, models=listed))
+    assert Counted.hashed == 1

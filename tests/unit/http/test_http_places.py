@@ -1,5 +1,6 @@
 """Connections are bounded, not requests: who says nothing takes nobody's place."""
 
+import asyncio
 import contextlib
 import http.client
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from fake_master import TOKEN, FakeMaster
 
+from tarn.http.door import Door
 from tarn.http.places import Place, Places
 from tarn.http.server import Server
 
@@ -87,9 +89,9 @@ def test_when_all_places_are_kept_the_longest_idle_of_them_goes() -> None:
 
 
 @contextlib.contextmanager
-def small(**more: object) -> Iterator[FakeMaster]:
+def small(api_token: bytes | None = TOKEN, **more: object) -> Iterator[FakeMaster]:
     """A master's API with few places."""
-    master = FakeMaster()
+    master = FakeMaster(api_token=api_token)
     master.server.close()
     master.server = Server(most=MOST, **more)  # type: ignore[arg-type]
     with master:
@@ -129,6 +131,16 @@ def test_idle_connections_of_one_address_keep_nobody_out() -> None:
         kept.close()
 
 
+def test_without_a_token_nobody_keeps_a_place() -> None:
+    """Whoever asks is let in there, and has proven nothing by that."""
+    with small(None) as master, contextlib.ExitStack() as held:
+        for _ in range(2 * ONE):
+            line = http.client.HTTPConnection("127.0.0.1", master.server.port, timeout=5)
+            held.callback(line.close)
+            assert ask(line, "/api/v1/status", token=False) == 200
+        assert len(master.server._places) <= ONE
+
+
 def test_places_are_given_back() -> None:
     """By those that leave, and by those that never finish a head."""
     with small(head_within_s=0.3) as master:
@@ -149,3 +161,28 @@ def test_a_flood_is_a_line_a_minute_in_the_log(caplog: pytest.LogCaptureFixture)
         places.take("10.0.0.1")
     kinds = {getattr(record, "kind", None) for record in caplog.records}
     assert kinds == {"idle connections are closed"}
+
+
+def test_a_connection_that_fails_for_any_reason_gives_its_place_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else each such failure would take one from the others for good."""
+
+    def broken(_place: Place) -> asyncio.Protocol:
+        raise ValueError("a protocol that cannot be made")
+
+    async def connect() -> tuple[bytes, int]:
+        places, listener = Places(MOST), socket.create_server(("127.0.0.1", 0))
+        listener.setblocking(False)
+        door = Door(listener, None, broken, 5.0, "http://127.0.0.1", places)
+        door.open()
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        async with asyncio.timeout(5.0):
+            said = await reader.read()
+        writer.close()
+        door.close()
+        listener.close()
+        return said, len(places)
+
+    assert asyncio.run(connect()) == (b"", 0)
+    assert [record.message for record in caplog.records] == ["a connection could not be begun"]

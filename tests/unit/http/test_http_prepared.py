@@ -13,7 +13,8 @@ from tarn.domain.spec import ApiSpec, SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigError, LaunchError
 from tarn.http.identity.claims import ticket
 from tarn.http.identity.prepared import brought_token, prepared, renewed_token
-from tarn.http.takeover import listeners
+from tarn.http.server import Server
+from tarn.http.takeover import holders, token_after
 
 LB1 = TrustedProxy("lb1", "10.0.0.5", "token", token="env:A")
 LB2 = TrustedProxy("lb2", "10.0.0.6", "token", token="env:B")
@@ -85,20 +86,36 @@ def test_a_renewed_token_is_another_one_for_the_owner_alone(tmp_path: Path) -> N
         renewed_token(tmp_path / "nowhere")
 
 
-def test_whose_program_listens_the_kernel_tells() -> None:
+def test_whose_program_holds_a_port_the_kernel_tells() -> None:
     """Ours, at a port that we hold; nobody's, at one that is free again."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
-        assert listeners(port) == {os.getuid()}
-    assert listeners(port) == frozenset()
+        assert holders(port) == {os.getuid()}
+    assert holders(port) == frozenset()
 
 
-def test_a_listener_of_another_user_is_told_from_ours(tmp_path: Path) -> None:
-    """As `/proc/net/tcp` writes it; a connection to such a port is no listener."""
+def test_others_at_a_port_are_told_from_us(tmp_path: Path) -> None:
+    """As `/proc/net/tcp` writes it; what nobody holds any more (TIME_WAIT) says nothing."""
     head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
-    row = "   0: 0100007F:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {} 0 1\n"
-    (tmp_path / "tcp").write_text(
-        head + row.format(40001, "0A", 65002) + row.format(40001, "01", 7)
-    )
-    assert listeners(40001, tmp_path) == {65002}
-    assert listeners(40002, tmp_path) == frozenset()
+    row = "   0: 0100007F:{:04X} 00000000:0000 {} 00000000:00000000 00:00000000 00000000 {} 0 {}\n"
+    rows = [(40001, "0A", 65002, 11), (40001, "06", 0, 0), (40003, "01", 7, 12)]
+    (tmp_path / "tcp").write_text(head + "".join(row.format(*one) for one in rows))
+    assert holders(40001, tmp_path) == {65002}
+    assert holders(40002, tmp_path) == frozenset()
+    assert holders(40003, tmp_path) == {7}
+
+
+def test_a_connection_of_ours_that_got_the_masters_port_by_chance_is_no_stranger(
+    tmp_path: Path,
+) -> None:
+    """The system gives any free number to a connection: the token stays."""
+    (tmp_path / "api_token").write_bytes(b"the-token")
+    with socket.create_server(("127.0.0.1", 0)) as somewhere:
+        with socket.create_connection(somewhere.getsockname()) as ours:
+            port = ours.getsockname()[1]
+            with pytest.raises(LaunchError):
+                Server(port=port)
+            assert token_after(tmp_path, "auto", port, os.getuid()) == (b"the-token", "")
+            token, found = token_after(tmp_path, "auto", port, os.getuid() + 1)
+    assert token == (tmp_path / "api_token").read_bytes() != b"the-token"
+    assert f"holds port {port}, where the last master listened: the cluster has a new" in found

@@ -18,7 +18,16 @@ from tarn.errors import ConfigError, NotAuthorizedError
 from tarn.http.asked import Asked, Identified
 from tarn.http.desk import Desk
 from tarn.http.gate import DirectGate
-from tarn.http.identity import OWNER, Accepted, Identity, Proofs, Trusted, network, trusted
+from tarn.http.identity import (
+    OWNER,
+    Accepted,
+    Identity,
+    Proofs,
+    Trusted,
+    connects,
+    network,
+    trusted,
+)
 from tarn.http.identity.people import People
 from tarn_plugins.authorizer.none import NoAuthorizer
 
@@ -317,6 +326,16 @@ def test_a_name_like_an_option_is_never_looked_up(desk: Desk) -> None:
             raise AssertionError(user)
 
     assert asyncio.run(People(Never(), desk).groups("-a")) == frozenset()
+
+
+@pytest.mark.parametrize(("written", "peer"), [(HERE, f"::ffff:{HERE}"), (f"::ffff:{HERE}", HERE)])
+def test_a_proxy_connects_from_its_address_however_that_is_written(written: str, peer: str) -> None:
+    """Its connections keep their places exactly where it may speak for others."""
+    proxy = TrustedProxy("lb1", written, "token", users=("*",))
+    (known,) = trusted((proxy,), {"lb1": OWN.decode()})
+    from_here = connects((proxy,))
+    assert (from_here(peer), known.at(peer)) == (True, True)
+    assert (from_here(THERE), from_here("no address"), known.at(THERE)) == (False, False, False)
 
 
 def test_a_spec_becomes_trusted_proxies_with_the_tokens_that_were_brought() -> None:

@@ -1,6 +1,8 @@
 """What a provider raises by mistake names its plugin, for every kind of provider."""
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -9,7 +11,7 @@ import pytest
 from tarn import plugins
 from tarn.errors import PluginError, StorageError
 from tarn.hookspecs import Factory, RuntimeFactory, SecretStoreFactory, StorageFactory, hookimpl
-from tarn.interfaces import RuntimeCapabilities
+from tarn.interfaces import Carrier, RuntimeCapabilities
 from tarn.plugins.kinds import KINDS
 
 
@@ -32,6 +34,9 @@ class Careless:
 
     def find(self, name: str) -> str:
         return name
+
+    def put(self, *_: object) -> object:
+        fail()
 
     def names(self) -> object:
         raise StorageError("acme", "the store is sealed", next_step="Unseal it")
@@ -141,3 +146,12 @@ def test_values_and_results_pass() -> None:
     assert deployer.where == "here"
     with pytest.raises(AttributeError):
         _ = deployer.nothing
+
+
+def test_a_provider_has_the_protocols_that_it_has_without_the_boundary() -> None:
+    """``isinstance`` of Python 3.12 and newer sees only what is found without ``__getattr__``."""
+    deployer = maker("runtime", made)()
+    assert isinstance(deployer, Carrier)
+    assert not isinstance(maker("storage", lambda *_: object())(), Carrier)
+    with pytest.raises(PluginError, match="runtime 'acme' raised ZeroDivisionError"):
+        inspect.getattr_static(deployer, "put")(Path("file"), "acme://file")

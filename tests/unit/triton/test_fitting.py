@@ -104,6 +104,7 @@ def test_the_back_ends_of_a_tritonserver_lie_beside_it(tmp_path: Path) -> None:
     found = fitting.backends_of(str(server), {"backend_directory": str(tmp_path / "mine")}, {})
     assert found is not None
     assert found.names == {"acme"}
+    assert fitting.backends_of(str(server), {"backend_directory": True}, {}) is None  # no folder
 
 
 @pytest.mark.skipif(find_wheel() is None, reason="needs the wheel nvidia-pytriton")

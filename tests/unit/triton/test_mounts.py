@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import signal
 import sys
 import threading
@@ -38,6 +39,40 @@ def test_the_mount_of_a_path_is_found_by_its_text(path: str, kind: str, source: 
     found = mounts.mount_of(Path(path), MOUNTINFO)
     assert found is not None
     assert (found.kind, found.source) == (kind, source)
+
+
+def test_a_mount_whose_name_is_not_text_hides_no_other_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel writes the bytes of a name as they are; U+2028 and NEL end no line there."""
+    listed = tmp_path / "mountinfo"
+    odd = (
+        b"40 22 0:50 / /mnt/l\xe9a rw - nfs nas:/lea rw\n"
+        b"41 22 0:51 / /a\xe2\x80\xa8b rw - nfs n rw\n"
+    )
+    listed.write_bytes(odd + MOUNTINFO.encode())
+    monkeypatch.setattr(mounts, "_MOUNTS", listed)
+    assert str(mounts.mount_of(Path("/mnt/models"))) == "the mount /mnt/models (nfs of nas:/newer)"
+    found = mounts.mount_of(Path(os.fsdecode(b"/mnt/l\xe9a/x")))
+    assert found is not None
+    assert found.source == "nas:/lea"
+
+
+def test_a_process_with_many_open_files_can_look(tmp_path: Path) -> None:
+    """`select` takes no descriptor beyond 1023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("only so many files may be open here")
+    held = list[int]()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    try:
+        while not held or held[-1] < 1024:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+        assert mounts.unanswered(tmp_path, "models.repository") is None
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_what_answers_is_well_even_when_it_is_not_there(tmp_path: Path) -> None:

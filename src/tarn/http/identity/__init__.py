@@ -1,6 +1,6 @@
 """Who asks: what a request claims (`claims`), what proves it (`proofs`), who that is (`who`)."""
 
-from tarn.http.identity.proofs import Accepted, Proofs, Tickets, Trusted, network, trusted
+from tarn.http.identity.proofs import Accepted, Proofs, Tickets, Trusted, connects, network, trusted
 from tarn.http.identity.who import OWNER, Identity
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Proofs",
     "Tickets",
     "Trusted",
+    "connects",
     "network",
     "trusted",
 ]

@@ -5,7 +5,7 @@ Pure, but for what they are asked for elsewhere.
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import attrs
@@ -15,7 +15,7 @@ from tarn.errors import ConfigError
 from tarn.http.desk import Desk
 from tarn.http.identity.people import People
 
-__all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "network", "trusted"]
+__all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "connects", "network", "trusted"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAPPED = 96
@@ -54,12 +54,7 @@ class Trusted:
 
     def at(self, peer: str) -> bool:
         """Say whether it may connect from the address *peer*; what is no address is none of its."""
-        try:
-            address = ipaddress.ip_address(peer)
-        except ValueError:
-            return False
-        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-        return (mapped or address) in self.network
+        return _is_in(peer, self.network)
 
     def holds(self, token: bytes) -> bool:
         """Say whether *token* is its own; takes as long for any that is as long."""
@@ -104,6 +99,12 @@ def network(text: str) -> Network:
     return one
 
 
+def connects(proxies: Iterable[TrustedProxy]) -> Callable[[str], bool]:
+    """Return what says of a numeric address that one of the trusted *proxies* connects from it."""
+    networks = [network(one.address) for one in proxies]
+    return lambda peer: any(_is_in(peer, one) for one in networks)
+
+
 def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[Trusted, ...]:
     """Return the trusted proxies of a spec, with the *tokens* that were brought for them."""
     return tuple(
@@ -117,6 +118,16 @@ def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tup
         )
         for one in proxies
     )
+
+
+def _is_in(peer: str, place: Network) -> bool:
+    """Say whether the numeric address *peer* is in the network *place*; False for other text."""
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address) in place
 
 
 def _token(proxy: TrustedProxy, tokens: Mapping[str, str]) -> bytes:

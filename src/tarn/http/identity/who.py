@@ -263,7 +263,7 @@ class Identity:
     ) -> Identified:
         """Return whom *who* speaks for, which is nobody else unless it is a trusted proxy."""
         if isinstance(who, Trusted):
-            return await self._named(who, claimed.user)
+            return await self._named(who, claimed)
         if who.via == "rm-proxy":
             return Identified(who, named=who.user)
         if claimed.user is None or who.via == "none":
@@ -278,10 +278,13 @@ class Identity:
             return Identified(None, 400, "The api token and X-TARN-User came together: send one")
         return Identified(who)
 
-    async def _named(self, proxy: Trusted, claimed: bytes | None) -> Identified:
-        if claimed is None:
+    async def _named(self, proxy: Trusted, claimed: Claims) -> Identified:
+        if claimed.user is None:
             return Identified(Principal(proxy.name, via="trusted-proxy"))
-        user = claimed.decode("latin-1")
+        if claimed.signed is not None:  # whoever passed the request on could have changed the name
+            found = "No signature covers X-TARN-User: send the token itself, over HTTPS"
+            return Identified(None, 400, found)
+        user = claimed.user.decode("latin-1")
         if not is_name(user):
             found = "X-TARN-User is no user's name: letters, digits and . _ @ $ + = -, at most 128"
             return Identified(None, 400, found)

@@ -41,7 +41,8 @@ def test_up_where_no_file_may_grow_is_one_sentence(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert f"tarn: [TARN-2114] {tmp_path}/home/clusters: cannot be written: no file" in done.stderr
+    where = f"{tmp_path}/home/clusters"
+    assert f"tarn: [TARN-2114] {where}: cannot be written: this process may not" in done.stderr
     assert "ulimit -f unlimited" in done.stderr
     assert "Traceback" not in done.stderr
     assert [one.name for one in (tmp_path / "home").rglob("*")] == ["clusters"]
@@ -70,9 +71,9 @@ def test_a_submit_that_cannot_write_leaves_nothing(tmp_path: Path, room: int) ->
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (errno.ENOSPC, "the disk is full, "),
-        (errno.EDQUOT, "your quota of the disk is used up"),
-        (errno.EFBIG, "no file may have more than"),
+        (errno.ENOSPC, "no space is left on the disk, "),
+        (errno.EDQUOT, "this user's quota of the disk is used up"),
+        (errno.EFBIG, "this process may not write a longer file ("),
         (errno.EROFS, "the file system may only be read"),
     ],
 )
