@@ -137,7 +137,8 @@ def test_places_are_given_back() -> None:
         for line in lines[:2]:
             line.sendall(b"GET /livez HT")
         for line in lines:
-            assert line.recv(10) == b""
+            with contextlib.suppress(ConnectionError):  # what came after the end was not read
+                assert line.recv(10) == b""
             line.close()
         assert any(len(master.server._places) == 0 or pause.wait(0.02) for _ in range(250))
 

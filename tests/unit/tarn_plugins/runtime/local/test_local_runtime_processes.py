@@ -276,7 +276,7 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
         (running,) = [fact for fact in runtime.facts() if fact.instance_id == ID]
         assert line.endswith(f": {running.endpoint.http_port} is taken")
         runtime.apply(stage.wish(stop=(ID,)))
-        eventually(lambda: not leader(stage))
+        eventually(lambda: fact(runtime, ID, Ended))
         runtime.apply(stage.wish())
         assert not [one for one in runtime.warnings() if "TARN-3833" in one]
 
