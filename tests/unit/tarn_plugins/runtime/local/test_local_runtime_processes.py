@@ -1,5 +1,6 @@
 """The local runtime over small fake executables."""
 
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from local_stage import Stage, eventually, fact
 
 from tarn.domain import Asked, Ended, Endpoint, Running
 from tarn.errors import Superseded
+from tarn_plugins.runtime.local import runtime as module
 from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
 from tarn_plugins.runtime.local.records import Record, Records
 
@@ -279,6 +281,20 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
         eventually(lambda: fact(runtime, ID, Ended))
         runtime.apply(stage.wish())
         assert not [one for one in runtime.warnings() if "TARN-3833" in one]
+
+
+def test_logs_are_looked_at_again_after_a_look_that_failed(stage, monkeypatch):
+    """A master without a descriptor begins all the same, and its logs have an end later."""
+    looks = []
+
+    def fail(*_arguments):
+        looks.append(1)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(module, "remove_oldest", fail)
+    monkeypatch.setattr(module, "ROTATE_EVERY_S", 0.01)
+    stage.fake_master()
+    eventually(lambda: len(looks) > 2)
 
 
 def test_a_keeper_s_end_is_a_warning_at_once(stage):
