@@ -186,13 +186,13 @@ class LocalRuntime:
     def _not_started(self, slot: Slot, launch: Launch, error: LaunchError | OSError) -> None:
         """Let it fail, or wait where this machine lacks something: that is no fault of its own."""
         lack, record = shortage(error, starting=True), slot.record
+        if record.pid is not None:  # it runs, and cannot be watched
+            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
+            os.waitpid(record.pid, 0)
         if not lack:
             slot.ended = could_not_start(error)
             self._ports.release(ports(record))
             return
-        if record.pid is not None:  # it runs, and cannot be watched
-            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
-            os.waitpid(record.pid, 0)
         self._take_back(slot)
         with contextlib.suppress(OSError):
             self._records.remove(record.instance_id)

@@ -283,6 +283,23 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
         assert not [one for one in runtime.warnings() if "TARN-3833" in one]
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EIO, Ended), (errno.EMFILE, Asked)],
+)
+def test_a_start_that_cannot_be_watched_leaves_no_process(stage, monkeypatch, number, said):
+    """It failed, or waits for what this machine lacks; nobody would ever see its end."""
+    runtime = stage.fake_master()
+
+    def fail(*_arguments, **_more):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(runtime._watcher, "watch", fail)
+    runtime.apply(stage.wish(ID))
+    assert fact(runtime, ID, said) is not None
+    assert processes_of(stage.directory) == ()
+
+
 def test_logs_are_looked_at_again_after_a_look_that_failed(stage, monkeypatch):
     """A master without a descriptor begins all the same, and its logs have an end later."""
     looks = []
