@@ -68,8 +68,8 @@ def message(line: socket.socket) -> bytes:
         data += more
     head, _, body = data.partition(b"\r\n\r\n")
     length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-    while len(body) < int(length or 0):
-        body += line.recv(65536)
+    while len(body) < int(length or 0) and (more := line.recv(65536)):
+        body += more
     return head + b"\r\n\r\n" + body
 
 
