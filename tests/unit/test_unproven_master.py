@@ -49,7 +49,10 @@ class _Heard(socketserver.BaseRequestHandler):
         with contextlib.suppress(OSError):
             while data := message(self.request):
                 self.server.got += data
-                self.request.sendall(self._answer(data))
+                answer = self._answer(data)
+                self.request.sendall(answer)
+                if not answer.startswith(b"HTTP/"):
+                    return  # what speaks another protocol hangs up on this one
 
     def _answer(self, data: bytes) -> bytes:
         if self.server.relay is None:
