@@ -1,5 +1,6 @@
 """The listening socket and its thread."""
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -110,8 +111,9 @@ def test_who_never_finishes_a_head_is_hung_up_on() -> None:
         while not answered.endswith(b"OK\n"):
             answered += kept.recv(1000)
         for slow in (fresh, kept):
-            slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
-            assert slow.recv(1000) == b""
+            with contextlib.suppress(ConnectionError):  # its time was over before this was sent
+                slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
+                assert slow.recv(1000) == b""
             slow.close()
 
 
