@@ -464,6 +464,7 @@ def test_a_newer_master_met_by_a_provider_ends_this_one(who: str) -> None:
     """Whoever refuses the lower epoch, this master leaves everything as it is."""
     with Desk() as desk:
         desk.reach(2)
+        until(lambda: len(desk.discovery.registry.members) == 2)
         if who == "runtime":
             desk.runtime.world.claim(Epoch(1, 2))
         else:
