@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tarn.process_table import environment_of
+
 MODELS = Path(__file__).parent / "models"
 
 
@@ -88,7 +90,7 @@ class House:
                 continue
             try:
                 argv = (entry / "cmdline").read_bytes().split(b"\0")
-                environ = (entry / "environ").read_bytes().split(b"\0")
+                environ = environment_of(int(entry.name))
             except OSError:
                 continue
             if mark in environ or str(self.directory(name)).encode() in argv:

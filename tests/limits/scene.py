@@ -19,7 +19,7 @@ SHIM = Path(__file__).parent / "shim.c"
 NAME = "poor"
 WITHIN_S = 45.0
 """For what takes a second or two where nobody else is at work."""
-CALM_S = 4.0
+CALM_S = 6.0
 """Longer than `instance.unready_after` and `instance.replace_after` of these fleets."""
 
 
@@ -33,7 +33,7 @@ class Poor(House):
         program = self.root / "tritonserver"
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tarn.testing.fake_triton "$@"\n')
         program.chmod(0o700)
-        instance = {"unready_after": "1s", "replace_after": "2s"}
+        instance = {"unready_after": "2s", "replace_after": "4s"}
         parts = {"triton": {"binary": str(program)}, "instance": instance, **keys}
         done = self.tarn("up", "-f", self.spec(NAME, **parts))
         assert done.returncode == 0, done.stderr

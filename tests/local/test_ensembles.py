@@ -69,8 +69,9 @@ def test_an_ensemble_and_its_parts_are_not_added(tmp_path: Path) -> None:
             over_s = time.monotonic()
             assert [answer.result() for answer in answers] == [200] * ASKED
             # the ends of two requests may lie in the time of one; 12 or more before
-            assert 1 <= max(seen) <= ASKED * 1.5
-            until(lambda: busy() == 0, 10, lambda: f"quiet; busy is {busy()}")
-            assert time.monotonic() - over_s < 6 * EACH_S + 4 * LOOK_S
+            assert 1 <= max(seen) < ASKED * 2
+            until(lambda: busy() == 0, 20, lambda: f"quiet; busy is {busy()}")
+            # three parts' time, three times; an ensemble's own mean would make it 6 s and more
+            assert time.monotonic() - over_s < 3 * len(PARTS) * EACH_S + 4 * LOOK_S
         finally:
             scraper.close()

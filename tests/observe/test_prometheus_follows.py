@@ -51,7 +51,8 @@ def test_prometheus_follows_the_master(tmp_path: Path, monkeypatch: pytest.Monke
         try:
             with prometheus(tmp_path / "prometheus", scrape_config(scrape, files)) as one:
                 until(lambda: scraped(one, first.url), 30, "a scrape of the first master")
-                assert len(one.ask("targets")["activeTargets"]) == 3  # and of two Tritons
+                # and of two Tritons
+                until(lambda: len(one.ask("targets")["activeTargets"]) == 3, 30, "all targets")
                 (kept / "api_token").write_bytes(NEW)
                 way.url = second.url
                 until(lambda: scraped(one, second.url), 30, "a scrape of the second master")

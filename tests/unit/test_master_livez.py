@@ -78,8 +78,9 @@ def test_livez_is_503_while_the_control_thread_hangs_or_raises(
         assert status.status_code == 200, status.text
         assert "TARN-1031" in status.json()["warnings"][0]
         runtime.goes_on.set()
+        # a tick may be late on a busy machine: the next one is told as well
+        until(lambda: "TARN-1031" not in web.get("/health").text)
         until(lambda: livez(200))
-        assert "TARN-1031" not in web.get("/health").text
         runtime.raises = True
         until(lambda: livez(503))
         runtime.raises = False

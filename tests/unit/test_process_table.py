@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from tarn import process_table
 from tarn.process_table import age_s, environment_of, pids_of
 
 BECOMES_ITSELF = """
@@ -22,27 +23,29 @@ def test_a_process_that_becomes_another_program_keeps_its_environment() -> None:
     """The kernel shows none for a moment; whoever is found by it must not be missed then."""
     argv = [sys.executable, "-ISc", BECOMES_ITSELF, "40", BECOMES_ITSELF]
     process = subprocess.Popen(argv, env={"TARN_MARK": "1"})
-    looks = 0
+    looks, missed = 0, False
     while process.poll() is None:
         try:
             found = environment_of(process.pid)
         except OSError:
             continue
-        # it may have ended since: then its environment has gone, and `poll` takes it in
-        if b"TARN_MARK=1" not in found and process.poll() is None:
-            pytest.fail(f"look {looks} found {found}")
-        looks += 1
+        if b"TARN_MARK=1" in found:
+            assert not missed, f"look {looks} found nothing"
+            looks += 1
+        else:  # right only at its end, when its environment goes a moment before itself
+            missed = True
     assert process.returncode == 0
-    assert looks > 40
+    assert looks
 
 
-def test_none_of_its_own_is_no_environment() -> None:
+def test_none_of_its_own_is_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that was given no variable is told from one in the middle of exec, at once."""
+    monkeypatch.setattr(process_table, "_EXEC_TAKES_S", 60.0)
     process = subprocess.Popen(["/bin/sleep", "60"], env={})
     try:
         began_s = time.monotonic()
         assert environment_of(process.pid) == ()
-        assert time.monotonic() - began_s < 1
+        assert time.monotonic() - began_s < 30
     finally:
         process.kill()
         process.wait()

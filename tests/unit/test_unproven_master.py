@@ -49,9 +49,10 @@ class _Heard(socketserver.BaseRequestHandler):
         with contextlib.suppress(OSError):
             while data := message(self.request):
                 self.server.got += data
-                self.request.sendall(answer := self._answer(data))
-                if not answer.startswith(b"HTTP/"):  # as sshd hangs up on who speaks no SSH
-                    return
+                answer = self._answer(data)
+                self.request.sendall(answer)
+                if not answer.startswith(b"HTTP/"):
+                    return  # what speaks another protocol hangs up on this one
 
     def _answer(self, data: bytes) -> bytes:
         if self.server.relay is None:
@@ -70,8 +71,8 @@ def message(line: socket.socket) -> bytes:
         data += more
     head, _, body = data.partition(b"\r\n\r\n")
     length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-    while len(body) < int(length or 0):
-        body += line.recv(65536)
+    while len(body) < int(length or 0) and (more := line.recv(65536)):
+        body += more
     return head + b"\r\n\r\n" + body
 
 

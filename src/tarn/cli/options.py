@@ -84,7 +84,7 @@ class NumberType(click.FloatRange):
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
-            self.fail(f"'{value}' is not a number, such as {self.max or 20:g}", param, ctx)
+            self.fail(f"'{value}' is not a number, such as {min(20, self.max or 20):g}", param, ctx)
         if self.min is not None and number < self.min:
             self.fail(f"{value} is too small; it must be at least {self.min:g}", param, ctx)
         if self.max is not None and number > self.max:

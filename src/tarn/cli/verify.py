@@ -8,12 +8,17 @@ from tarn.cli.options import NAME, NumberType, form_option, pass_cluster
 from tarn.cli.show import emit
 from tarn.cli.talk import Talk
 from tarn.cluster import Cluster
+from tarn.cluster.verifying import MOST_RPS
 
 
 @click.command("verify")
 @pass_cluster
 @click.option(
-    "--rps", type=NumberType(), default=20.0, show_default=True, help="Requests a second."
+    "--rps",
+    type=NumberType(0, MOST_RPS, min_open=True),
+    default=20.0,
+    show_default=True,
+    help="Requests a second.",
 )
 @click.option("--for", "duration", default="30s", show_default=True, help="How long.")
 @click.option(

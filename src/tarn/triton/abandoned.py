@@ -27,6 +27,11 @@ def remove_abandoned(tmp: Path = _TMP) -> None:
 
     A Triton that runs keeps the folders that are younger than itself, and for a day older ones.
     """
+    with contextlib.suppress(OSError):  # what cannot be looked at keeps no Triton from its start
+        _remove_abandoned(tmp)
+
+
+def _remove_abandoned(tmp: Path) -> None:
     # The folders first: who made one of them has loaded the back end already.
     empty = [path for path in tmp.glob(_PATTERN) if _ours_and_empty(path)]
     if not empty:

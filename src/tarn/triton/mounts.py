@@ -5,6 +5,7 @@ signal ends that. So a child looks first; when nothing comes of it, the child wa
 """
 
 import contextlib
+import math
 import os
 import re
 import select
@@ -116,10 +117,10 @@ def unanswered(
 
 def _hear(signs: int, within_s: float) -> bool:
     """Say whether the child came to its end, never silent for longer than *within_s*."""
-    poll, end_s = select.poll(), time.monotonic() + within_s
+    poll, end_s = select.poll(), time.monotonic() + within_s  # select takes no number beyond 1023
     poll.register(signs, select.POLLIN)
     while (left_s := end_s - time.monotonic()) > 0:
-        if poll.poll(left_s * 1000):
+        if poll.poll(math.ceil(left_s * 1000)):
             if not os.read(signs, 4096):
                 return True
             end_s = time.monotonic() + within_s

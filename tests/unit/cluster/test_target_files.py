@@ -26,10 +26,11 @@ class Way:
     failed: threading.Event = attrs.field(factory=threading.Event)
 
     def ask(self, question: Callable[[Api], Any]) -> Any:
-        if self.url is None:
+        url = self.url  # the test changes it at any moment
+        if url is None:
             self.failed.set()
             raise UnreachableError("nobody listens there")
-        with Api(self.url, TOKEN.decode()) as api:
+        with Api(url, TOKEN.decode()) as api:
             answer = question(api)
         self.asked.set()
         return answer

@@ -140,7 +140,7 @@ def test_nothing_is_posted_while_nothing_changes() -> None:
     runtime = BlockedRuntime()
     with Desk(runtime=runtime) as desk:
         desk.reach(2)
-        until(lambda: desk.discovery.views and desk.discovery.views[-1].members)
+        until(lambda: len(desk.discovery.registry.members) == 2)
         desk.tick(1.0)
         counts = (len(runtime.wishes), len(desk.discovery.views), desk.scraper.watched)
         for _ in range(5):
@@ -464,6 +464,7 @@ def test_a_newer_master_met_by_a_provider_ends_this_one(who: str) -> None:
     """Whoever refuses the lower epoch, this master leaves everything as it is."""
     with Desk() as desk:
         desk.reach(2)
+        until(lambda: len(desk.discovery.registry.members) == 2)
         if who == "runtime":
             desk.runtime.world.claim(Epoch(1, 2))
         else:

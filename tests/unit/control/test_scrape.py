@@ -733,26 +733,23 @@ def test_crashed_tasks_leave_no_timers_behind(monkeypatch: pytest.MonkeyPatch) -
 
 def test_without_metrics_the_statistics_tell_what_executes() -> None:
     """The port is switched off, or cannot be reached: said, and the counters come over HTTP."""
-    with FakeTriton("echo") as triton:
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            nowhere = closed.getsockname()[1]
-        there = triton.endpoint
-        target = Target(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))
-        with watching(a=target) as watcher:
-            reading = watcher.until(lambda r: bool(r.unmeasured))
-            assert reading.unmeasured.startswith("connection refused by 127.0.0.1:")
-            reading = watcher.until(lambda r: r.known("pending") == 0)
-            assert isinstance(reading.busy, Known)
-            assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
-            assert isinstance(reading.metrics["gpu_utilization"], Unknown)
+    with FakeTriton("echo") as triton, watching(a=without_metrics(triton)) as watcher:
+        reading = watcher.until(lambda r: bool(r.unmeasured))
+        assert reading.unmeasured.startswith("connection refused by 127.0.0.1:")
+        reading = watcher.until(lambda r: r.known("pending") == 0)
+        assert isinstance(reading.busy, Known)
+        assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
+        assert isinstance(reading.metrics["gpu_utilization"], Unknown)
 
 
 def test_metrics_that_come_back_are_read_again() -> None:
     """Nothing is said of it any more."""
-    with FakeTriton("echo") as triton, watching(a=Target(triton.endpoint)) as watcher:
-        watcher.until(is_live)
-        triton.state.metrics_hang_s = 0.0
-        assert not watcher.until(lambda r: r.known("requests_total") == 0).unmeasured
+    with FakeTriton("echo") as triton:
+        target = without_metrics(triton)
+        with watching(a=target) as watcher:
+            watcher.until(lambda r: bool(r.unmeasured))
+            with FakeTriton("echo", metrics_port=target.endpoint.metrics_port):
+                watcher.until(lambda r: not r.unmeasured)
 
 
 def test_a_model_that_does_not_say_what_it_is_costs_no_health_and_is_asked_again(
@@ -806,3 +803,11 @@ def test_an_answer_that_is_nested_without_end_ends_no_look(path: bytes) -> None:
     with server(serve, threads=3) as endpoint, watching(a=Target(endpoint)) as watcher:
         watcher.until(lambda r: path in asked and isinstance(r.live, Known))
         watcher.until(lambda r: isinstance(r.models, Known) is (path != b"/v2/repository/index"))
+
+
+def without_metrics(triton: FakeTriton) -> Target:
+    """Return *triton* with a port for its metrics at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nowhere = closed.getsockname()[1]
+    there = triton.endpoint
+    return Target(Endpoint(there.host, there.http_port, there.grpc_port, nowhere))

@@ -308,6 +308,7 @@ class ScriptedApi:
             if self.source.view is not seen:
                 seen = self.source.view
                 yield Message("", "instances", seen)
+                self.source.heard = seen["revision"]  # who asks for more has taken this one in
             stop.wait(0.02)
 
     def instances(self):
@@ -329,6 +330,8 @@ class Scripted:
     words: list = attrs.field(factory=list)
     demands: list = attrs.field(factory=list)
     opened: int = 0
+    heard: int = 0
+    """Revision of the last view that was taken in."""
     name: str = "llama"
 
     def open(self):
@@ -411,7 +414,7 @@ def test_a_view_in_work_is_never_cut_and_the_newest_wins():
         inside.wait(5)
         for revision in range(2, 6):
             source.view = pushed_view(revision, revision)
-            threading.Event().wait(0.05)
+            until(lambda wanted=revision: source.heard == wanted)
         assert discovery.views == []
         go_on.set()
         until(lambda: source.words and source.words[-1].revision == 5)

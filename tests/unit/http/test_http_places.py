@@ -149,7 +149,8 @@ def test_places_are_given_back() -> None:
         for line in lines[:2]:
             line.sendall(b"GET /livez HT")
         for line in lines:
-            assert line.recv(10) == b""
+            with contextlib.suppress(ConnectionError):  # what came after the end was not read
+                assert line.recv(10) == b""
             line.close()
         assert any(len(master.server._places) == 0 or pause.wait(0.02) for _ in range(250))
 
@@ -159,7 +160,8 @@ def test_a_flood_is_a_line_a_minute_in_the_log(caplog: pytest.LogCaptureFixture)
     places = Places(MOST)
     for _ in range(2 * MOST):
         places.take("10.0.0.1")
-    kinds = {getattr(record, "kind", None) for record in caplog.records}
+    ours = [record for record in caplog.records if record.name == "tarn.http.places"]
+    kinds = {getattr(record, "kind", None) for record in ours}
     assert kinds == {"idle connections are closed"}
 
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from fake_master import FakeMaster, PolicyAuthorizer
+from fake_master import FakeMaster, PolicyAuthorizer, StillClock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,7 +55,7 @@ def test_beyond_the_limit_it_is_429_on_every_route_and_before_anybody_is_asked_w
 ):
     """With when to come again; a bad token costs what a good one costs."""
     with (
-        FakeMaster(rate_limit=3) as master,
+        FakeMaster(rate_limit=3, clock=StillClock()) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         paths = ("/health", "/instances", "/nowhere", "/health", "/instances", "/nowhere")
@@ -82,9 +82,13 @@ RIGHTS = {("alice", "infer", "ocr"), ("anonymous", "infer", "ocr"), ("alice", "v
 
 
 def _behind_a_proxy(rate_limit: int) -> FakeMaster:
-    """Return a master that knows the model ``ocr``, and trusts a proxy at this address."""
+    """Return a master that knows the model ``ocr``, and trusts a proxy at this address.
+
+    Its clock stands: on a slow machine a limit would be reached by nobody, or be over too soon.
+    """
     return FakeMaster(
         rate_limit=rate_limit,
+        clock=StillClock(),
         proofs=Proofs((LB,)),
         gate=DirectGate(PolicyAuthorizer(rights=RIGHTS)),
         config={"models": {"serve": ["ocr"]}},

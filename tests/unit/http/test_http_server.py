@@ -1,5 +1,6 @@
 """The listening socket and its thread."""
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -7,6 +8,7 @@ import time
 
 import httpx
 import pytest
+from asking import has_ipv6
 from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 from tarn.errors import LaunchError, ProviderError
@@ -48,7 +50,7 @@ def test_a_restarted_master_gets_its_port_back_if_it_is_free() -> None:
     third.close()
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
 def test_a_master_listens_at_an_address_of_ipv6() -> None:
     """And its URL leads there, for every client of it."""
     with FakeMaster(host="::1") as master, Api(master.url, TOKEN.decode()) as api:
@@ -109,8 +111,9 @@ def test_who_never_finishes_a_head_is_hung_up_on() -> None:
         while not answered.endswith(b"OK\n"):
             answered += kept.recv(1000)
         for slow in (fresh, kept):
-            slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
-            assert slow.recv(1000) == b""
+            with contextlib.suppress(ConnectionError):  # its time was over before this was sent
+                slow.sendall(b"GET /livez HTTP/1.1\r\nHo")
+                assert slow.recv(1000) == b""
             slow.close()
 
 

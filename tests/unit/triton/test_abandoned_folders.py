@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tarn import process_table
 from tarn.triton.abandoned import remove_abandoned
 
 DAY_S = 86400.0
@@ -55,6 +56,16 @@ def test_a_running_triton_keeps_what_may_be_its_own(tmp_path: Path, triton: Call
     assert own.exists()
     assert older.exists()
     assert not oldest.exists()
+
+
+def test_processes_that_cannot_be_looked_at_keep_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Triton that is about to start does so all the same."""
+    old = folder(tmp_path, "old", 9 * DAY_S)
+    monkeypatch.setattr(process_table, "_PROC", tmp_path / "proc")
+    remove_abandoned(tmp_path)
+    assert old.exists()
 
 
 def test_only_empty_folders_of_that_name_go(tmp_path: Path) -> None:

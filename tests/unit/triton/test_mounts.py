@@ -101,17 +101,17 @@ def test_a_look_that_hangs_is_left_behind_and_told(tmp_path: Path) -> None:
 
 def test_a_look_that_goes_on_may_take_longer_than_one_answer(tmp_path: Path) -> None:
     """Each sign of life gives it the whole time again."""
-    code = "import os, time\nfor _ in range(6): os.write(1, b'.'); time.sleep(0.2)"
+    code = "import os, time\nfor _ in range(9): os.write(1, b'.'); time.sleep(0.25)"
     slow = (sys.executable, "-I", "-S", "-c", code)
-    assert mounts.unanswered(tmp_path, "x", within_s=1.0, look=slow) is None
+    assert mounts.unanswered(tmp_path, "x", within_s=2.0, look=slow) is None
 
 
 def test_an_interrupt_ends_the_wait_at_once(tmp_path: Path) -> None:
     """Ctrl-C while a mount hangs: nobody waits for the rest of the ten seconds."""
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     began_s = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 (it must not come before this line)
+        timer.start()
         mounts.unanswered(tmp_path, "x", within_s=60.0, look=STANDS_STILL)
     assert time.monotonic() - began_s < 30
 

@@ -277,7 +277,8 @@ class HAProxyServers:
                 log.warning("%s: %s", self.name, over)
                 return
             except Exception as error:  # noqa: BLE001 (nobody else fills a HAProxy that was restarted)
-                self._note_bug(error)
+                with self._at_work:  # a view may be at work, and its word is the newer one
+                    self._note_bug(error)
 
     def _note_bug(self, error: Exception) -> None:
         """Tell what nobody expected, once; it is tried again."""

@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
+_LATER = {"kind": "what an instance left is cleared later"}
 KEEPER_GONE = "TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`"
 
 
@@ -120,7 +121,7 @@ class LocalRuntime:
     def warnings(self) -> tuple[str, ...]:
         """Say when nobody would restart this master, and which fixed ports somebody else holds."""
         with self._lock:
-            moved = [text for id_, text in self._moved.items() if id_ in self._slots]
+            moved = [*self._moved.values()]
         if self._keeper_gone:
             moved.append(KEEPER_GONE)
         return tuple(moved)
@@ -142,6 +143,7 @@ class LocalRuntime:
         with self._lock:
             self._slots.clear()
             self._asked.clear()
+            self._moved.clear()
         self._publish()
 
     def close(self) -> None:
@@ -184,23 +186,24 @@ class LocalRuntime:
     def _not_started(self, slot: Slot, launch: Launch, error: LaunchError | OSError) -> None:
         """Let it fail, or wait where this machine lacks something: that is no fault of its own."""
         lack, record = shortage(error, starting=True), slot.record
+        if record.pid is not None:  # it runs, and cannot be watched
+            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
+            os.waitpid(record.pid, 0)
         if not lack:
             slot.ended = could_not_start(error)
             self._ports.release(ports(record))
             return
-        if record.pid is not None:  # it runs, and cannot be watched
-            os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
-            os.waitpid(record.pid, 0)
         self._take_back(slot)
+        with contextlib.suppress(OSError):
+            self._records.remove(record.instance_id)
         self._wait_for(f"what this machine lacks: {lack}", record.instance_id, launch)
 
     def _take_back(self, slot: Slot) -> None:
         """Forget a start that did not come to be; it is tried again with the next wish."""
         with self._lock:
             del self._slots[slot.record.instance_id]
+            self._moved.pop(slot.record.instance_id, None)
         self._ports.release(ports(slot.record))
-        with contextlib.suppress(OSError):
-            self._records.remove(slot.record.instance_id)
 
     def _allocate(self, count: int) -> tuple[str, ...] | None:
         with self._lock:
@@ -336,7 +339,9 @@ class LocalRuntime:
             with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
                 clear(self._context.directory, record)
         except OSError as error:
-            log.warning("what %s left is cleared later: %s", record.instance_id, error)
+            log.warning(
+                "what %s left is cleared later: %s", record.instance_id, error, extra=_LATER
+            )
             assert self._watcher is not None
             self._watcher.at(self._context.clock.now_s() + 1.0, lambda: self._clear(record))
 
@@ -345,6 +350,7 @@ class LocalRuntime:
             gone = [i for i, s in self._slots.items() if s.ended is not None and i not in named]
             for instance_id in gone:
                 del self._slots[instance_id]
+                self._moved.pop(instance_id, None)
             for instance_id in [i for i in self._asked if i not in named]:
                 del self._asked[instance_id]
         for instance_id in gone:
@@ -436,8 +442,8 @@ class LocalRuntime:
         rotate(self._context.directory / "logs" / "master.log", most.master_max_size_mib * 2**20)
         for instance_id in ids:
             rotate(self._logs(instance_id) / LOG, most.triton_max_size_mib * 2**20)
-        # What an old master leaves to remove, the newer one removes.
-        with contextlib.suppress(Superseded, TimedOutError), self._fence.held():
+        # What an old master leaves to remove, the newer one removes; what failed, the next look.
+        with contextlib.suppress(Superseded, TimedOutError, OSError), self._fence.held():
             remove_oldest(self._context.directory, frozenset(ids))
         self._watcher.at(self._context.clock.now_s() + ROTATE_EVERY_S, self._rotate_logs)
 

@@ -1,5 +1,6 @@
 """The local runtime over small fake executables."""
 
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from local_stage import Stage, eventually, fact
 
 from tarn.domain import Asked, Ended, Endpoint, Running
 from tarn.errors import Superseded
+from tarn_plugins.runtime.local import runtime as module
 from tarn_plugins.runtime.local.procfs import processes_of, start_ticks
 from tarn_plugins.runtime.local.records import Record, Records
 
@@ -276,9 +278,40 @@ def test_a_fixed_port_that_another_program_holds_is_told(stage):
         (running,) = [fact for fact in runtime.facts() if fact.instance_id == ID]
         assert line.endswith(f": {running.endpoint.http_port} is taken")
         runtime.apply(stage.wish(stop=(ID,)))
-        eventually(lambda: not leader(stage))
+        eventually(lambda: fact(runtime, ID, Ended))
         runtime.apply(stage.wish())
         assert not [one for one in runtime.warnings() if "TARN-3833" in one]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EIO, Ended), (errno.EMFILE, Asked)],
+)
+def test_a_start_that_cannot_be_watched_leaves_no_process(stage, monkeypatch, number, said):
+    """It failed, or waits for what this machine lacks; nobody would ever see its end."""
+    runtime = stage.fake_master()
+
+    def fail(*_arguments, **_more):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(runtime._watcher, "watch", fail)
+    runtime.apply(stage.wish(ID))
+    assert fact(runtime, ID, said) is not None
+    assert processes_of(stage.directory) == ()
+
+
+def test_logs_are_looked_at_again_after_a_look_that_failed(stage, monkeypatch):
+    """A master without a descriptor begins all the same, and its logs have an end later."""
+    looks = []
+
+    def fail(*_arguments):
+        looks.append(1)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(module, "remove_oldest", fail)
+    monkeypatch.setattr(module, "ROTATE_EVERY_S", 0.01)
+    stage.fake_master()
+    eventually(lambda: len(looks) > 2)
 
 
 def test_a_keeper_s_end_is_a_warning_at_once(stage):
