@@ -24,6 +24,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
+from tarn.follow.bodies import EVENT_STREAM, bound
 from tarn.follow.messages import Json, Message, messages
 from tarn.follow.proving import Proving
 from tarn.follow.tickets import Tickets
@@ -71,6 +72,8 @@ class Api:
             auth=self._proving,
             timeout=httpx.Timeout(timeout_s, connect=connect_s),
             trust_env=False,
+            headers={"Accept-Encoding": "identity"},
+            event_hooks={"response": [bound]},
             # Loading the certificates takes 20 ms, which a plain URL need not pay.
             verify=self._trust.context() if self.url.startswith("https:") else False,
         )
@@ -263,7 +266,7 @@ class Api:
         self, path: str, last_id: str | None, stop: threading.Event
     ) -> Iterator[Message]:
         """Yield what one connection brings; one that brings nothing is as good as none."""
-        headers, heard = {"Accept": "text/event-stream", "Cache-Control": "no-store"}, False
+        headers, heard = {"Accept": EVENT_STREAM, "Cache-Control": "no-store"}, False
         if last_id:
             headers["Last-Event-ID"] = last_id
         url = f"{self.url}/api/v1/{path.lstrip('/')}"
