@@ -1,6 +1,7 @@
 """Deployer and keeper, with a small program in place of the master."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -235,3 +236,18 @@ def test_end_kills_only_what_belongs_to_the_cluster(desk):
     assert desk.deployer().find("echo") is None
     desk.deployer().end(REF)
     assert start_ticks(os.getpid())
+
+
+def test_a_client_with_many_open_files_ends_a_cluster(desk):
+    """A notebook: the numbers of new descriptors are beyond 1023."""
+    desk.serve_without_master()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        desk.deployer().end(REF)
+    finally:
+        for descriptor in many:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert processes_of(desk.directory) == ()
