@@ -90,10 +90,10 @@ def test_the_longest_past_there_is_is_small_and_quickly_written() -> None:
     for _ in range(1500):
         at += 240
         past = past.looked(snapshot(*many, readings=said, at=at))
-    begun = time.monotonic()
+    begun = time.thread_time()
     data = written(past)
     assert len(data) < 1_000_000
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
     assert max(map(len, gzip.decompress(data).splitlines())) < 2000
 
 

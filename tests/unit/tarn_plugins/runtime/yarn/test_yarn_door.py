@@ -76,7 +76,7 @@ def test_a_hanging_question_ends_at_its_deadline_with_words(door: ChildDoor) -> 
     begun_s = time.monotonic()
     with pytest.raises(TimedOutError) as caught:
         door.ask("hang", 0.5)
-    assert time.monotonic() - begun_s < 3
+    assert time.monotonic() - begun_s < 10
     assert "asked hang" in caught.value.found
     assert caught.value.next_step
     assert door.ask("pid", 20) != first
