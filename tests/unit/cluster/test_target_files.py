@@ -21,17 +21,21 @@ from tarn.follow import Api
 class Way:
     """A link that leads where it is told."""
 
-    url: str | None
+    leads: str | None
+    """The test changes it at any moment."""
+    url: str = ""
+    """Where the last answer came from, as a link has it."""
     asked: threading.Event = attrs.field(factory=threading.Event)
     failed: threading.Event = attrs.field(factory=threading.Event)
 
     def ask(self, question: Callable[[Api], Any]) -> Any:
-        url = self.url  # the test changes it at any moment
-        if url is None:
+        leads = self.leads
+        if leads is None:
             self.failed.set()
             raise UnreachableError("nobody listens there")
-        with Api(url, TOKEN.decode()) as api:
+        with Api(leads, TOKEN.decode()) as api:
             answer = question(api)
+        self.url = leads
         self.asked.set()
         return answer
 
@@ -70,11 +74,11 @@ def test_they_follow_a_master_that_moves_and_stay_without_one(
         thread = threading.Thread(target=follow_targets, args=(files, way, stop, said.append))
         thread.start()
         try:
-            way.url = None
+            way.leads = None
             assert way.failed.wait(10)
             assert addresses(files.master) == [first.url.removeprefix("http://")]
             way.asked.clear()
-            way.url = second.url
+            way.leads = second.url
             assert way.asked.wait(10)
         finally:
             stop.set()
