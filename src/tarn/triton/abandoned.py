@@ -18,6 +18,9 @@ __all__ = ["remove_abandoned"]
 _TMP = Path("/tmp")  # noqa: S108 (the back end has this path in its program)
 _PATTERN = "python_env_*"
 _BACK_END = b"/libtriton_python.so"
+_PROCESSES, _OF_ALL = Path("/proc/self/ns/pid"), 0xEFFFFFFC
+"""The kernel's number (``PROC_PID_INIT_INO``) of the namespace in which every process is seen. In
+another one, a container's, a Triton outside that shares this ``/tmp`` would not be."""
 _CLOCK_MAY_STEP_S = 86400.0
 """A process's start is told by the kernel, a folder's age by a clock that somebody may set."""
 
@@ -28,7 +31,8 @@ def remove_abandoned(tmp: Path = _TMP) -> None:
     A Triton that runs keeps the folders that are younger than itself, and for a day older ones.
     """
     with contextlib.suppress(OSError):  # what cannot be looked at keeps no Triton from its start
-        _remove_abandoned(tmp)
+        if _PROCESSES.stat().st_ino == _OF_ALL:
+            _remove_abandoned(tmp)
 
 
 def _remove_abandoned(tmp: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tarn import process_table
+from tarn.triton import abandoned
 from tarn.triton.abandoned import remove_abandoned
 
 DAY_S = 86400.0
@@ -20,6 +21,12 @@ with open(sys.argv[1], "rb") as file:
 print("mapped", flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests may run in a container, whose processes are all there are for them."""
+    monkeypatch.setattr(abandoned, "_OF_ALL", Path("/proc/self/ns/pid").stat().st_ino)
 
 
 @pytest.fixture
@@ -81,3 +88,13 @@ def test_only_empty_folders_of_that_name_go(tmp_path: Path) -> None:
     assert [full.exists(), file.exists(), other.exists(), link.is_symlink()] == [True] * 4
     # a Triton of another test may run on this machine, but none for nine days
     assert not empty.exists()
+
+
+def test_where_others_are_not_seen_nothing_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may share /tmp with a Triton that it cannot see."""
+    monkeypatch.setattr(abandoned, "_OF_ALL", 1)
+    empty = folder(tmp_path, "empty", 9 * DAY_S)
+    remove_abandoned(tmp_path)
+    assert empty.exists()
