@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.control_calls import NO_PROGRESS, CallProgress
 from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
@@ -106,6 +107,8 @@ class Instance:
     another one can take its place. None: it stays."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
+    calls: CallProgress = NO_PROGRESS
+    """Which control calls it has had."""
 
     @property
     def in_view(self) -> bool:
