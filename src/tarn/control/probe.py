@@ -113,6 +113,8 @@ class Probe:
     The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
     """
 
+    _had_calls: CallProgress | None = None
+
     def __init__(self, instance_id: str, target: Target, around: Around) -> None:
         self._id, self._target, self._around = instance_id, target, around
         self._live: Sample[bool] = Unknown("not probed yet")
@@ -133,15 +135,7 @@ class Probe:
         self._http_s = self._metrics_s = around.clock.now_s()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: dict[str, asyncio.TimerHandle] = {}
-        self._calling = Calling(
-            endpoint=target.endpoint,
-            keys=target.keys,
-            load_within_s=target.load_within_s,
-            clock=around.clock,
-            progress=target.had,
-            told=self._had,
-        )
-        self._had_calls: CallProgress | None = None
+        self._calling = self._caller()
         self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
         endpoint, half_s = target.endpoint, around.pace.interval_s / 2
         self._http = Line(
@@ -323,6 +317,18 @@ class Probe:
         self._unloaded = unloaded
         self._around.changed(self._id)
         self._around.wake()
+
+    def _caller(self) -> Calling:
+        """Return what sends it the control calls that it has not had."""
+        target = self._target
+        return Calling(
+            endpoint=target.endpoint,
+            keys=target.keys,
+            load_within_s=target.load_within_s,
+            clock=self._around.clock,
+            progress=target.had,
+            told=self._had,
+        )
 
     def _had(self, progress: CallProgress) -> None:
         """Tell which control calls it has had; the index has changed with a load."""

@@ -110,15 +110,11 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     Without a saved state the size is what was found alive, within the limits, or ``initial``.
     Stamps from the future (the wall clock was set back) are clamped to the present.
     """
-    replicas = rules.spec.replicas
-    found = len(recovered.running)
-    fallback = max(found, replicas.min if replicas.initial is None else replicas.initial)
-    state = state or SavedState(desired=min(fallback, replicas.max))
+    state = state or _first_state(len(recovered.running), rules)
     had = _calls_had(state)
     instances = tuple(
         sorted((_recover(r, state, had, now_s, at) for r in recovered.running), key=lambda i: i.id)
     )
-    control = WantedCalls(state.call_number, state.calls, state.former_calls, state.unsettled_calls)
     numbers = (i.number + 1 for i in instances)
     unprobed = frozenset(i.id for i in instances if i.state is State.STARTING)
     fleet = Fleet(
@@ -147,11 +143,17 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size", number=1),),
         events=state.events,
-        control=control,
-        calls_of_absent={i: had[i] for i in _absent(had, instances)},
+        control=_wanted_calls(state),
+        calls_of_absent=_absent(had, instances),
     )
     fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
+
+
+def _first_state(found: int, rules: Rules) -> SavedState:
+    replicas = rules.spec.replicas
+    wanted = max(found, replicas.min if replicas.initial is None else replicas.initial)
+    return SavedState(desired=min(wanted, replicas.max))
 
 
 def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, FollowerState]:
@@ -216,9 +218,16 @@ def _recover(
     )
 
 
-def _absent(had: Iterable[str], instances: Iterable[Instance]) -> list[str]:
-    """Return whom an earlier master had, and who is not found: the newest, for most are over."""
-    return sorted(set(had) - {i.id for i in instances})[-KEEP_ABSENT:]
+def _wanted_calls(state: SavedState) -> WantedCalls:
+    return WantedCalls(state.call_number, state.calls, state.former_calls, state.unsettled_calls)
+
+
+def _absent(
+    had: Mapping[str, CallProgress], instances: Iterable[Instance]
+) -> dict[str, CallProgress]:
+    """Return what those had that an earlier master had and nobody finds: the newest few of them."""
+    absent = sorted(had.keys() - {i.id for i in instances})[-KEEP_ABSENT:]
+    return {id_: had[id_] for id_ in absent}
 
 
 def _calls_had(state: SavedState) -> dict[str, CallProgress]:
