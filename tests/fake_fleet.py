@@ -11,7 +11,7 @@ from tarn import plugins
 from tarn.cluster import Surroundings
 from tarn.domain import ClusterSpec, Endpoint, Epoch
 from tarn.errors import RefusedError, TarnError, UnreachableError
-from tarn.follow import Message
+from tarn.follow import FleetCall, Message
 from tarn.hookspecs import Factory, RuntimeFactory, StorageFactory, hookimpl
 from tarn.interfaces import (
     ClientContext,
@@ -224,6 +224,12 @@ class FakeApi:
     def drain(self, instance_id: str, *, now: bool = False) -> dict[str, Any]:
         return self._command("drain", instance_id, *(["now"] if now else []))
 
+    def call_all(self, call: FleetCall) -> dict[str, Any]:
+        return {**self._command(call.verb, dict(call.body)), "call": 1}
+
+    def control(self, call: int | None = None) -> dict[str, Any]:
+        return self.fleet.control
+
     def link(self) -> dict[str, Any]:
         return {**self._command("link"), "code": "c0de", "expires_in_s": 60}
 
@@ -262,6 +268,7 @@ class FakeFleet:
     master_url: str | None = URL
     capabilities: RuntimeCapabilities = attrs.field(factory=RuntimeCapabilities)
     ending: Ending | None = None
+    control: dict[str, Any] = attrs.field(factory=lambda: {"calls": [], "over": []})
 
     @property
     def surroundings(self) -> Surroundings:

@@ -16,6 +16,7 @@ from tarn.domain import (
     Asker,
     ClusterState,
     Command,
+    ControlRequest,
     Decision,
     Demand,
     DiscoveryView,
@@ -268,6 +269,9 @@ class FakeMaster:
                 raise RefusedError(f"{wanted} is above replicas.max = {now.limits.max}")
             case Drain(instance_id=name) if name not in {i.id for i in now.instances}:
                 raise NotFoundError(f"no instance '{name}'")
+            case ControlRequest():
+                self.commands.append(request.command)
+                return Done(now.spec_revision, "asked", now.control.number)
             case Acknowledge() | Demand():
                 self.commands.append(request.command)
                 return Done(now.spec_revision, "heard")

@@ -30,6 +30,7 @@ VERBS = {
     "pause": ("tarn.cli.pause", "Stop scaling decisions for a while."),
     "resume": ("tarn.cli.resume", "End a pause; launch and replace again."),
     "drain": ("tarn.cli.drain", "Withdraw, drain and replace one instance."),
+    "models": ("tarn.cli.models", "Load and unload models at every instance; show who has them."),
     "scaling": ("tarn.cli.scaling", "Explain the size: signals, decisions, what comes next."),
     "simulate": ("tarn.cli.simulate", "Let a scaling policy meet a load, without a cluster."),
     "lint": ("tarn.cli.lint", "Find what is wrong with a model repository; --fix repairs."),

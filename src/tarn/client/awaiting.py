@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -10,6 +11,7 @@ from tritonclient.http import InferResult
 from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
 from tarn.client.course import Course
 from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, single
 from tarn.client.fleet import Fleet, Slot
@@ -23,6 +25,7 @@ from tarn.client.waiters import Waiters
 from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
+from tarn.follow import FleetCall
 
 __all__ = ["AioClient"]
 
@@ -103,6 +106,7 @@ class AioClient(_Spoken):
         self._sequences = Sequences()
         self._sessions: dict[Slot, aiohttp.ClientSession] = {}
         self._closings: set[asyncio.Task[None]] = set()
+        self._source = source
         self._waiters = Waiters(source, self._fleet)
         self._following = None if source is None else Following(source, self._fleet, self._clock)
         self._begun: asyncio.Task[None] | None = None
@@ -174,20 +178,54 @@ class AioClient(_Spoken):
         return summed(said.values())
 
     async def load_model(self, *given: Any, **named: Any) -> None:
-        """Load the model on every instance in the view; later ones load what the spec says."""
-        one_of(await self.each(lambda one: one.load_model(*given, **named)))
+        """Load the model on every instance, and return once all in the view have it."""
+        if self._source is None:
+            one_of(await self.each(lambda one: one.load_model(*given, **named)))
+        else:
+            await self._everywhere(self._source, load_call(*given, **named))
 
     async def unload_model(self, *given: Any, **named: Any) -> None:
-        """Unload the model on every instance in the view."""
-        one_of(await self.each(lambda one: one.unload_model(*given, **named)))
+        """Unload the model on every instance, those that start later included."""
+        if self._source is None:
+            one_of(await self.each(lambda one: one.unload_model(*given, **named)))
+        else:
+            await self._everywhere(self._source, unload_call(*given, **named))
 
     async def update_trace_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance in the view; return what one answered."""
-        return one_of(await self.each(lambda one: one.update_trace_settings(*given, **named)))
+        """Change them on every instance, later ones included; return what was changed.
+
+        Without a master: return what one answered.
+        """
+        if self._source is None:
+            return one_of(await self.each(lambda one: one.update_trace_settings(*given, **named)))
+        call = trace_call(*given, **named)
+        await self._everywhere(self._source, call)
+        return call.body["settings"]
 
     async def update_log_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance in the view; return what one answered."""
-        return one_of(await self.each(lambda one: one.update_log_settings(*given, **named)))
+        """Change them on every instance, later ones included; return what was changed.
+
+        Without a master: return what one answered.
+        """
+        if self._source is None:
+            return one_of(await self.each(lambda one: one.update_log_settings(*given, **named)))
+        call = log_call(*given, **named)
+        await self._everywhere(self._source, call)
+        return call.body["settings"]
+
+    async def _everywhere(self, source: Source, call: FleetCall) -> None:
+        """Wait on a thread: the way to a master is a blocking one."""
+        await self._begin()
+        limit_s, stop = self._options.control_within_s, threading.Event()
+
+        def rest(pause_s: float) -> None:
+            if stop.wait(pause_s):
+                raise RefusedError("nobody waits for it any more")
+
+        try:
+            await asyncio.to_thread(everywhere, source, call, self._clock, limit_s, rest)
+        finally:
+            stop.set()
 
     async def each(self, ask: Callable[[Any], Awaitable[T]]) -> Mapping[str, T]:
         """Await *ask* with a client of every instance in the view, all at once.

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from tritonclient.http import InferResult
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
 from tarn.client.course import Course
 from tarn.client.failing import lost_sequence, one_of, raise_if_error, several
 from tarn.client.fleet import Fleet, Slot
@@ -28,6 +29,7 @@ from tarn.client.waiters import Waiters
 from tarn.client.wire import Answer, Connection, CutError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
+from tarn.follow import FleetCall
 
 __all__ = ["HttpClient", "PendingInference"]
 
@@ -95,6 +97,7 @@ class HttpClient(Spoken):
         """Nothing more may begin on these threads."""
         self._pending: set[Future[Any]] = set()
         self._closed, self._pid = False, os.getpid()
+        self._source = source
         self._waiters = Waiters(source, self._fleet)
         self._following: Following | None = None
         if source is not None:
@@ -208,20 +211,52 @@ class HttpClient(Spoken):
         return summed(said.values())
 
     def load_model(self, *given: Any, **named: Any) -> None:
-        """Load the model on every instance in the view; later ones load what the spec says."""
-        one_of(self.each(lambda one: one.load_model(*given, **named)))
+        """Load the model on every instance, and return once all in the view have it.
+
+        The master does it, so those that start or come back later have it, too. Without a master,
+        each Triton of the list is asked.
+
+        Raises:
+            TarnError: Somebody refuses it, or has not had it in time; the error names each.
+        """
+        if self._source is None:
+            one_of(self.each(lambda one: one.load_model(*given, **named)))
+        else:
+            self._everywhere(self._source, load_call(*given, **named))
 
     def unload_model(self, *given: Any, **named: Any) -> None:
-        """Unload the model on every instance in the view."""
-        one_of(self.each(lambda one: one.unload_model(*given, **named)))
+        """Unload the model on every instance, those that start later included; as `load_model`."""
+        if self._source is None:
+            one_of(self.each(lambda one: one.unload_model(*given, **named)))
+        else:
+            self._everywhere(self._source, unload_call(*given, **named))
 
     def update_trace_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance in the view; return what one answered."""
-        return one_of(self.each(lambda one: one.update_trace_settings(*given, **named)))
+        """Change them on every instance, later ones included; return what was changed.
+
+        Without a master: return what one answered.
+        """
+        if self._source is None:
+            return one_of(self.each(lambda one: one.update_trace_settings(*given, **named)))
+        call = trace_call(*given, **named)
+        self._everywhere(self._source, call)
+        return call.body["settings"]
 
     def update_log_settings(self, *given: Any, **named: Any) -> Any:
-        """Change them on every instance in the view; return what one answered."""
-        return one_of(self.each(lambda one: one.update_log_settings(*given, **named)))
+        """Change them on every instance, later ones included; return what was changed.
+
+        Without a master: return what one answered.
+        """
+        if self._source is None:
+            return one_of(self.each(lambda one: one.update_log_settings(*given, **named)))
+        call = log_call(*given, **named)
+        self._everywhere(self._source, call)
+        return call.body["settings"]
+
+    def _everywhere(self, source: Source, call: FleetCall) -> None:
+        self._check()
+        limit_s = self._options.control_within_s
+        everywhere(source, call, self._clock, limit_s, threading.Event().wait)
 
     def each(self, ask: Callable[[SingleClient], T]) -> Mapping[str, T]:
         """Call *ask* with a client of every instance in the view, all at once.

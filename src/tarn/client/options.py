@@ -22,6 +22,8 @@ class Options:
     """For one connection; a host that lost its power answers nothing at all."""
     answer_within_s: float = attrs.field(default=60.0, validator=_positive)
     """Without a byte of the answer for so long, a call ends; tritonclient's default."""
+    control_within_s: float = attrs.field(default=900.0, validator=_positive)
+    """For a control call, such as the load of a model, to be done by every instance in the view."""
     retry_resets: bool = True
     """Whether an inference that was cut is sent again; it may then be executed twice."""
     tls: ssl.SSLContext | None = attrs.field(default=None, repr=False)

@@ -22,7 +22,7 @@ from tarn.cluster.surroundings import Surroundings, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
-from tarn.follow import Message
+from tarn.follow import FleetCall, Message, everywhere
 from tarn.interfaces import ClusterRef, Deployer, Progress
 from tarn.plain import not_empty, seconds
 
@@ -323,6 +323,76 @@ class Cluster(Looking):
         """
         not_empty(instance, "instance")
         return self._link.ask(lambda api: api.drain(instance, now=now))
+
+    # --- models and settings, at every instance ---
+
+    def load_model(
+        self,
+        model: str,
+        *,
+        config: str | None = None,
+        wait: str | float | None = "15m",
+    ) -> Mapping[str, Any]:
+        """Load *model* on every instance there is and will be; one that has it loads it again.
+
+        Args:
+            model: As in the model repository.
+            config: A model configuration as JSON, in place of the repository's.
+            wait: How long to wait until all in the view have it; None: do not.
+
+        Returns:
+            The call, with who has had it and who has not yet.
+
+        Raises:
+            RefusedError: Somebody refuses it, or their Tritons take no such calls; the error
+                names each, with Triton's own words.
+            TimedOutError: Somebody in the view has not had it in time; the master goes on.
+        """
+        parameters = {} if config is None else {"config": config}
+        return self._call_all(everywhere.load(model, parameters), wait)
+
+    def unload_model(
+        self, model: str, *, dependents: bool = False, wait: str | float | None = "1m"
+    ) -> Mapping[str, Any]:
+        """Unload *model* on every instance, those that start later included; as `load_model`.
+
+        With *dependents*, the models that an ensemble consists of are unloaded, too.
+        """
+        return self._call_all(everywhere.unload(model, dependents=dependents), wait)
+
+    def update_trace_settings(
+        self,
+        model: str = "",
+        settings: Mapping[str, object] | None = None,
+        *,
+        wait: str | float | None = "1m",
+    ) -> Mapping[str, Any]:
+        """Change trace settings on every instance, of *model* or of all; None unsets one."""
+        return self._call_all(everywhere.trace_settings(settings or {}, model), wait)
+
+    def update_log_settings(
+        self, settings: Mapping[str, object], *, wait: str | float | None = "1m"
+    ) -> Mapping[str, Any]:
+        """Change log settings on every instance there is and will be."""
+        return self._call_all(everywhere.log_settings(settings), wait)
+
+    def control(self) -> Mapping[str, Any]:
+        """Return which control calls are wanted, and who has had each: ``GET /api/v1/control``."""
+        return self._link.read(lambda api: api.control())
+
+    def _call_all(self, call: FleetCall, wait: str | float | None) -> Mapping[str, Any]:
+        limit_s = None if wait is None else seconds(wait, "wait")
+        number = int(self._link.ask(lambda api: api.call_all(call))["call"])
+
+        def look(newest: int) -> Mapping[str, Any]:
+            return self._link.read(lambda api: api.control(newest))
+
+        if limit_s is not None:
+            around = self._surroundings
+            everywhere.wait_everywhere(number, look, around.clock, limit_s, around.rest)
+        answer = look(number)
+        rows = (*answer.get("calls", ()), *answer.get("over", ()))
+        return next((row for row in rows if row["call"] == number), answer)
 
     # --- what is the case ---
 

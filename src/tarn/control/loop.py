@@ -24,6 +24,7 @@ from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.troubles import (
     Trouble,
+    of_calls,
     of_fleet,
     of_journal,
     of_policy,
@@ -302,7 +303,8 @@ class Control:
         if view is not self._view:
             self._view = view
             self._publishers.post(view)
-        targets = aim(self._fleet.instances, self._targets, self._launch, self._warmup)
+        control = self._fleet.control
+        targets = aim(self._fleet.instances, self._targets, self._launch, self._warmup, control)
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)
@@ -325,7 +327,7 @@ class Control:
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> None:
         self._measures.look(now_s)
-        troubles = tuple(self._find_troubles(readings, now_s, fenced=fenced))
+        troubles = tuple(self._find_troubles(readings, now_s, at, fenced=fenced))
         self._note(troubles, at)
         around = Surroundings(
             now_s=now_s,
@@ -356,7 +358,7 @@ class Control:
         return (self._runtime, *self._publishers.workers)
 
     def _find_troubles(
-        self, readings: Mapping[str, Reading], now_s: float, *, fenced: bool
+        self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> Iterator[Trouble]:
         near, name = self._near, self._fleet.name
         if fenced:
@@ -376,6 +378,7 @@ class Control:
         yield from self._publishers.troubles()
         yield from of_fleet(self._fleet, self._rules, now_s)
         yield from of_readings(self._fleet, readings)
+        yield from of_calls(self._fleet, at)
 
     def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
         """Note each trouble when it begins, and not while it lasts."""

@@ -71,6 +71,7 @@ def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | No
         now_s=around.now_s,
         prospects=_prospects(fleet, rules),
         demand=fresh_demand(fleet, around.now_s),
+        control=fleet.control,
     )
     if old is None or old.view is not fleet.view:
         text = render_instances(snapshot)

@@ -12,12 +12,14 @@ from urllib.parse import quote
 
 import attrs
 
+from tarn.control.calling import Calling
 from tarn.control.http1 import Garbage, Reply, request
 from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
+from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.by_model import Rows, rows
@@ -64,6 +66,12 @@ class Target:
     """What opens the restricted parts of its API."""
     fresh: bool = True
     """It was started under this master: all that its counters say is new."""
+    calls: WantedCalls = NO_CALLS
+    """The control calls that it must have had; none while it leaves."""
+    had: CallProgress = attrs.field(default=NO_PROGRESS, eq=False)
+    """Which of them it had when this target was made."""
+    load_within_s: float = 900.0
+    """How long one load may take."""
 
 
 @attrs.frozen
@@ -132,6 +140,8 @@ class Probe:
     The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
     """
 
+    _had_calls: CallProgress | None = None
+
     def __init__(self, instance_id: str, target: Target, around: Around) -> None:
         self._id, self._target, self._around = instance_id, target, around
         self._live: Sample[bool] = Unknown("not probed yet")
@@ -152,6 +162,7 @@ class Probe:
         self._http_s = self._metrics_s = around.clock.now_s()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._restarts: dict[str, asyncio.TimerHandle] = {}
+        self._calling = self._caller()
         self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
         endpoint, half_s = target.endpoint, around.pace.interval_s / 2
         self._http = Line(
@@ -189,6 +200,9 @@ class Probe:
         self._target = target
         if left:
             self._leave(leaving=target.leaving)
+        self._calling.want(target.calls)
+        if target.calls.number:
+            self._begin("calls")
         if target.unload and not target.leaving and self._unloaded is None:
             self._begin("unload")
 
@@ -197,7 +211,7 @@ class Probe:
         if not leaving:
             self._begin("http")
             return
-        for name in ("http", "warm", "unload"):
+        for name in ("http", "warm", "calls", "unload"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
@@ -234,6 +248,7 @@ class Probe:
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
             unmeasured=self._unmeasured,
+            calls=self._had_calls,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -254,6 +269,8 @@ class Probe:
         index = self._ask("POST", "/v2/repository/index", "model-repository")
         models = _models(await line.ask(index, MOST_BYTES))
         self._set_http(live, models, gone="")
+        if isinstance(models, Known):
+            self._calling.seen(models.value)
         await self._ask_kinds(line, models)
         if self._unmeasured:
             await self._look_statistics(line)
@@ -280,6 +297,7 @@ class Probe:
             self._lack("http", failure.reason)
             return
         unknown = Unknown(failure.reason)
+        self._calling.lost()
         live = self._live if self._answered_live else unknown
         self._answered_live = self._itself = False
         self._set_http(live, unknown, gone=failure.reason if failure.gone else "")
@@ -321,6 +339,25 @@ class Probe:
 
     def _set_unloaded(self, unloaded: Sample[bool]) -> None:
         self._unloaded = unloaded
+        self._around.changed(self._id)
+        self._around.wake()
+
+    def _caller(self) -> Calling:
+        """Return what sends it the control calls that it has not had."""
+        target = self._target
+        return Calling(
+            endpoint=target.endpoint,
+            keys=target.keys,
+            load_within_s=target.load_within_s,
+            clock=self._around.clock,
+            progress=target.had,
+            told=self._had,
+        )
+
+    def _had(self, progress: CallProgress) -> None:
+        """Tell which control calls it has had; the index has changed with a load."""
+        self._had_calls = progress
+        self._http.alarm.ring()
         self._around.changed(self._id)
         self._around.wake()
 
@@ -401,6 +438,7 @@ class Probe:
             "http": self._http.run,
             "metrics": self._scrape.run,
             "warm": self._warm_up,
+            "calls": self._calling.run,
             "unload": self._unload,
         }
         task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")

@@ -17,6 +17,7 @@ from tarn.domain import (
     Pause,
     Reading,
 )
+from tarn.domain.control_calls import NO_CALLS, WantedCalls
 from tarn.domain.fleet import Demanded
 from tarn.domain.model_totals import ModelLooks
 from tarn.domain.outlook import Holds, Prospect
@@ -98,6 +99,8 @@ class Snapshot:
     """What this master counted."""
     now_s: float = 0.0
     """The monotonic second of ``at``."""
+    control: WantedCalls = NO_CALLS
+    """The control calls that every instance must have had."""
 
     @property
     def ready(self) -> int:

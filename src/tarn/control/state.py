@@ -99,4 +99,5 @@ def load_state(store: StateStore, clock: Clock, stop: threading.Event) -> Memory
 def _urgent(state: SavedState) -> tuple[object, ...]:
     """Return the part whose loss would cost an id, a person's word or a request."""
     counters = state.next_number, state.spec_revision
-    return *counters, state.drains, state.stops, state.followers
+    calls = state.call_number, state.calls, state.calls_had, state.calls_complete
+    return *counters, state.drains, state.stops, state.followers, calls

@@ -9,11 +9,13 @@ from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
 from tarn.domain import Reading, State
+from tarn.domain.calls_everywhere import behind
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.mixed import mixture
 
 __all__ = [
     "Trouble",
+    "of_calls",
     "of_files",
     "of_fleet",
     "of_journal",
@@ -90,6 +92,12 @@ def of_files(few: str, name: str) -> Iterator[Trouble]:
     """Say that the master of *name* may open fewer files than it needs; *few* says how many."""
     if few:
         yield Trouble(f"the master {few}", "", "TARN-1041", name)
+
+
+def of_calls(fleet: Fleet, at: float) -> Iterator[Trouble]:
+    """Say which control calls are not everywhere, where and why."""
+    if said := behind(fleet, at):
+        yield Trouble("", f"not everywhere: {said}", "TARN-1135", fleet.name)
 
 
 def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:

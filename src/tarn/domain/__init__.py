@@ -5,6 +5,7 @@ from tarn.domain.command import (
     Acknowledge,
     Adapt,
     Command,
+    ControlRequest,
     Demand,
     Done,
     Down,
@@ -13,6 +14,7 @@ from tarn.domain.command import (
     Resume,
     Scale,
 )
+from tarn.domain.control_calls import CallKind
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import Asker, Cause, Event
@@ -49,12 +51,14 @@ __all__ = [
     "Applied",
     "Asked",
     "Asker",
+    "CallKind",
     "Cause",
     "Choice",
     "ClusterSpec",
     "ClusterState",
     "Code",
     "Command",
+    "ControlRequest",
     "Decision",
     "Demand",
     "DiscoveryView",

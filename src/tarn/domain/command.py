@@ -2,12 +2,14 @@
 
 import attrs
 
+from tarn.domain.control_calls import CallKind
 from tarn.domain.view import Applied
 
 __all__ = [
     "Acknowledge",
     "Adapt",
     "Command",
+    "ControlRequest",
     "Demand",
     "Done",
     "Down",
@@ -81,7 +83,22 @@ class Demand:
     time, so they say that an instance is wanted, and not how many."""
 
 
-Command = Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand
+@attrs.frozen
+class ControlRequest:
+    """Send a control call to every instance that serves, or ever will."""
+
+    kind: CallKind
+    model: str = ""
+    """Empty: the whole server, for trace and log settings."""
+    body: str = "{}"
+    """A JSON object: parameters of a load or an unload, or the settings to change."""
+    request: str = ""
+    """What its asker calls it: the same one again is no new call. Empty: each is a new one."""
+
+
+Command = (
+    Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand | ControlRequest
+)
 
 
 @attrs.frozen
@@ -90,3 +107,5 @@ class Done:
 
     spec_revision: int
     message: str
+    call: int | None = None
+    """Number of the control call that was asked for; None where none was."""

@@ -5,6 +5,7 @@ import math
 
 import attrs
 
+from tarn.domain.control_calls import CallProgress
 from tarn.domain.draining import Drain
 from tarn.domain.events import NOBODY
 from tarn.domain.fleet import Fleet, Rules
@@ -39,7 +40,13 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
         moved = [i if i.retiring is None else after_another(i, kept) for i in moved]
     first = fleet.next_number
     fresh = [
-        Instance(id_of(fleet.name, number), rules.spec_hash, since_s=now_s, requested_s=now_s)
+        Instance(
+            id_of(fleet.name, number),
+            rules.spec_hash,
+            since_s=now_s,
+            requested_s=now_s,
+            calls=CallProgress(fleet.control.number).pruned(fleet.control),
+        )
         for number in range(first, first + step.launch)
     ]
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)

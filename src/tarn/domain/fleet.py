@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tarn.domain.control_calls import NO_CALLS, CallProgress, WantedCalls
 from tarn.domain.counted import requests_refused, requests_wait
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
@@ -134,6 +135,10 @@ class Fleet:
     """Code to how often it happened under this master; never falls."""
     sized_by: Asker | None = None
     """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
+    control: WantedCalls = NO_CALLS
+    """The control calls that every instance must have had."""
+    calls_of_absent: Mapping[str, CallProgress] = attrs.field(factory=dict, hash=False)
+    """Which of them instances of an earlier master had that are not found yet."""
 
     @view.default
     def _empty_view(self) -> DiscoveryView:

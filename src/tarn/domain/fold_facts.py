@@ -5,6 +5,7 @@ from typing import assert_never
 
 import attrs
 
+from tarn.domain.control_calls import NO_PROGRESS, CallProgress
 from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, State
@@ -33,7 +34,10 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     after = [_after_fact(i, by_id.pop(i.id, None), now_s, notes) for i in before]
     over = {i.id for i in fleet.ended}
     unknown = [f for f in by_id.values() if isinstance(f, Running)]
-    strangers = [_stranger(f, over, now_s, notes) for f in unknown]
+    strangers = [
+        attrs.evolve(_stranger(f, over, now_s, notes), calls=_calls_of(f.instance_id, fleet))
+        for f in unknown
+    ]
     if not strangers and all(map(operator.is_, after, before)):
         return fleet
     everyone = sorted((*after, *strangers), key=lambda i: i.id)
@@ -56,6 +60,11 @@ def _joined(fleet: Fleet, strangers: list[Instance]) -> Fleet:
         next_number=max((fleet.next_number, *(i.number + 1 for i in strangers))),
         unprobed=fleet.unprobed | {i.id for i in strangers if i.state is State.STARTING},
     )
+
+
+def _calls_of(instance_id: str, fleet: Fleet) -> CallProgress:
+    """Return which control calls it had under an earlier master; none where none is noted."""
+    return fleet.calls_of_absent.get(instance_id, NO_PROGRESS)
 
 
 def _stranger(fact: Running, over: set[str], now_s: float, notes: list[Note]) -> Instance:

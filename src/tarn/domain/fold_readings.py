@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from tarn.domain.calls_everywhere import why_not_yet
 from tarn.domain.draining import Drain
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
@@ -57,7 +58,7 @@ class _Look:
 
     def __init__(self, fleet: Fleet, rules: Rules, now_s: float, doubt: bool) -> None:  # noqa: FBT001 (private)
         self._fleet = fleet
-        self._judge = Judge(rules.spec.models)
+        self._judge = Judge(rules.spec.models, fleet.control)
         self._unready_after_s = rules.spec.instance.unready_after_s
         self._now_s = now_s
         self._doubt = doubt
@@ -67,6 +68,9 @@ class _Look:
         """Return *instance* after *reading*, the very same where nothing of use changed."""
         if instance.endpoint is None or instance.stop_posted:
             return _stopping(instance, reading)
+        had = reading.calls
+        if had is not None and had is not instance.calls and had != instance.calls:
+            instance = instance.but(calls=had)
         serving, why, models = self._judged(instance, reading)
         silent_s = None if models is not None else self._since(instance)
         changes: dict[str, object] = {}
@@ -98,10 +102,18 @@ class _Look:
 
     def _judged(self, instance: Instance, reading: Reading) -> tuple[bool, str, Models | None]:
         """Return (may it serve, why not, its models): a new one serves no less than the others."""
-        fresh = instance.state is State.STARTING and not instance.adopted
+        starting = instance.state is State.STARTING
+        fresh = starting and not instance.adopted
         serving, why, models = self._judge(reading, started=not fresh)
+        served = instance.in_view or instance.returnable
+        if not serving and models and served and reading.warm:
+            serving = _serves_as_before(instance.models, models, reading)
+            why = "" if serving else why
         if serving and models and fresh:
             why = self._worse(models)
+            serving = not why
+        if serving and starting:
+            why = why_not_yet(instance, self._fleet.control, self._fleet.instances)
             serving = not why
         return serving, why, models
 
@@ -150,6 +162,7 @@ class _Look:
             stuck = isinstance(reading.live, Known) and not reading.live.value
         else:
             stuck = bool(models) and not serving and reading.warm and all(map(_is_settled, models))
+            stuck = stuck and not any(instance.calls.pending(self._fleet.control))
         since_s = self._now_s if instance.stuck_s is None else instance.stuck_s
         return since_s if stuck else None
 
@@ -168,11 +181,25 @@ class _Look:
             suspect = f"no answer for {self._unready_after_s:g} s: {why}"
         else:
             suspect = instance.suspect
+        if instance.suspect and not suspect:
+            suspect = why_not_yet(instance, self._fleet.control, ())
         if suspect and not instance.suspect:
             self.notes.append(("TARN-1106", instance.id, suspect))
         elif instance.suspect and not suspect:
             self.notes.append(("TARN-1107", instance.id, "answers again"))
         return suspect
+
+
+def _serves_as_before(before: Models, models: Models, reading: Reading) -> bool:
+    """Say whether it serves all that it served: what is loaded beside that takes nothing away.
+
+    While a newer version loads, Triton serves the older one (seen on 2.51).
+    """
+    listed = reading.models.value if isinstance(reading.models, Known) else ()
+    ready = {m.name for m in listed if m.versions or m.state == "READY"}
+    served = {name for name, state, _ in before if state == "READY"}
+    named = {name for name, _, _ in models}
+    return bool(ready & named) and (served & named) <= ready
 
 
 def _is_settled(model: tuple[str, str, str]) -> bool:

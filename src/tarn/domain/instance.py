@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from tarn.domain.control_calls import NO_PROGRESS, CallProgress
 from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
@@ -108,6 +109,8 @@ class Instance:
     """How many others were in the view at that moment."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
+    calls: CallProgress = NO_PROGRESS
+    """Which control calls it has had."""
 
     @property
     def in_view(self) -> bool:

@@ -1,7 +1,8 @@
 """What a master saves of its fleet, and how the next one begins from it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from tarn.domain.control_calls import NO_PROGRESS, CallProgress, WantedCalls
 from tarn.domain.draining import Counts, Drain
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
@@ -16,6 +17,7 @@ __all__ = ["begin", "saved"]
 KEEP_DECISIONS = 10
 KEEP_EVENTS = 100
 """Saved as often as once a second, perhaps over a network: the file beside the log has more."""
+KEEP_ABSENT = 200
 RETRY_MOST_S = 60.0
 """No back-off lasts longer, whatever the wall clock did meanwhile."""
 FOLLOWER_RETURNS_S = 15.0
@@ -63,7 +65,32 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         followers_of=tuple(
             sorted((name, f.held_by) for name, f in fleet.followers.items() if f.held_by)
         ),
+        call_number=fleet.control.number,
+        calls=fleet.control.calls,
+        former_calls=fleet.control.former,
+        unsettled_calls=fleet.control.unsettled,
+        calls_had=tuple(_lacking(fleet)),
+        calls_complete=_complete(fleet),
     )
+
+
+def _lacking(fleet: Fleet) -> Iterator[tuple[str, int, int, tuple[int, ...]]]:
+    """Yield what those had that lack a control call, or may still be found."""
+    newest = fleet.control.number
+    for i in fleet.instances:
+        if i.calls.upto < newest:
+            yield i.id, i.calls.born, i.calls.upto, tuple(sorted(i.calls.also))
+    if fleet.calls_of_absent:
+        here = {i.id for i in fleet.instances}
+        for id_, calls in fleet.calls_of_absent.items():
+            if id_ not in here:
+                yield id_, calls.born, calls.upto, tuple(sorted(calls.also))
+
+
+def _complete(fleet: Fleet) -> tuple[str, ...]:
+    """Return who has had every control call; nobody is named before there was one."""
+    newest = fleet.control.number
+    return tuple(i.id for i in fleet.instances if i.calls.upto >= newest) if newest else ()
 
 
 def _left(draining: Iterable[Instance]) -> Iterator[tuple[str, float, float]]:
@@ -86,12 +113,10 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
     Without a saved state the size is what was found alive, within the limits, or ``initial``.
     Stamps from the future (the wall clock was set back) are clamped to the present.
     """
-    replicas = rules.spec.replicas
-    found = len(recovered.running)
-    fallback = max(found, replicas.min if replicas.initial is None else replicas.initial)
-    state = state or SavedState(desired=min(fallback, replicas.max))
+    state = state or _first_state(len(recovered.running), rules)
+    had = _calls_had(state)
     instances = tuple(
-        sorted((_recover(r, state, now_s, at) for r in recovered.running), key=lambda i: i.id)
+        sorted((_recover(r, state, had, now_s, at) for r in recovered.running), key=lambda i: i.id)
     )
     numbers = (i.number + 1 for i in instances)
     unprobed = frozenset(i.id for i in instances if i.state is State.STARTING)
@@ -121,9 +146,17 @@ def begin(  # noqa: PLR0913 (everything a master knows when it starts)
         decisions=state.decisions
         or (Decision(at, None, state.desired, "start", "the first size", number=1),),
         events=state.events,
+        control=_wanted_calls(state),
+        calls_of_absent=_absent(had, instances),
     )
     fleet = fleet.note(at, "TARN-1002", fleet.name, f"epoch {epoch}")
     return fleet.notes(at, [("TARN-1004", i.id, f"process {i.container_id}") for i in instances])
+
+
+def _first_state(found: int, rules: Rules) -> SavedState:
+    replicas = rules.spec.replicas
+    wanted = max(found, replicas.min if replicas.initial is None else replicas.initial)
+    return SavedState(desired=min(wanted, replicas.max))
 
 
 def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, FollowerState]:
@@ -158,7 +191,9 @@ def _monotonic(stamp: float, now_s: float, at: float) -> float:
     return now_s - max(0.0, at - stamp)
 
 
-def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Instance:
+def _recover(
+    fact: Running, state: SavedState, had: Mapping[str, CallProgress], now_s: float, at: float
+) -> Instance:
     drains = {id_: (since, reason) for id_, since, reason in state.drains}
     since, reason = drains.get(fact.instance_id, (at, ""))
     stopping = fact.instance_id in state.stops
@@ -183,7 +218,29 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         stop_posted=stopping,
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,
         adopted=True,
+        calls=had.get(fact.instance_id, NO_PROGRESS),
     )
+
+
+def _wanted_calls(state: SavedState) -> WantedCalls:
+    return WantedCalls(state.call_number, state.calls, state.former_calls, state.unsettled_calls)
+
+
+def _absent(
+    had: Mapping[str, CallProgress], instances: Iterable[Instance]
+) -> dict[str, CallProgress]:
+    """Return what those had that an earlier master had and nobody finds: the newest few of them."""
+    absent = sorted(had.keys() - {i.id for i in instances})[-KEEP_ABSENT:]
+    return {id_: had[id_] for id_ in absent}
+
+
+def _calls_had(state: SavedState) -> dict[str, CallProgress]:
+    """Return which calls each instance has had; what it refused is asked once more."""
+    all_ = CallProgress(state.call_number, state.call_number)
+    return {
+        **dict.fromkeys(state.calls_complete, all_),
+        **{i: CallProgress(born, upto, frozenset(also)) for i, born, upto, also in state.calls_had},
+    }
 
 
 def _drain(instance_id: str, state: SavedState, now_s: float) -> Drain:

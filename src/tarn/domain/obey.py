@@ -1,5 +1,6 @@
 """What each command does to the fleet, and when it is refused."""
 
+import json
 from typing import assert_never
 
 import attrs
@@ -8,6 +9,7 @@ from tarn.domain.command import (
     Acknowledge,
     Adapt,
     Command,
+    ControlRequest,
     Demand,
     Done,
     Down,
@@ -16,6 +18,7 @@ from tarn.domain.command import (
     Resume,
     Scale,
 )
+from tarn.domain.control_calls import MOST_BYTES, MOST_CALLS, CallKind, ControlCall
 from tarn.domain.enact import ASKED_FOR
 from tarn.domain.events import Asker, Cause
 from tarn.domain.fleet import Demanded, Fleet, Rules
@@ -27,7 +30,7 @@ from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["obey"]
 
-_Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down
+_Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down | ControlRequest
 """What changes the spec revision; an acknowledgement and a demand do not."""
 MOST_FOLLOWERS = 1000
 """Followers beside those of the spec; each is kept, shown and looked at in every tick."""
@@ -71,10 +74,11 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
     if fleet.ending and not isinstance(command, Down):
         raise RefusedError(f"{fleet.name} is ending", next_step="`tarn up` starts it again")
     after, message = _changed(fleet, command, rules, _When(now_s, at, Cause(asker=asker)))
+    call = _number_of(after, command) if isinstance(command, ControlRequest) else None
     if after is fleet:
-        return fleet, Done(fleet.spec_revision, message)
+        return fleet, Done(fleet.spec_revision, message, call)
     after = attrs.evolve(after, spec_revision=fleet.spec_revision + 1)
-    return after, Done(after.spec_revision, message)
+    return after, Done(after.spec_revision, message, call)
 
 
 @attrs.frozen
@@ -86,7 +90,9 @@ class _When:
     cause: Cause
 
 
-def _changed(fleet: Fleet, command: _Ask, rules: Rules, when: _When) -> tuple[Fleet, str]:
+def _changed(  # noqa: PLR0911 (one for each command)
+    fleet: Fleet, command: _Ask, rules: Rules, when: _When
+) -> tuple[Fleet, str]:
     match command:
         case Scale():
             return _scale(fleet, command, rules, when)
@@ -100,6 +106,8 @@ def _changed(fleet: Fleet, command: _Ask, rules: Rules, when: _When) -> tuple[Fl
             return _drain(fleet, command, rules, when)
         case Down():
             return _down(fleet, when)
+        case ControlRequest():
+            return _control(fleet, command, rules, when)
     assert_never(command)
 
 
@@ -265,6 +273,46 @@ def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:
             "client does, until its replacement is ready"
         )
     return fleet.note(when.at, "TARN-1103", found.id, ASKED_FOR, when.cause), message
+
+
+def _control(fleet: Fleet, command: ControlRequest, rules: Rules, when: _When) -> tuple[Fleet, str]:
+    """Make it the newest call; who has it, and who not yet, is told by those who look."""
+    of_models = command.kind in (CallKind.LOAD, CallKind.UNLOAD)
+    if of_models and rules.spec.models.control != "explicit":
+        raise RefusedError(
+            f"its Tritons take no {command.kind}: models.control is '{rules.spec.models.control}'",
+            code="TARN-1155",
+            where=fleet.name,
+            next_step="Start the cluster with `models: {control: explicit}`",
+        )
+    control = fleet.control
+    call = ControlCall(
+        control.number + 1, command.kind, command.model, command.body, when.at, command.request
+    )
+    if (old := control.requested(command.request)) is not None:
+        return fleet, f"the {old.said} was asked for already, as call {old.number}"
+    if not of_models and (before := control.of(call.slot)) is not None:
+        merged = {**json.loads(before.body), **json.loads(command.body)}
+        call = attrs.evolve(call, body=json.dumps(merged, sort_keys=True))
+    control = control.asked(call, lambda number: any(i.calls.has(number) for i in fleet.instances))
+    if len(control.calls) > MOST_CALLS or control.size > MOST_BYTES:
+        raise RefusedError(
+            f"with it, {len(control.calls)} calls of {control.size} bytes would be kept for "
+            "instances to come",
+            code="TARN-1165",
+            where=fleet.name,
+            right=f"At most {MOST_CALLS} calls of {MOST_BYTES} bytes are kept.",
+            next_step="Put configurations and files into the model repository, and load from there",
+        )
+    fleet = attrs.evolve(fleet, control=control)
+    message = f"{call.said}: call {call.number}"
+    return fleet.note(when.at, "TARN-1115", call.model or fleet.name, message, when.cause), message
+
+
+def _number_of(fleet: Fleet, command: ControlRequest) -> int:
+    """Return the number of the call that *command* asked for, now or before."""
+    found = fleet.control.requested(command.request)
+    return fleet.control.number if found is None else found.number
 
 
 def _found(fleet: Fleet, instance_id: str) -> Instance:

@@ -99,7 +99,9 @@ def _retired(
 
 
 def _taken_back(fleet: Fleet, missing: int) -> frozenset[str]:
-    returned = [i for i in fleet.instances if i.returnable]
+    returned = [
+        i for i in fleet.instances if i.returnable and not any(i.calls.pending(fleet.control))
+    ]
     returned.sort(key=_value_of_drain, reverse=True)
     return frozenset(i.id for i in returned[:missing])
 

@@ -4,6 +4,9 @@ import functools
 import re
 from collections.abc import Sequence
 
+import attrs
+
+from tarn.domain.control_calls import NO_CALLS, WantedCalls
 from tarn.domain.reading import NOT_LOADED, ModelState, Reading
 from tarn.domain.samples import Known, Unknown
 from tarn.domain.spec import ModelsSpec
@@ -31,13 +34,15 @@ class Judge:
     It may when it is live, every model that it should serve is settled (READY, or UNAVAILABLE
     with a reason), at least one is READY (all, with ``require: all``), and warm-up is done.
 
-    Equal instances answer with one and the same list of models: it is judged once.
+    Models that a control call loads should be served, too, once Triton lists them; those that one
+    unloads should not. Equal instances answer with one and the same list: it is judged once.
 
     Source: seen on Triton 2.51, where the strict settings make one bad model answer for all.
     """
 
-    def __init__(self, spec: ModelsSpec) -> None:
+    def __init__(self, spec: ModelsSpec, control: WantedCalls = NO_CALLS) -> None:
         self._spec = spec
+        self._relevance = _Relevance(spec.serve, control.loaded, control.unloaded)
         self._judged: dict[tuple[int, bool], tuple[bool, str, Models]] = {}
         self._serving: dict[int, Versions] = {}
 
@@ -67,7 +72,7 @@ class Judge:
     ) -> tuple[bool, str, Models]:
         key = id(listed.value), started  # the readings of a tick outlive its judge
         if key not in self._judged:
-            wanted = _relevant(listed.value, self._spec)
+            wanted = self._relevance.of(listed.value)
             models = tuple((m.name, m.state, m.reason) for m in wanted)
             asked = [m for m in wanted if not (started and m.reason == NOT_LOADED)]
             self._judged[key] = (*_settled(asked, self._spec), models)
@@ -79,7 +84,7 @@ class Judge:
             return ()
         listed = reading.models.value
         if id(listed) not in self._serving:
-            self._serving[id(listed)] = _versions(_relevant(listed, self._spec))
+            self._serving[id(listed)] = _versions(self._relevance.of(listed))
         return self._serving[id(listed)]
 
 
@@ -88,13 +93,25 @@ def _versions(models: tuple[ModelState, ...]) -> Versions:
     return tuple((m.name, m.versions) for m in models if m.state == "READY")
 
 
-def _relevant(listed: tuple[ModelState, ...], spec: ModelsSpec) -> tuple[ModelState, ...]:
-    """Return the states of the models that should be served: ``models.serve``, else all listed."""
-    if not spec.serve:
-        return listed
-    found = {m.name: m for m in listed}
-    absent = "Triton does not list it: it is not in the repository"
-    return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in spec.serve)
+@attrs.frozen
+class _Relevance:
+    """Which models should be served: ``models.serve`` (else all listed), and as calls say."""
+
+    serve: tuple[str, ...]
+    loaded: frozenset[str]
+    unloaded: frozenset[str]
+
+    def of(self, listed: tuple[ModelState, ...]) -> tuple[ModelState, ...]:
+        """Return the states of these models; one of the spec that is not listed is unavailable."""
+        if not self.serve:
+            if not self.unloaded:
+                return listed
+            return tuple(m for m in listed if m.name not in self.unloaded)
+        found = {m.name: m for m in listed}
+        absent = "Triton does not list it: it is not in the repository"
+        named = [name for name in self.serve if name not in self.unloaded]
+        named += sorted((self.loaded & found.keys()).difference(named))
+        return tuple(found.get(name, ModelState(name, "UNAVAILABLE", absent)) for name in named)
 
 
 def _settled(wanted: Sequence[ModelState], spec: ModelsSpec) -> tuple[bool, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.domain.control_calls import ControlCall
 from tarn.domain.events import Event
 from tarn.domain.scaling import Decision
 
@@ -74,3 +75,15 @@ class SavedState:
     """Who has acknowledged views: the next master's drains wait for them from its first moment."""
     followers_of: tuple[tuple[str, str], ...] = ()
     """(follower, whose name it is): nobody else may acknowledge under it before they are back."""
+    call_number: int = 0
+    """The newest control call that was ever asked for."""
+    calls: tuple[ControlCall, ...] = ()
+    """The control calls that every instance must have had."""
+    former_calls: tuple[ControlCall, ...] = ()
+    """Those that are wanted again when nobody can do what took their place."""
+    unsettled_calls: frozenset[int] = frozenset()
+    """Those that some instance had still to answer."""
+    calls_had: tuple[tuple[str, int, int, tuple[int, ...]], ...] = ()
+    """(instance id, born, upto, also) as in `CallProgress`, of those that lack one."""
+    calls_complete: tuple[str, ...] = ()
+    """Ids of the instances that have had all."""

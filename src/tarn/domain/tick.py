@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.domain.calls_everywhere import settle_calls
 from tarn.domain.enact import enact
 from tarn.domain.facts import Fact
 from tarn.domain.fleet import Fleet, Rules
@@ -49,6 +50,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
         fleet = attrs.evolve(fleet, blind=blind)
     doubt = seen.late or bool(blind)
     fleet = fold_facts(fleet, seen.facts, now_s, at)
+    fleet = settle_calls(fleet, rules, at)  # who enters the view needs what is wanted after it
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)

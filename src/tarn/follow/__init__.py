@@ -2,6 +2,7 @@
 
 from tarn.follow.agent import Agent, Bounded, Unserved
 from tarn.follow.api import NOBODY_LISTENS, Api, Message
+from tarn.follow.everywhere import FleetCall, wait_everywhere
 from tarn.follow.tickets import Tickets
 from tarn.follow.trust import DISTRUST, Trust
 from tarn.follow.views import Following, Master, Source
@@ -12,6 +13,7 @@ __all__ = [
     "Agent",
     "Api",
     "Bounded",
+    "FleetCall",
     "Following",
     "Master",
     "Message",
@@ -19,4 +21,5 @@ __all__ = [
     "Tickets",
     "Trust",
     "Unserved",
+    "wait_everywhere",
 ]

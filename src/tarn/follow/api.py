@@ -25,6 +25,7 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow.bodies import EVENT_STREAM, bound
+from tarn.follow.everywhere import FleetCall
 from tarn.follow.messages import Json, Message, messages
 from tarn.follow.proving import Proving
 from tarn.follow.tickets import Tickets
@@ -173,6 +174,18 @@ class Api:
     def down(self, if_match: int | None = None) -> Json:
         """End the cluster."""
         return self._put("down", {}, if_match)
+
+    def control(self, call: int | None = None) -> Json:
+        """Return the control calls that are wanted, and who has had each; *call*: only that one."""
+        return self.get("/api/v1/control" + ("" if call is None else f"?call={call}"))
+
+    def call_all(self, call: FleetCall, if_match: int | None = None) -> Json:
+        """Send *call* to every instance there is and will be; ``call`` in the answer numbers it.
+
+        Raises:
+            RefusedError: Their Tritons take no such calls, or too many are kept.
+        """
+        return self._put(call.verb, {**call.body, "request": call.request}, if_match)
 
     def acknowledge(self, applied: Applied, lease_s: float = 15.0) -> Json:
         """Say what this follower applied; its word holds for *lease_s*."""

@@ -50,6 +50,7 @@ ACTIONS = {
     "/api/v1/history": Asking(VIEW),
     "/api/v1/alerts": Asking(VIEW),
     "/api/v1/usage": Asking(VIEW),
+    "/api/v1/control": Asking(VIEW),
     "/api/v1/stream": Asking(VIEW),
     "/api/v1/me": Asking(SELF),
     "/api/v1/session": Asking(OPEN, WRITE),

@@ -17,6 +17,7 @@ from tarn.errors import ConfigError, ProviderError, RefusedError, TimedOutError
 from tarn.http.answers import RejectedError, error_answer, json_answer
 from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
+from tarn.http.control import asked_number, control_json
 from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
 from tarn.http.hidden import Hidden
 from tarn.http.numbered import asker_of
@@ -68,6 +69,7 @@ class Api:
             Route("/api/v1/events", self.events),
             Route("/api/v1/decisions", self.decisions),
             Route("/api/v1/scaling", self.scaling),
+            Route("/api/v1/control", self.control),
             Route("/api/v1/stream", self.stream),
             *(Route(f"/api/v1/{verb}", self.put, methods=["PUT"], name=verb) for verb in VERBS),
             Route("/api/v1/followers/{name}", self.follower, methods=["PUT"]),
@@ -133,6 +135,13 @@ class Api:
         hidden = await self._hidden(request, now)
         return json_answer(hidden.head(scaling_json(now, self._sources.clock.now_s())))
 
+    async def control(self, request: Request) -> Response:
+        """Answer which control calls are wanted, and who has had each."""
+        now = self._sources.board.current
+        hidden = await self._hidden(request, now)
+        number = asked_number(request.query_params.get("call"))
+        return json_answer(hidden.head(control_json(now, number)))
+
     async def stream(self, request: Request) -> Response:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
         if _streaming(request):
@@ -166,7 +175,11 @@ class Api:
         except RefusedError as error:
             return error_answer(error, limits=limits_json(self._sources.board.current.limits))
         return json_answer(
-            {"spec_revision": done.spec_revision, "message": done.message},
+            {
+                "spec_revision": done.spec_revision,
+                "message": done.message,
+                **({} if done.call is None else {"call": done.call}),
+            },
             headers={"ETag": f'"{done.spec_revision}"'},
         )
 

@@ -1,5 +1,6 @@
 """What a PUT says, as a command. Pure; every fault names the field and what is right."""
 
+import json
 from collections.abc import Mapping
 
 from tarn.domain import (
@@ -7,7 +8,9 @@ from tarn.domain import (
     Acknowledge,
     Adapt,
     Applied,
+    CallKind,
     Command,
+    ControlRequest,
     Demand,
     Down,
     Drain,
@@ -21,7 +24,13 @@ from tarn.plain import seconds
 
 __all__ = ["VERBS", "acknowledge", "command", "demand", "revision"]
 
-VERBS = ("scale", "adapt", "pause", "resume", "drain", "down")
+_CALLS = {
+    "load": CallKind.LOAD,
+    "unload": CallKind.UNLOAD,
+    "trace-settings": CallKind.TRACE,
+    "log-settings": CallKind.LOG,
+}
+VERBS = ("scale", "adapt", "pause", "resume", "drain", "down", *_CALLS)
 
 Body = Mapping[str, object]
 
@@ -52,9 +61,30 @@ def command(verb: str, body: Body) -> Command:
         case "drain":
             _only(body, "instance", "now")
             return Drain(_text(body, "instance", required=True), now=_flag(body, "now"))
+        case "load" | "unload" | "trace-settings" | "log-settings":
+            return _control(_CALLS[verb], body)
         case _:
             _only(body)
             return Resume() if verb == "resume" else Down()
+
+
+def _control(kind: CallKind, body: Body) -> ControlRequest:
+    """Return a control call; whether Triton takes its parameters and settings is Triton's word."""
+    of_models = kind in (CallKind.LOAD, CallKind.UNLOAD)
+    given = "parameters" if of_models else "settings"
+    _only(body, given, "request", *(() if kind is CallKind.LOG else ("model",)))
+    model = "" if kind is CallKind.LOG else _text(body, "model", required=of_models)
+    if not model.isprintable():
+        raise _wrong("model", f"= {_shown(model)}", "the name of a model")
+    value = body.get(given, {} if of_models else None)
+    if not isinstance(value, Mapping) or not (value or of_models):
+        found = "is missing" if value is None else f"= {_shown(value)}"
+        raise _wrong(given, found, "an object: name to value")
+    try:
+        text = json.dumps(value, sort_keys=True, allow_nan=False)
+    except ValueError as error:
+        raise _wrong(given, f"= {_shown(value)}", "values that JSON has") from error
+    return ControlRequest(kind, model, text, _text(body, "request"))
 
 
 def acknowledge(name: str, body: Body, at: float) -> Acknowledge:

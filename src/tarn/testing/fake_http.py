@@ -210,7 +210,7 @@ class FakeServer:
         text = self.state.metrics if self.state.metrics is not None else metrics_text(self.state)
         return Answer(200, text, "text/plain; charset=utf-8")
 
-    async def _route(
+    async def _route(  # noqa: PLR0911 (one for each part of its API)
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> Answer:
         parts = path.partition("?")[0].strip("/").split("/")
@@ -225,6 +225,10 @@ class FakeServer:
         match parts:
             case ["v2", "models", "stats"]:
                 return _json({"model_stats": [m.stats() for m in self.state.models.values()]})
+            case ["v2", "logging"] | ["v2", "trace", "setting"]:
+                return self._settings("", parts[1], body)
+            case ["v2", "models", name, "trace", "setting"]:
+                return self._settings(name, "trace", body)
             case ["v2", "models", name, *rest]:
                 return await self._model(name, rest, headers, body)
             case ["v2", "repository", "models", name, "load" | "unload" as verb]:
@@ -285,6 +289,17 @@ class FakeServer:
         model.succeeded(began_s - asked_s, loop.time() - began_s)
         kind = "application/json" if json_length is None else "application/octet-stream"
         return Answer(200, text, kind, json_length)
+
+    def _settings(self, name: str, kind: str, body: bytes) -> Answer:
+        """Change some settings, and answer all; null unsets one, as for Triton's trace settings."""
+        if name and name not in self.state.models:
+            return _error(400, f"Request for unknown model : {name}")
+        trace = self.state.trace_settings.setdefault(name, {})
+        kept = trace if kind == "trace" else self.state.log_settings
+        kept.update(json.loads(body or b"{}"))
+        for unset in [setting for setting, value in kept.items() if value is None]:
+            del kept[unset]
+        return _json(kept)
 
     async def _change(self, name: str, verb: str) -> Answer:
         model = self.state.models.get(name)

@@ -211,6 +211,10 @@ class State:
         """Bodies are sent in chunks."""
         self.restricted: dict[str, tuple[str, str]] = {}
         """Part of the API -> (header in lower case, value) that opens it."""
+        self.log_settings: dict[str, object] = {}
+        """What ``/v2/logging`` was told."""
+        self.trace_settings: dict[str, dict[str, object]] = {}
+        """Model to what its trace settings were told; '' for those of all."""
         self.exiting = False
         """Got SIGTERM: new connections are closed, old ones are served."""
 

@@ -11,7 +11,21 @@ from tarn.errors import ConfigError
 from tarn.http.commands import MOST_SESSIONS, VERBS, acknowledge, command, revision
 
 fields = st.sampled_from(
-    ["replicas", "min", "max", "for", "reason", "instance", "epoch", "revision", "at", "sessions"]
+    [
+        "replicas",
+        "model",
+        "parameters",
+        "settings",
+        "min",
+        "max",
+        "for",
+        "reason",
+        "instance",
+        "epoch",
+        "revision",
+        "at",
+        "sessions",
+    ]
 ) | st.text(max_size=5)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -1,0 +1,117 @@
+"""`tarn models`: loading and unloading at every instance there is and will be."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tarn.cli.options import NAME, form_option, pass_cluster
+from tarn.cli.show import columns, emit
+from tarn.cluster import Cluster
+from tarn.errors import ConfigError
+
+__all__ = ["command"]
+
+_NO_WAIT = click.option(
+    "--no-wait", is_flag=True, help="Return at once; `tarn models wanted` shows how far it is."
+)
+
+
+@click.group("models")
+def command() -> None:
+    """Load and unload models at every instance, and see who has them.
+
+    It needs `models: {control: explicit}`. Instances that start later get the same before they
+    serve.
+    """
+
+
+@command.command("load")
+@pass_cluster
+@click.argument("model", metavar="MODEL", type=NAME)
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="A model configuration in JSON, in place of the one in the repository.",
+)
+@click.option("--timeout", default="15m", show_default=True, help="How long to wait for it.")
+@_NO_WAIT
+@form_option
+def load(  # noqa: PLR0913 (options)
+    cluster: Cluster, *, model: str, config: str | None, timeout: str, no_wait: bool, form: str
+) -> None:
+    """Load MODEL at every instance; one that has it loads it again.
+
+    Exit code 2 where an instance refuses it, and 4 where one has not had it in time.
+    """
+    given = None if config is None else _text(config)
+    done = cluster.load_model(model, config=given, wait=None if no_wait else timeout)
+    emit(done, form, lambda: _sentence(done))
+
+
+@command.command("unload")
+@pass_cluster
+@click.argument("model", metavar="MODEL", type=NAME)
+@click.option("--dependents", is_flag=True, help="Unload the models of an ensemble, too.")
+@click.option("--timeout", default="1m", show_default=True, help="How long to wait for it.")
+@_NO_WAIT
+@form_option
+def unload(  # noqa: PLR0913 (options)
+    cluster: Cluster, *, model: str, dependents: bool, timeout: str, no_wait: bool, form: str
+) -> None:
+    """Unload MODEL at every instance; those that start later do not serve it either.
+
+    Requests that it has are answered first.
+    """
+    wait = None if no_wait else timeout
+    done = cluster.unload_model(model, dependents=dependents, wait=wait)
+    emit(done, form, lambda: _sentence(done))
+
+
+@command.command("wanted")
+@pass_cluster
+@form_option
+def wanted(cluster: Cluster, *, form: str) -> None:
+    """Show what was asked for, who has it, and who has not yet and why."""
+    answer = cluster.control()
+    emit(answer, form, lambda: _table(answer.get("calls", ())))
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot be read ({error.strerror})", where=path) from error
+    except UnicodeDecodeError:
+        raise ConfigError("is not UTF-8 text", where=path) from None
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    what = f"{row['kind']} of {row['model']} (call {row['call']})"
+    if "of" not in row:
+        return f"{what}: done"
+    return "\n".join((f"{what}: {row['has']} of {row['of']} instances have it", *_others(row)))
+
+
+def _others(row: Mapping[str, Any]) -> Sequence[str]:
+    return [
+        *(f"{one['id']} has not had it yet: {one['why']}" for one in row["not_yet"]),
+        *(f"{one['id']} refuses it: {one['why']}" for one in row["refuses"]),
+    ]
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "nothing was asked for: instances have what their start gives them"
+    cells = (
+        (
+            str(row["call"]),
+            row["kind"],
+            row["model"] or "-",
+            f"{row['has']} of {row['of']}",
+            "; ".join(_others(row)) or "-",
+        )
+        for row in rows
+    )
+    return columns(("CALL", "KIND", "MODEL", "HAVE IT", "OTHERS"), cells)

@@ -1,0 +1,85 @@
+"""tritonclient's control calls, made for a whole fleet by its master."""
+
+import base64
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tarn.errors import RefusedError
+from tarn.follow import FleetCall, Source, wait_everywhere
+from tarn.follow.everywhere import load, log_settings, trace_settings, unload
+from tarn.interfaces import Clock
+
+__all__ = ["everywhere", "load_call", "log_call", "trace_call", "unload_call"]
+
+
+def load_call(
+    model_name: str,
+    headers: object = None,
+    query_params: object = None,
+    config: str | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> FleetCall:
+    """Return what tritonclient's ``load_model`` asks; headers of a caller's own reach no master."""
+    _ours(headers, query_params)
+    parameters: dict[str, object] = {} if config is None else {"config": config}
+    for path, content in (files or {}).items():
+        parameters[path] = base64.b64encode(content).decode()
+    return load(model_name, parameters)
+
+
+def unload_call(
+    model_name: str,
+    headers: object = None,
+    query_params: object = None,
+    unload_dependents: bool = False,  # noqa: FBT001, FBT002 (tritonclient's)
+) -> FleetCall:
+    """Return what tritonclient's ``unload_model`` asks."""
+    _ours(headers, query_params)
+    return unload(model_name, dependents=unload_dependents)
+
+
+def trace_call(
+    model_name: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    headers: object = None,
+    query_params: object = None,
+) -> FleetCall:
+    """Return what tritonclient's ``update_trace_settings`` asks."""
+    _ours(headers, query_params)
+    return trace_settings(settings or {}, model_name or "")
+
+
+def log_call(
+    settings: Mapping[str, Any], headers: object = None, query_params: object = None
+) -> FleetCall:
+    """Return what tritonclient's ``update_log_settings`` asks."""
+    _ours(headers, query_params)
+    return log_settings(settings)
+
+
+def everywhere(
+    source: Source,
+    call: FleetCall,
+    clock: Clock,
+    limit_s: float,
+    rest: Callable[[float], object],
+) -> None:
+    """Ask the master for *call*, and return once every instance in the view has had it.
+
+    Raises:
+        RefusedError: Somebody refuses it; the error names each, with Triton's words.
+        TimedOutError: Somebody has not had it within *limit_s*.
+        NotAuthorizedError: Only who administers the fleet may ask.
+    """
+    with contextlib.closing(source.open()) as api:
+        number = int(api.call_all(call)["call"])
+        wait_everywhere(number, api.control, clock, limit_s, rest)
+
+
+def _ours(headers: object, query_params: object) -> None:
+    if headers or query_params:
+        raise RefusedError(
+            "the master sends control calls itself, so headers and query_params reach no Triton",
+            next_step="Leave them out; the master has the keys of restricted APIs",
+        )

@@ -1,0 +1,330 @@
+"""Control calls: which model, trace and log calls each instance must have had. Pure.
+
+The *wanted calls* are the newest call for each thing that can be changed: each model, the trace
+settings of all models or of one, the log settings. The calls themselves are kept, and not what they
+bring about: each instance gets each of them once. So a reload reaches everybody once, and what a
+person does at one Triton is not undone.
+
+How Triton 2.51 behaves was measured: a load answers when the model is READY or failed; the same
+load again loads again, and an older version serves meanwhile; a load that fails leaves what served
+before. A model that is not in the repository is refused with 500, one that fails with 400.
+"""
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+
+__all__ = [
+    "MOST_ATTEMPTS",
+    "MOST_BYTES",
+    "MOST_CALLS",
+    "NO_CALLS",
+    "NO_PROGRESS",
+    "CallKind",
+    "CallOutcome",
+    "CallProgress",
+    "CallRefusal",
+    "ControlCall",
+    "WantedCalls",
+    "next_call",
+    "when_again",
+]
+
+MOST_CALLS = 500
+"""Things that calls are kept for: each is looked at in ticks, shown, and saved."""
+MOST_BYTES = 192 * 1024
+"""Of all bodies together: they are saved with each state, perhaps over a network."""
+MOST_ATTEMPTS = 4
+"""An instance that refused a call so often is not asked again: only another call is new."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+KEEP_OVER = 50
+LONGEST_ERROR = 1024
+
+
+class CallKind(enum.StrEnum):
+    """What a call does."""
+
+    LOAD = "load"
+    UNLOAD = "unload"
+    TRACE = "trace"
+    LOG = "log"
+
+
+@attrs.frozen
+class ControlCall:
+    """One call that every instance must have had once."""
+
+    number: int
+    """Counts the calls of a cluster; a newer one has a higher number."""
+    kind: CallKind
+    model: str = ""
+    """Empty where it is about the whole server."""
+    body: str = "{}"
+    """A JSON object: the parameters of a load or an unload, or all settings that were asked for."""
+    asked_at: float = 0.0
+    """Wall time, Unix seconds."""
+    request: str = ""
+    """What its asker called it, so that asking twice is asking once; empty: nothing."""
+
+    @property
+    def slot(self) -> tuple[str, str]:
+        """What it changes: a newer call with the same slot takes its place."""
+        of_model = self.kind in (CallKind.LOAD, CallKind.UNLOAD)
+        return ("model" if of_model else str(self.kind)), self.model
+
+    @property
+    def plain(self) -> bool:
+        """Whether it loads what the repository says, as a start does."""
+        return self.kind is CallKind.LOAD and self.body == "{}"
+
+    @property
+    def said(self) -> str:
+        """The call in words."""
+        if self.kind in (CallKind.LOAD, CallKind.UNLOAD):
+            return f"{self.kind} of {self.model}"
+        return f"{self.kind} settings{f' of {self.model}' if self.model else ''}"
+
+
+@attrs.frozen
+class CallOutcome:
+    """What became of a call that is not wanted any more."""
+
+    call: ControlCall
+    refused: tuple[tuple[str, str], ...] = ()
+    """(instance id, why) of those that refused it; empty: it was done everywhere."""
+    overtaken_by: int = 0
+    """The number of the call that took its place; 0: none did."""
+
+
+@attrs.frozen
+class CallRefusal:
+    """One instance's no to one call."""
+
+    number: int
+    error: str
+    attempts: int
+    retry_s: float
+    """Monotonic seconds; it is not sent again before."""
+
+    @property
+    def final(self) -> bool:
+        """Whether it is not sent again."""
+        return self.attempts >= MOST_ATTEMPTS
+
+
+@attrs.frozen
+class WantedCalls:
+    """The calls that every instance must have had."""
+
+    number: int = 0
+    """Of the newest call that was ever asked for."""
+    calls: tuple[ControlCall, ...] = ()
+    """Those about models first, then in the order of their numbers: settings of a model need it."""
+    former: tuple[ControlCall, ...] = ()
+    """What some instance had before the call that now stands in its slot: it is wanted again if
+    nobody can do that one."""
+    unsettled: frozenset[int] = frozenset()
+    """Numbers of calls that some instance has still to answer."""
+    over: tuple[CallOutcome, ...] = attrs.field(default=(), eq=False)
+    """The last ones that are not wanted any more, oldest first."""
+
+    def of(self, slot: tuple[str, str]) -> ControlCall | None:
+        """Return the call that stands in *slot*."""
+        return next((call for call in self.calls if call.slot == slot), None)
+
+    def numbers(self) -> frozenset[int]:
+        """Return the numbers that an instance's progress is kept for."""
+        return frozenset(call.number for call in (*self.calls, *self.former))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all bodies."""
+        return sum(len(call.body.encode()) for call in (*self.calls, *self.former))
+
+    def asked(self, call: ControlCall, had: Callable[[int], bool]) -> "WantedCalls":
+        """Return the calls with *call*, the newest; *had* says whether some instance had another.
+
+        An unload ends the trace settings of its model, for no Triton takes them without it.
+        """
+        old = self.of(call.slot)
+        former = self.former
+        if old is not None and had(old.number):
+            former = (*(one for one in former if one.slot != call.slot), old)
+        over = self.over if old is None else self._over(old, overtaken_by=call.number)
+        gone = {call.slot}
+        if call.kind is CallKind.UNLOAD:
+            gone.add(("trace", call.model))
+            former = tuple(one for one in former if one.slot != ("trace", call.model))
+        kept = (one for one in self.calls if one.slot not in gone)
+        calls = _ordered((*kept, call))
+        unsettled = (self.unsettled | {call.number}) & {one.number for one in calls}
+        return attrs.evolve(
+            self,
+            number=call.number,
+            calls=calls,
+            former=former,
+            unsettled=unsettled,
+            over=over,
+        )
+
+    def settled(self, call: ControlCall, *, keep: bool) -> "WantedCalls":
+        """Return the calls once everybody has answered *call*, and somebody did it.
+
+        Without *keep* it is not needed any more: a start leads to the same.
+        """
+        former = tuple(one for one in self.former if one.slot != call.slot)
+        unsettled = self.unsettled - {call.number}
+        if keep:
+            return attrs.evolve(self, former=former, unsettled=unsettled)
+        calls = tuple(one for one in self.calls if one.number != call.number)
+        return attrs.evolve(
+            self, calls=calls, former=former, unsettled=unsettled, over=self._over(call)
+        )
+
+    def dropped(self, call: ControlCall, refused: Iterable[tuple[str, str]]) -> "WantedCalls":
+        """Return the calls without *call*, which nobody could do; what was before is wanted."""
+        back = tuple(one for one in self.former if one.slot == call.slot)
+        former = tuple(one for one in self.former if one.slot != call.slot)
+        kept = (one for one in self.calls if one.number != call.number)
+        return attrs.evolve(
+            self,
+            calls=_ordered((*kept, *back)),
+            former=former,
+            unsettled=self.unsettled - {call.number},
+            over=self._over(call, tuple(refused)),
+        )
+
+    def _over(
+        self,
+        call: ControlCall,
+        refused: tuple[tuple[str, str], ...] = (),
+        overtaken_by: int = 0,
+    ) -> tuple[CallOutcome, ...]:
+        return (*self.over, CallOutcome(call, refused, overtaken_by))[-KEEP_OVER:]
+
+    def requested(self, request: str) -> ControlCall | None:
+        """Return the call that its asker named *request*, as far back as is kept."""
+        if not request:
+            return None
+        known = (*self.calls, *(outcome.call for outcome in self.over))
+        return next((call for call in known if call.request == request), None)
+
+    @property
+    def loaded(self) -> frozenset[str]:
+        """Models that a call loads."""
+        return frozenset(c.model for c in self.calls if c.kind is CallKind.LOAD)
+
+    @property
+    def unloaded(self) -> frozenset[str]:
+        """Models that a call unloads: they say nothing of an instance any more."""
+        return frozenset(c.model for c in self.calls if c.kind is CallKind.UNLOAD)
+
+
+NO_CALLS = WantedCalls()
+
+
+def _ordered(calls: Iterable[ControlCall]) -> tuple[ControlCall, ...]:
+    return tuple(sorted(calls, key=lambda call: (call.slot[0] != "model", call.number)))
+
+
+@attrs.frozen
+class CallProgress:
+    """Which calls one instance has had."""
+
+    born: int = 0
+    """The newest call when it was asked for: its start reads the repository after that."""
+    upto: int = 0
+    """It has had every wanted call with this number or a lower one."""
+    also: frozenset[int] = frozenset()
+    """Higher numbers that it has had, too."""
+    refused: tuple[CallRefusal, ...] = ()
+    at_work: int = 0
+    """The call that it has not answered yet; 0: none."""
+
+    def has(self, number: int) -> bool:
+        """Say whether it has had the call *number*."""
+        return number <= self.upto or number in self.also
+
+    def refusal(self, number: int) -> CallRefusal | None:
+        """Return its newest no to the call *number*."""
+        return next((one for one in self.refused if one.number == number), None)
+
+    def gave_up(self, number: int) -> bool:
+        """Say whether it refused the call *number* for good."""
+        refusal = self.refusal(number)
+        return refusal is not None and refusal.final
+
+    def pending(self, wanted: WantedCalls) -> Iterator[ControlCall]:
+        """Yield the calls that it has neither had nor refused for good, in their order."""
+        if self.upto >= wanted.number:
+            return
+        for call in wanted.calls:
+            if not self.has(call.number) and not self.gave_up(call.number):
+                yield call
+
+    def sent(self, number: int) -> "CallProgress":
+        """Return the progress while the call *number* waits for its answer."""
+        return attrs.evolve(self, at_work=number)
+
+    def did(self, number: int, wanted: WantedCalls) -> "CallProgress":
+        """Return the progress after the call *number* was done."""
+        refused = tuple(one for one in self.refused if one.number != number)
+        after = attrs.evolve(self, also=self.also | {number}, refused=refused, at_work=0)
+        return after.pruned(wanted)
+
+    def said_no(self, number: int, error: str, now_s: float, wanted: WantedCalls) -> "CallProgress":
+        """Return the progress after the call *number* was refused with *error*."""
+        old = self.refusal(number)
+        attempts = 1 if old is None else old.attempts + 1
+        refusal = CallRefusal(number, shortened(error), attempts, now_s + when_again(attempts))
+        others = (one for one in self.refused if one.number != number)
+        return attrs.evolve(self, refused=(*others, refusal), at_work=0).pruned(wanted)
+
+    def unanswered(self) -> "CallProgress":
+        """Return the progress after a call that could not be sent."""
+        return attrs.evolve(self, at_work=0)
+
+    def seen_again(self) -> "CallProgress":
+        """Return the progress of an instance that was away: its attempts begin again."""
+        return attrs.evolve(self, refused=tuple(one for one in self.refused if one.final))
+
+    def pruned(self, wanted: WantedCalls) -> "CallProgress":
+        """Return the same progress, as short as *wanted* allows."""
+        numbers = wanted.numbers()
+        lacking = [number for number in numbers if not self.has(number)]
+        upto = max(self.upto, min(lacking) - 1 if lacking else wanted.number)
+        also = frozenset(n for n in self.also if n > upto and n in numbers)
+        refused = tuple(r for r in self.refused if r.number in numbers and r.number > upto)
+        if (upto, also, refused) == (self.upto, self.also, self.refused):
+            return self
+        return attrs.evolve(self, upto=upto, also=also, refused=refused)
+
+
+NO_PROGRESS = CallProgress()
+
+
+def next_call(
+    wanted: WantedCalls, progress: CallProgress, now_s: float
+) -> tuple[ControlCall | None, float | None]:
+    """Return (the call to send now, None), or (None, how long to wait): None for nothing to do.
+
+    A call that was refused waits for its turn, and holds up no other one.
+    """
+    waits: list[float] = []
+    for call in progress.pending(wanted):
+        refusal = progress.refusal(call.number)
+        if refusal is None or refusal.retry_s <= now_s:
+            return call, None
+        waits.append(refusal.retry_s - now_s)
+    return None, min(waits, default=None)
+
+
+def when_again(attempts: int) -> float:
+    """Return the seconds to wait after so many failed attempts."""
+    return float(min(FIRST_PAUSE_S * 2.0 ** min(attempts - 1, 10), LONGEST_PAUSE_S))
+
+
+def shortened(error: str) -> str:
+    """Return *error* in a length that can be kept for each instance."""
+    return error if len(error) <= LONGEST_ERROR else f"{error[:LONGEST_ERROR]} …"
