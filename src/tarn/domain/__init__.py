@@ -25,6 +25,7 @@ from tarn.domain.facts import (
     Recovered,
     Running,
     RuntimeWish,
+    StubEnded,
 )
 from tarn.domain.instance import ALIVE, PLACED, Instance, State
 from tarn.domain.limits import Limits
@@ -90,6 +91,7 @@ __all__ = [
     "Secret",
     "Severity",
     "State",
+    "StubEnded",
     "Unknown",
     "Verdict",
     "Wish",

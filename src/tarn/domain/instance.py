@@ -106,6 +106,9 @@ class Instance:
     another one can take its place. None: it stays."""
     adopted: bool = False
     """Started under an earlier master, which may have sent traffic to it."""
+    stub_ended: str = ""
+    """Which process of one of its Python models ended by itself, and how, in words; empty while
+    none is known that Triton did not start again."""
 
     @property
     def in_view(self) -> bool:

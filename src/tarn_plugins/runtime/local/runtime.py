@@ -19,6 +19,7 @@ from tarn.domain import (
     Recovered,
     Running,
     RuntimeWish,
+    StubEnded,
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
@@ -49,6 +50,7 @@ from tarn_plugins.runtime.local.procfs import (
 from tarn_plugins.runtime.local.records import Record, Records
 from tarn_plugins.runtime.local.ref import write_ref
 from tarn_plugins.runtime.local.slots import Slot, fact, never_started, ports
+from tarn_plugins.runtime.local.stubs import LOOK_EVERY_S, Children
 
 __all__ = ["LocalRuntime"]
 
@@ -80,6 +82,7 @@ class LocalRuntime:
         self._keeper_gone = True
         self._program: binary.Program | None = None
         self._watcher: Watcher | None = None
+        self._children = Children()
 
     # -- the Protocol ------------------------------------------------------------------------
 
@@ -92,6 +95,7 @@ class LocalRuntime:
         notes = self._recover()
         self._watch_keeper(watcher)
         self._rotate_logs()
+        watcher.at(context.clock.now_s(), self._look_at_stubs)
         self._publish()
         facts = self.facts()
         return Recovered(tuple(f for f in facts if isinstance(f, Running)), notes)
@@ -110,7 +114,7 @@ class LocalRuntime:
         self._publish()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact for each instance."""
+        """Return one fact for each instance, and one more where a stub of it ended."""
         return self._facts
 
     def heard_s(self) -> float:
@@ -350,6 +354,29 @@ class LocalRuntime:
         for instance_id in gone:
             self._records.remove(instance_id)
 
+    def _look_at_stubs(self) -> None:
+        """See which processes of Python models ended by themselves, and look again soon."""
+        assert self._watcher is not None
+        self._watcher.at(self._context.clock.now_s() + LOOK_EVERY_S, self._look_at_stubs)
+        with self._lock:
+            # Whoever is to stop ends its stubs itself.
+            serving = [s for s in self._slots.values() if s.ended is None and not s.record.stop_at]
+            slots = {slot.record.pid: slot for slot in serving if slot.record.pid is not None}
+        try:
+            found = self._children.look(slots.keys())
+        except OSError as error:  # nobody is taken for ended who could not be looked at
+            log.debug("processes of Python models cannot be looked at: %s", error)
+            return
+        changed = False
+        for pid, slot in slots.items():
+            told = slot.stubs.seen(found[pid], self._context.clock.at())
+            stub_ended = StubEnded(slot.record.instance_id, *told) if told else None
+            changed = changed or stub_ended != slot.stub_ended
+            slot.stub_ended = stub_ended
+        if changed:
+            self._publish()
+            self._context.wake()
+
     # -- recovery ----------------------------------------------------------------------------
 
     def _recover(self) -> tuple[str, ...]:
@@ -404,7 +431,9 @@ class LocalRuntime:
     def _publish(self) -> None:
         with self._lock:
             slots = [fact(slot) for slot in self._slots.values()]
-            self._facts = (*slots, *self._asked.values())
+            running = (slot for slot in self._slots.values() if slot.ended is None)
+            stubs = [slot.stub_ended for slot in running if slot.stub_ended is not None]
+            self._facts = (*slots, *self._asked.values(), *stubs)
 
     def _ref(self, api_url: str) -> ClusterRef:
         context = self._context

@@ -2,9 +2,10 @@
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running
+from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running, StubEnded
 from tarn_plugins.runtime.local.processes import Handle
 from tarn_plugins.runtime.local.records import Record
+from tarn_plugins.runtime.local.stubs import Stubs
 
 __all__ = ["Slot", "fact", "never_started", "ports"]
 
@@ -18,6 +19,8 @@ class Slot:
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None
+    stubs: Stubs = attrs.field(factory=Stubs)
+    stub_ended: StubEnded | None = None
 
 
 def fact(slot: Slot) -> Fact:

@@ -16,6 +16,7 @@ from tarn_plugins.runtime.local.processes import Watcher
 from tarn_plugins.runtime.local.records import Records
 from tarn_plugins.runtime.local.ref import read_ref
 from tarn_plugins.runtime.local.state import FileStateStore
+from tarn_plugins.runtime.local.stubs import Children
 
 
 @pytest.fixture
@@ -61,3 +62,10 @@ def test_the_watcher_outlives_what_it_calls() -> None:
     watcher.at(0.0, called.set)
     assert called.wait(10.0)
     watcher.close()
+
+
+@pytest.mark.usefixtures("lacking")
+def test_no_process_of_a_model_counts_as_ended() -> None:
+    """A look that could not be made says nothing, and the next one reads everything."""
+    with pytest.raises(OSError, match="Too many open files"):
+        Children().look({os.getppid()})
