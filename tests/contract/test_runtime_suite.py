@@ -13,9 +13,9 @@ from tarn.interfaces import Runtime
 from tarn.testing.context import cluster_spec
 from tarn.testing.contracts import RuntimeContract
 from tarn.testing.wait import until
+from tarn.triton.stubs import Child, Children
 from tarn_plugins.runtime import local
 from tarn_plugins.runtime.local.runtime import LocalRuntime
-from tarn_plugins.runtime.local.stubs import Child, Children
 
 
 class OneStubEach(Children):

@@ -125,7 +125,8 @@ def _of_stubs(fleet: Fleet) -> Iterator[Trouble]:
     lacking = [i for i in fleet.instances if i.stub_ended and i.state is not State.DRAINING]
     fault = f"on {len(lacking)} of {len(fleet.instances)} instances a Python model's process ended"
     for instance in lacking:
-        yield Trouble(fault, instance.stub_ended, "TARN-1124", instance.id, noted=True)
+        warning = f"{instance.id}: {instance.stub_ended}"
+        yield Trouble(fault, warning, "TARN-1124", instance.id, noted=True)
         fault = ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.domain.enact import enact
-from tarn.domain.facts import Fact
+from tarn.domain.facts import Fact, StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.fold_readings import begin_drains, fold_readings
@@ -48,7 +48,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     if blind != fleet.blind:
         fleet = attrs.evolve(fleet, blind=blind)
     doubt = seen.late or bool(blind)
-    fleet = fold_facts(fleet, seen.facts, now_s, at)
+    fleet = fold_facts(fleet, (*seen.facts, *_stubs_read(seen)), now_s, at)
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
@@ -64,6 +64,15 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)
     return watch_mixture(_settle(fleet, now_s), now_s)
+
+
+def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:
+    """Return what instances tell of their stubs themselves, of which the runtime tells nothing."""
+    stubs = [r.stub_ended for r in seen.readings.values() if r.stub_ended is not None]
+    if not stubs:
+        return ()
+    told = {fact.instance_id for fact in seen.facts if isinstance(fact, StubEnded)}
+    return tuple(stub for stub in stubs if stub.instance_id not in told)
 
 
 def _end_pause(fleet: Fleet, at: float) -> Fleet:

@@ -32,8 +32,8 @@ def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> 
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     first, second = of_fleet(fleet, rules, 0.0)
     assert [(t.code, t.subject, t.said) for t in (first, second)] == [
-        ("TARN-1124", "w-0001", one.stub_ended),
-        ("TARN-1124", "w-0002", one.stub_ended),
+        ("TARN-1124", "w-0001", f"w-0001: {one.stub_ended}"),
+        ("TARN-1124", "w-0002", f"w-0002: {one.stub_ended}"),
     ]
     assert (first.fault, second.fault) == (
         "on 2 of 4 instances a Python model's process ended",

@@ -23,10 +23,11 @@ from tarn.domain import (
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
-from tarn.triton import binary, regions
+from tarn.triton import binary, exits, regions
 from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
+from tarn.triton.stubs import LOOK_EVERY_S, Children
 from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
@@ -50,7 +51,6 @@ from tarn_plugins.runtime.local.procfs import (
 from tarn_plugins.runtime.local.records import Record, Records
 from tarn_plugins.runtime.local.ref import write_ref
 from tarn_plugins.runtime.local.slots import Slot, fact, never_started, ports
-from tarn_plugins.runtime.local.stubs import LOOK_EVERY_S, Children
 
 __all__ = ["LocalRuntime"]
 
@@ -369,8 +369,11 @@ class LocalRuntime:
             return
         changed = False
         for pid, slot in slots.items():
-            told = slot.stubs.seen(found[pid], self._context.clock.at())
-            stub_ended = StubEnded(slot.record.instance_id, *told) if told else None
+            ends = slot.stubs.seen(found[pid], self._context.clock.at())
+            stub_ended = None
+            if ends:
+                said, at = exits.stubs_ended(ends), max(end.at for end in ends)
+                stub_ended = StubEnded(slot.record.instance_id, said, at)
             changed = changed or stub_ended != slot.stub_ended
             slot.stub_ended = stub_ended
         if changed:

@@ -3,9 +3,9 @@
 import attrs
 
 from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running, StubEnded
+from tarn.triton.stubs import Stubs
 from tarn_plugins.runtime.local.processes import Handle
 from tarn_plugins.runtime.local.records import Record
-from tarn_plugins.runtime.local.stubs import Stubs
 
 __all__ = ["Slot", "fact", "never_started", "ports"]
 

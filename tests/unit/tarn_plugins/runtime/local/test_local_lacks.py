@@ -10,13 +10,13 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import ProviderError
+from tarn.triton import stubs
 from tarn_plugins.runtime.local.keeper import start_ticks
 from tarn_plugins.runtime.local.leftovers import read_keeper
 from tarn_plugins.runtime.local.processes import Watcher
 from tarn_plugins.runtime.local.records import Records
 from tarn_plugins.runtime.local.ref import read_ref
 from tarn_plugins.runtime.local.state import FileStateStore
-from tarn_plugins.runtime.local.stubs import Children
 
 
 @pytest.fixture
@@ -64,8 +64,15 @@ def test_the_watcher_outlives_what_it_calls() -> None:
     watcher.close()
 
 
-@pytest.mark.usefixtures("lacking")
-def test_no_process_of_a_model_counts_as_ended() -> None:
+def test_no_process_of_a_model_counts_as_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A look that could not be made says nothing, and the next one reads everything."""
-    with pytest.raises(OSError, match="Too many open files"):
-        Children().look({os.getppid()})
+    children, ours = stubs.Children(), os.getppid()
+
+    def refuse(*_arguments: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stubs, "_text", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            children.look({ours})
+    assert os.getpid() in {child.pid for child in children.look({ours})[ours]}

@@ -1,18 +1,24 @@
 """A process of a Python model that dies is told at once; one that Triton ends is not."""
 
 import os
+import secrets
 import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
+from asking import ask, free_ports
 from local_stage import Stage, eventually, fact
 from real_triton import CONFIG, NAP
 
 from tarn.domain import Ended, Running, StubEnded
 from tarn.domain.spec import ModelsSpec
+from tarn.process_table import age_s
+from tarn.triton.index import parse_index, stubs_ended
 from tarn_plugins.runtime.local.procfs import processes_of
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
@@ -128,3 +134,48 @@ def test_a_stub_that_is_killed_is_told_and_one_that_triton_ends_is_not(case: Cas
     assert fact(runtime, STRUCK, StubEnded) == word
     change(struck, "nap/load")  # there is a version 2 by now
     eventually(lambda: fact(runtime, STRUCK, StubEnded) is None, LOAD_S)
+
+
+def stub_of(triton: int) -> int | None:
+    """Return the pid of the stub `nap_0_0` once some looks can have seen it alive."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        if words[8:9] == ["nap_0_0"] and str(triton) in words and age_s(int(entry.name)) > 2.0:
+            return int(entry.name)
+    return None
+
+
+def index_of(http_port: int) -> bytes:
+    try:
+        return ask(http_port, "POST", "/v2/repository/index")[2]
+    except OSError:
+        return b""
+
+
+@pytest.mark.timeout(180)
+def test_a_triton_on_another_machine_tells_it_in_its_own_index(case: Case, tmp_path: Path) -> None:
+    """Started as a container of YARN starts it; its models are as ever."""
+    (tmp_path / "container").mkdir()
+    http, grpc, metrics = free_ports()
+    program = [sys.executable, "-P", "-m", "tarn.triton.start", f"--model-repository={case.models}"]
+    program += [f"--http-port={http}", f"--grpc-port={grpc}", f"--metrics-port={metrics}"]
+    program += [f"--{name}-address=127.0.0.1" for name in ("http", "grpc", "metrics")]
+    prefix = f"tarn_{secrets.token_hex(4)}_elsewhere-0001_"
+    program.append(f"--backend-config=python,shm-region-prefix-name={prefix}")
+    environ = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        program, env=environ, cwd=tmp_path / "container", stderr=subprocess.DEVNULL
+    ) as triton:
+        try:
+            eventually(lambda: index_of(http).count(b"READY") == 2, LOAD_S)
+            serving = parse_index(index_of(http))
+            victim = eventually(lambda: stub_of(triton.pid), LOAD_S)
+            os.kill(victim, signal.SIGKILL)
+            (end,) = eventually(lambda: stubs_ended(index_of(http)), TOLD_S)
+            assert (end.model, end.name, end.pid, end.code) == ("nap", "nap_0_0", victim, -9)
+            assert parse_index(index_of(http)) == serving
+        finally:
+            triton.kill()
