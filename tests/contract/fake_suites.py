@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tarn.domain import Endpoint
-from tarn.interfaces import Carrier, Clock, Discovery, Names, SecretStore
+from tarn.domain import Endpoint, Running
+from tarn.interfaces import Carrier, Clock, Discovery, Names, Runtime, SecretStore
 from tarn.testing import contracts, fakes
 
 __all__ = [
@@ -62,6 +62,15 @@ class FakeRuntimeSuite(contracts.RuntimeContract):
 
     def setup_method(self) -> None:
         self.factory = fakes.fake_runtime_factory(runtime=self.kind)
+
+    def end_stub(self, runtime: Runtime, running: Running) -> bool:
+        assert isinstance(runtime, fakes.FakeRuntime)
+        runtime.world.end_stub(running.instance_id, "process m_0_0 (pid 7) was killed", 3.0)
+        return True
+
+    def start_stub(self, runtime: Runtime, running: Running) -> None:
+        assert isinstance(runtime, fakes.FakeRuntime)
+        runtime.world.end_stub(running.instance_id, "")
 
 
 class FakeDeployerSuite(contracts.DeployerContract):

@@ -226,7 +226,8 @@ def _about(status: Status, instance: str) -> Iterator[Cause]:
             yield about_life(item)
         else:
             halted = bool(_holds(status).get("halted"))
-            yield from tuple(about_instance(item, halted=halted)) or (well,)
+            of_it = (cause for cause in _troubles(status) if cause.subject == instance)
+            yield from (*about_instance(item, halted=halted), *of_it) or (well,)
         return
 
 

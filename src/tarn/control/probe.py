@@ -18,12 +18,13 @@ from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, warm_up
-from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
+from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
 from tarn.interfaces import Clock
+from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
 from tarn.triton.by_model import Rows, rows
-from tarn.triton.index import MOST_BYTES, parse_index
+from tarn.triton.index import MOST_BYTES, parse_index, stubs_ended
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
@@ -147,6 +148,7 @@ class Probe:
         self._live: Sample[bool] = Unknown("not probed yet")
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
         self._gone = ""
+        self._stub_ended: StubEnded | None = None
         self._warm, self._cold = not target.warmup, ""
         self._unloaded: Sample[bool] | None = None
         self._metrics: dict[str, Sample[float]] = {}
@@ -249,6 +251,7 @@ class Probe:
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
             unmeasured=self._unmeasured,
             calls=self._had_calls,
+            stub_ended=self._stub_ended,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -267,7 +270,11 @@ class Probe:
                 return
             self._itself = True
         index = self._ask("POST", "/v2/repository/index", "model-repository")
-        models = _models(await line.ask(index, MOST_BYTES))
+        reply = await line.ask(index, MOST_BYTES)
+        models = _models(reply)
+        if isinstance(models, Known) and self._stub_ended != (told := _stub_ended(self._id, reply)):
+            self._stub_ended = told
+            self._around.wake()
         self._set_http(live, models, gone="")
         if isinstance(models, Known):
             self._calling.seen(models.value)
@@ -493,6 +500,13 @@ def _models(reply: Reply) -> Sample[tuple[ModelState, ...]]:
         return Known(_index(reply.body))
     except ValueError as error:
         return Unknown(f"cannot read the repository index: {error}")
+
+
+def _stub_ended(instance_id: str, reply: Reply) -> StubEnded | None:
+    ends = stubs_ended(reply.body)
+    if not ends:
+        return None
+    return StubEnded(instance_id, exits.stubs_ended(ends), max(end.at for end in ends))
 
 
 @functools.lru_cache(maxsize=_INDEXES)

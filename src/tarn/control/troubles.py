@@ -115,6 +115,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
     if mixed is not None:
         warning = f"instances serve different things: {mixed.said}. {REPLACE}"
         yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
+    yield from _of_stubs(fleet)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -125,6 +126,16 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         elif late and (follower is None or not follower.came):
             warning = f"follower {name} never came; drains do not wait for it"
             yield Trouble("", warning, "TARN-1302", name)
+
+
+def _of_stubs(fleet: Fleet) -> Iterator[Trouble]:
+    """Name each serving instance that lacks a process of a Python model; those that drain, not."""
+    lacking = [i for i in fleet.instances if i.stub_ended and i.state is not State.DRAINING]
+    fault = f"on {len(lacking)} of {len(fleet.instances)} instances a Python model's process ended"
+    for instance in lacking:
+        warning = f"{instance.id}: {instance.stub_ended}"
+        yield Trouble(fault, warning, "TARN-1124", instance.id, noted=True)
+        fault = ""
 
 
 def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Trouble]:

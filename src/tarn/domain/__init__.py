@@ -27,6 +27,7 @@ from tarn.domain.facts import (
     Recovered,
     Running,
     RuntimeWish,
+    StubEnded,
 )
 from tarn.domain.instance import ALIVE, PLACED, Instance, State
 from tarn.domain.limits import Limits
@@ -94,6 +95,7 @@ __all__ = [
     "Secret",
     "Severity",
     "State",
+    "StubEnded",
     "Unknown",
     "Verdict",
     "Wish",

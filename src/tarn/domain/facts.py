@@ -22,6 +22,7 @@ __all__ = [
     "Recovered",
     "Running",
     "RuntimeWish",
+    "StubEnded",
 ]
 
 
@@ -120,7 +121,22 @@ class Ended:
     node: str | None = None
 
 
-Fact = Asked | Running | Ended
+@attrs.frozen
+class StubEnded:
+    """A process of one of its Python models ended by itself, and Triton started none in its place.
+
+    Told beside `Running` for as long as it is so. Not each runtime sees it: none told is no proof.
+    """
+
+    instance_id: str
+    said: str
+    """Which model, its process, and how it ended, as far as that is known."""
+    at: float
+    """Wall time of the newest end, Unix seconds."""
+
+
+Fact = Asked | Running | Ended | StubEnded
+"""At most one `Asked`, `Running` or `Ended` for an instance, and at most one `StubEnded`."""
 
 
 @attrs.frozen

@@ -1,12 +1,13 @@
 """Fold what the runtime says into the fleet. Whole states: order cannot matter."""
 
 import operator
+from collections.abc import Mapping
 from typing import assert_never
 
 import attrs
 
 from tarn.domain.control_calls import NO_PROGRESS, CallProgress
-from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running
+from tarn.domain.facts import Asked, Ended, ExitStatus, Fact, Running, StubEnded
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, State
 from tarn.domain.receipt import drained, stopped
@@ -19,6 +20,8 @@ MISSING_AFTER_S = 10.0
 """A runtime that knew an instance and says nothing of it for this long has lost it."""
 
 Note = tuple[str, str, str]
+Stubs = Mapping[str, str]
+"""Instance id to what is said of its stubs that ended."""
 
 
 def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -> Fleet:
@@ -28,14 +31,15 @@ def fold_facts(fleet: Fleet, facts: tuple[Fact, ...], now_s: float, at: float) -
     taken over as at the start. Or it is a stray of something given up here: it is taken in, only
     to be stopped. Ended ones that are unknown are old news.
     """
-    by_id = {fact.instance_id: fact for fact in facts}
+    by_id = {fact.instance_id: fact for fact in facts if not isinstance(fact, StubEnded)}
+    stubs = {fact.instance_id: fact.said for fact in facts if isinstance(fact, StubEnded)}
     notes: list[Note] = []
     before = fleet.instances
-    after = [_after_fact(i, by_id.pop(i.id, None), now_s, notes) for i in before]
+    after = [_after_fact(i, by_id.pop(i.id, None), stubs, now_s, notes) for i in before]
     over = {i.id for i in fleet.ended}
     unknown = [f for f in by_id.values() if isinstance(f, Running)]
     strangers = [
-        attrs.evolve(_stranger(f, over, now_s, notes), calls=_calls_of(f.instance_id, fleet))
+        attrs.evolve(_stranger(f, over, stubs, now_s, notes), calls=_calls_of(f.instance_id, fleet))
         for f in unknown
     ]
     if not strangers and all(map(operator.is_, after, before)):
@@ -67,7 +71,9 @@ def _calls_of(instance_id: str, fleet: Fleet) -> CallProgress:
     return fleet.calls_of_absent.get(instance_id, NO_PROGRESS)
 
 
-def _stranger(fact: Running, over: set[str], now_s: float, notes: list[Note]) -> Instance:
+def _stranger(
+    fact: Running, over: set[str], stubs: Stubs, now_s: float, notes: list[Note]
+) -> Instance:
     """Return what becomes of a running instance that is in no list; *over*: given up here."""
     found = Instance(
         fact.instance_id,
@@ -82,17 +88,24 @@ def _stranger(fact: Running, over: set[str], now_s: float, notes: list[Note]) ->
     )
     if fact.adopted and fact.instance_id not in over:
         notes.append(("TARN-1004", found.id, f"found late: {fact.container_id} on {fact.node}"))
-        return _leaving(attrs.evolve(found, adopted=True), fact, now_s, notes)
+        adopted = _stub_ended(attrs.evolve(found, adopted=True), stubs, notes)
+        return _leaving(adopted, fact, now_s, notes)
     reason = "it runs, though it is not wanted any more"
     notes.append(("TARN-1108", found.id, reason))
     stray = found.become(State.DRAINING, now_s, reason)
     return attrs.evolve(stray, condemned=True, withdrawn_s=now_s)
 
 
-def _after_fact(instance: Instance, fact: Fact | None, now_s: float, notes: list[Note]) -> Instance:
+def _after_fact(
+    instance: Instance,
+    fact: Asked | Running | Ended | None,
+    stubs: Stubs,
+    now_s: float,
+    notes: list[Note],
+) -> Instance:
     match fact:
         case Running():
-            return _running(instance, fact, now_s, notes)
+            return _stub_ended(_running(instance, fact, now_s, notes), stubs, notes)
         case Asked(waits_for=waits_for):
             return _asked(instance, waits_for)
         case Ended(exit=status):
@@ -139,6 +152,16 @@ def _leaving(instance: Instance, fact: Running, now_s: float, notes: list[Note])
     notes.append(("TARN-1113", instance.id, fact.leaving))
     drained = instance.become(State.DRAINING, now_s, f"its place will be taken: {fact.leaving}")
     return attrs.evolve(drained, evicted=True)
+
+
+def _stub_ended(instance: Instance, stubs: Stubs, notes: list[Note]) -> Instance:
+    """Note which of its stubs ended, or that Triton has started them again."""
+    said = stubs.get(instance.id, "")
+    if said == instance.stub_ended:
+        return instance
+    again = f"Triton started it again: {instance.stub_ended}"
+    notes.append(("TARN-1124", instance.id, said) if said else ("TARN-1134", instance.id, again))
+    return attrs.evolve(instance, stub_ended=said)
 
 
 def _same_place(instance: Instance, fact: Running) -> bool:

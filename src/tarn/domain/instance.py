@@ -111,6 +111,9 @@ class Instance:
     """Started under an earlier master, which may have sent traffic to it."""
     calls: CallProgress = NO_PROGRESS
     """Which control calls it has had."""
+    stub_ended: str = ""
+    """Which process of one of its Python models ended by itself, and how, in words; empty while
+    none is known that Triton did not start again."""
 
     @property
     def in_view(self) -> bool:

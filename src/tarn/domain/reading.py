@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.domain.control_calls import CallProgress
+from tarn.domain.facts import StubEnded
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -53,6 +54,9 @@ class Reading:
     they can be. Empty: they can."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+    stub_ended: StubEnded | None = None
+    """What the watcher beside its Triton tells through the repository index; None: nothing, or
+    there is none. Then the runtime may tell."""
     blind: str = ""
     """What the master itself lacked at its newest look; empty when it could look. The rest of the
     reading is what it saw last, and the instance is not to blame."""

@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain.calls_everywhere import settle_calls
 from tarn.domain.enact import enact
-from tarn.domain.facts import Fact
+from tarn.domain.facts import Fact, StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.fold_readings import begin_drains, fold_readings
@@ -49,7 +49,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     if blind != fleet.blind:
         fleet = attrs.evolve(fleet, blind=blind)
     doubt = seen.late or bool(blind)
-    fleet = fold_facts(fleet, seen.facts, now_s, at)
+    fleet = fold_facts(fleet, (*seen.facts, *_stubs_read(seen)), now_s, at)
     fleet = settle_calls(fleet, rules, at)  # who enters the view needs what is wanted after it
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
@@ -66,6 +66,15 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)
     return watch_mixture(_settle(fleet, now_s), now_s)
+
+
+def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:
+    """Return what instances tell of their stubs themselves, of which the runtime tells nothing."""
+    stubs = [r.stub_ended for r in seen.readings.values() if r.stub_ended is not None]
+    if not stubs:
+        return ()
+    told = {fact.instance_id for fact in seen.facts if isinstance(fact, StubEnded)}
+    return tuple(stub for stub in stubs if stub.instance_id not in told)
 
 
 def _end_pause(fleet: Fleet, at: float) -> Fleet:

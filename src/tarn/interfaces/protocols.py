@@ -69,7 +69,11 @@ class Runtime(Protocol):
         ...
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return everything that is known now, at most one fact for an instance. Never blocks."""
+        """Return everything that is known now; never blocks.
+
+        At most one `Asked`, `Running` or `Ended` for an instance, and beside `Running` at most one
+        `StubEnded`, where the runtime sees the processes of Python models.
+        """
         ...
 
     def heard_s(self) -> float:

@@ -35,6 +35,7 @@ from tarn.domain import (
     Sample,
     SavedState,
     State,
+    StubEnded,
     Unknown,
 )
 
@@ -269,9 +270,16 @@ _ended = st.builds(Ended, instance_ids, _hashes, _exits, st.none() | instance_id
 
 
 def facts() -> st.SearchStrategy[tuple[Fact, ...]]:
-    """Return what a runtime may say: at most one fact for an id."""
+    """Return what a runtime may say: at most one fact for an id, and one of a stub of it."""
     drawn: st.SearchStrategy[Fact] = st.one_of(_asked, _running, _ended)
-    return st.lists(drawn, max_size=_MOST_INSTANCES, unique_by=lambda f: f.instance_id).map(tuple)
+    lives = st.lists(drawn, max_size=_MOST_INSTANCES, unique_by=lambda f: f.instance_id)
+    return st.builds(_with_stubs, lives, st.lists(st.booleans(), max_size=_MOST_INSTANCES))
+
+
+def _with_stubs(lives: list[Fact], ended: list[bool]) -> tuple[Fact, ...]:
+    running = [fact.instance_id for fact in lives if isinstance(fact, Running)]
+    chosen = (i for i, yes in zip(running, ended, strict=False) if yes)
+    return (*lives, *(StubEnded(i, f"a process of {i} was killed", 0.0) for i in chosen))
 
 
 saved_states = st.builds(

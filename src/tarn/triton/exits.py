@@ -5,10 +5,13 @@ A shell, Docker and YARN tell of a signal *n* as exit code 128 + *n*; Python as 
 
 import re
 import signal
+from collections.abc import Sequence
 
 import attrs
 
-__all__ = ["MemoryUse", "ended", "killed", "memory_use"]
+from tarn.triton.stubs import End
+
+__all__ = ["MemoryUse", "ended", "killed", "memory_use", "stubs_ended"]
 
 _OF_A_SHELL = 128
 _SIGNALS = {int(one) for one in signal.Signals}
@@ -18,6 +21,7 @@ _BEYOND = re.compile(
     re.IGNORECASE,
 )
 _USAGE = re.compile(rf"{_AMOUNT} of {_AMOUNT} (physical|virtual) memory used")
+_MOST_STUBS = 4
 PHYSICAL, VIRTUAL = "physical", "virtual"
 
 
@@ -65,6 +69,21 @@ def ended(code: int) -> str:
 def killed(code: int) -> bool:
     """Say whether it was killed outright (SIGKILL), as the kernel does where memory is lacking."""
     return _signal(code) == signal.SIGKILL
+
+
+def stubs_ended(ends: Sequence[End]) -> str:
+    """Return which processes of Python models ended, and how: a few by name; '' for none."""
+    said = [_stub_ended(end) for end in ends[:_MOST_STUBS]]
+    if len(ends) > _MOST_STUBS:
+        said.append(f"and {len(ends) - _MOST_STUBS} more")
+    return "; ".join(said)
+
+
+def _stub_ended(end: End) -> str:
+    how = f"was {ended(end.code)}" if end.code < 0 else ended(end.code)
+    memory = ": probably out of memory" if killed(end.code) else ""
+    name = f"{end.name} " if end.name else ""
+    return f"process {name}(pid {end.pid}) of the Python model '{end.model}' {how}{memory}"
 
 
 def _signal(code: int) -> int | None:

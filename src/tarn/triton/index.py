@@ -4,17 +4,22 @@ Source: Triton ``docs/protocol/extension_model_repository.md``, "Index"; answers
 """
 
 import json
+import re
 
 import attrs
 
 from tarn.domain.reading import NOT_LOADED, ModelState
+from tarn.triton.stubs import PREFIX, End
 
-__all__ = ["MOST_BYTES", "parse_index"]
+__all__ = ["MOST_BYTES", "parse_index", "stubs_ended"]
 
 MOST_BYTES = 1 << 20
 """Of an index: ten thousand models, or some hundred with long reasons."""
 
 _UNAVAILABLE = "UNAVAILABLE"
+_STUB_ENDED = re.compile(
+    re.escape(PREFIX) + r"(\d{1,10}):(-?\d{1,3}):(\d{1,12}):([^:]{0,255}):([^:]{0,255})"
+)
 _LONGEST_REASON = 4096
 """Characters: each view of the fleet, and each event about the model, holds it."""
 
@@ -24,7 +29,7 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
 
     The highest version that is not UNAVAILABLE speaks for its model, else the highest one. A model
     that lies in the repository and was never asked for has no state in the index: it is
-    ``UNAVAILABLE`` with the reason ``not loaded``.
+    ``UNAVAILABLE`` with the reason ``not loaded``. What `stubs_ended` reads is no model.
 
     Raises:
         ValueError: *body* is not such an index.
@@ -40,6 +45,8 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise ValueError("an entry without a name")  # noqa: TRY004
+        if row["name"].startswith(PREFIX):
+            continue
         state = str(row.get("state") or _UNAVAILABLE)
         reason = str(row.get("reason") or ("" if row.get("state") else NOT_LOADED))
         if len(reason) > _LONGEST_REASON:
@@ -55,6 +62,25 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
             attrs.evolve(model, versions=tuple(sorted(ready.get(model.name, ()), key=_number)))
             for _, model in best.values()
         )
+    )
+
+
+def stubs_ended(body: bytes) -> tuple[End, ...]:
+    """Return the processes of Python models of which a repository index tells that they ended.
+
+    They are no part of Triton's own index: see `tarn.triton.stubs`.
+
+    Raises:
+        ValueError: *body* is no JSON.
+    """
+    if PREFIX.encode() not in body:
+        return ()
+    rows = json.loads(body)
+    names = (row.get("name") for row in rows if isinstance(row, dict))
+    found = (_STUB_ENDED.fullmatch(name) for name in names if isinstance(name, str))
+    return tuple(
+        End(model, name, int(pid), int(code), float(at))
+        for pid, code, at, model, name in (match.groups() for match in found if match)
     )
 
 

@@ -11,12 +11,13 @@ What is wrong is said in one line that begins with ``error:``, like Triton's own
 
 import os
 import pwd
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tarn.errors import LaunchError, RefusedError
-from tarn.triton import binary, regions
+from tarn.triton import binary, regions, stubs
 from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.folders import private_folder, refuse_shared
 
@@ -24,6 +25,9 @@ __all__ = ["main", "words"]
 
 _TRITONSERVER = "--tritonserver="
 _BACKENDS = "--backend-directory"
+_REPOSITORY = "--model-repository"
+_BOARD = Path(".tarn", "stubs")
+"""In the container's own directory: what `tarn.triton.stubs` shows there, Triton lists."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -35,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     except LaunchError as error:
         _say(str(error))
         return 1
-    line, its_environ = words(program, arguments), binary.environment(program, environ)
+    its_environ = binary.environment(program, environ)
+    line = [*words(program, arguments), *_watched(arguments, its_environ)]
     prefix = regions.prefix_in(arguments)
     try:
         remove_abandoned()
@@ -54,6 +59,31 @@ def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
     theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
     ours = [] if theirs or not program.backend_directory else [program.backend_directory]
     return [program.path, *arguments, *(f"{_BACKENDS}={directory}" for directory in ours)]
+
+
+def _watched(arguments: Sequence[str], environ: Mapping[str, str]) -> Sequence[str]:
+    """Start what watches the processes of Python models; return what lets Triton list its word.
+
+    It is this process's child, which is Triton's child soon, and ends with it. Without it Triton
+    serves as well.
+    """
+    if not any(word.partition("=")[0] == _REPOSITORY for word in arguments):
+        return ()
+    board = _BOARD.absolute()
+    try:
+        board.mkdir(mode=0o700, parents=True, exist_ok=True)
+        subprocess.Popen(
+            [sys.executable, "-I", "-S", stubs.__file__, str(board), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={name: environ[name] for name in ("LD_LIBRARY_PATH",) if name in environ},
+            cwd="/",
+        )
+    except OSError as error:
+        sys.stderr.write(f"warning: processes of Python models are not watched: {error}\n")
+        return ()
+    return (f"{_REPOSITORY}={board}",)
 
 
 def _given(arguments: Sequence[str]) -> tuple[str | None, Sequence[str]]:

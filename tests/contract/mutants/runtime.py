@@ -4,7 +4,16 @@ import threading
 
 import attrs
 
-from tarn.domain import Asked, Ended, ExitStatus, Fact, Recovered, Running, RuntimeWish
+from tarn.domain import (
+    Asked,
+    Ended,
+    ExitStatus,
+    Fact,
+    Recovered,
+    Running,
+    RuntimeWish,
+    StubEnded,
+)
 from tarn.errors import LaunchError, NotFoundError
 from tarn.interfaces import LogTail
 from tarn.testing.fakes import FakeRuntime
@@ -205,6 +214,39 @@ class SharesPorts(FakeRuntime):
         return tuple(
             attrs.evolve(f, endpoint=first) if first and isinstance(f, Running) else f for f in said
         )
+
+
+class TellsAStubOnce(FakeRuntime):
+    """Takes the end of a stub for news instead of a state."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        told = self.__dict__.setdefault("told", set())
+        said = tuple(f for f in super().facts() if not isinstance(f, StubEnded) or f not in told)
+        told.update(f for f in said if isinstance(f, StubEnded))
+        return said
+
+
+class RemembersStubs(FakeRuntime):
+    """Tells the end of a stub also when it was started again."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        stubs = self.__dict__.setdefault("stubs", {})
+        said = super().facts()
+        running = {f.instance_id for f in said if isinstance(f, Running)}
+        stubs.update({f.instance_id: f for f in said if isinstance(f, StubEnded)})
+        lives = (f for f in said if not isinstance(f, StubEnded))
+        return (*lives, *(f for i, f in stubs.items() if i in running))
+
+
+class MournsTheStubsOfTheDead(FakeRuntime):
+    """Tells the end of a stub of an instance that is over."""
+
+    def facts(self) -> tuple[Fact, ...]:
+        stubs = self.__dict__.setdefault("stubs", {})
+        said = super().facts()
+        running = {f.instance_id for f in said if isinstance(f, Running)}
+        stubs.update({f.instance_id: f for f in said if isinstance(f, StubEnded)})
+        return (*said, *(f for i, f in stubs.items() if i not in running))
 
 
 class FinishesNothing(FakeRuntime):

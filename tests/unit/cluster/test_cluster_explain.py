@@ -187,6 +187,15 @@ def test_explains_one_instance_from_its_facts(item, expected):
     assert said(shown, "demo-0404") == ()
 
 
+def test_a_trouble_of_one_instance_is_told_of_that_one():
+    """It is ready, and yet something is amiss; of the others nothing is."""
+    trouble = {"code": "TARN-1124", "subject": "demo-0001", "message": "demo-0001: m_0_0 died"}
+    shown = status(instances=(instance(1), instance(2)), troubles=[trouble])
+    (line,) = said(shown, "demo-0001")
+    assert line.startswith("demo-0001: m_0_0 died. ")
+    assert said(shown, "demo-0002")[0].endswith("nothing is amiss")
+
+
 def test_an_older_master_says_less_and_is_understood():
     """Neither `holds` nor `waits` nor `troubles` need be there."""
     item = instance(1, "starting", reason="loads")

@@ -17,7 +17,7 @@ from tarn.control.http1 import Closed, connect, request
 from tarn.control.probe import Probe
 from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
 from tarn.control.warmup import warm_up
-from tarn.domain import Endpoint, Known, ModelState, Reading, Unknown
+from tarn.domain import Endpoint, Known, ModelState, Reading, StubEnded, Unknown
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 
 DEADLINE_S = 10.0
@@ -343,6 +343,25 @@ def test_loading_is_seen_and_a_change_wakes() -> None:
         watcher.woken.clear()
         assert watcher.woken.wait(DEADLINE_S)
         watcher.until(lambda r: "READY" in str(r.models))
+
+
+def test_a_stub_that_ended_is_read_from_the_index_and_wakes() -> None:
+    """What the watcher beside Triton shows is no model, and goes as it came."""
+    with FakeTriton("a") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        assert watcher.until(is_live).stub_ended is None
+        watcher.woken.clear()
+        triton.state.models["word"] = FakeModel("tarn.stub-ended:7:-9:1700000000:m:m_0_0")
+        reading = watcher.until(lambda r: r.stub_ended is not None)
+        assert watcher.woken.wait(DEADLINE_S)
+        said = (
+            "process m_0_0 (pid 7) of the Python model 'm' was killed by signal 9 (SIGKILL): "
+            "probably out of memory"
+        )
+        assert reading.stub_ended == StubEnded("a", said, 1.7e9)
+        assert isinstance(reading.models, Known)
+        assert [model.name for model in reading.models.value] == ["a"]
+        del triton.state.models["word"]
+        watcher.until(lambda r: r.stub_ended is None)
 
 
 def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:

@@ -2,9 +2,10 @@
 
 import attrs
 
-from tarn.control.troubles import of_readings
-from tarn.domain import Endpoint, Epoch, Instance, Reading, State
-from tarn.domain.fleet import Fleet
+from tarn.control.troubles import of_fleet, of_readings
+from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, Reading, State
+from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.spec import ModelsSpec
 
 
 def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
@@ -20,3 +21,21 @@ def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
     assert trouble.fault.startswith("the metrics of 1 of 2 instances cannot be read; ")
     assert trouble.said.endswith(" (w-0001: connection refused by h:3)")
     assert list(of_readings(fleet, {})) == []
+
+
+def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> None:
+    """Not of those that drain; one line for all where everybody may read it."""
+    one = Instance("w-0001", "h", State.READY, stub_ended="process m_0_0 of 'm' was killed")
+    two, leaving = (attrs.evolve(one, id=f"w-000{n}") for n in (2, 3))
+    leaving = attrs.evolve(leaving, state=State.DRAINING)
+    fleet = Fleet("w", Epoch(1, 1), 2, (one, two, leaving, attrs.evolve(one, stub_ended="")))
+    rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
+    first, second = of_fleet(fleet, rules, 0.0)
+    assert [(t.code, t.subject, t.said) for t in (first, second)] == [
+        ("TARN-1124", "w-0001", f"w-0001: {one.stub_ended}"),
+        ("TARN-1124", "w-0002", f"w-0002: {one.stub_ended}"),
+    ]
+    assert (first.fault, second.fault) == (
+        "on 2 of 4 instances a Python model's process ended",
+        "",
+    )

@@ -18,7 +18,7 @@ from given import (
     told,
 )
 
-from tarn.domain import Asked, Instance, State
+from tarn.domain import Asked, Instance, State, StubEnded
 
 
 def test_the_same_word_twice_changes_nothing() -> None:
@@ -153,3 +153,39 @@ def test_the_receipt_of_a_stop_that_did_not_end_well_says_so() -> None:
     assert said.reason.endswith("; a request on them is lost")
     well = told(some, ended(1, "stopped as asked", expected=True, code=0)).ended[-1]
     assert "stopped as asked" not in well.reason
+
+
+def test_a_stub_that_ended_is_noted_once_and_changes_nothing_else() -> None:
+    """An event, and a mark that says which; it serves on until somebody decides otherwise."""
+    ended_stub = StubEnded(name(1), "process m_0_0 (pid 7) was killed", 5.0)
+    before = fleet(ready(1), ready(2))
+    some = told(before, running(1), running(2), ended_stub)
+    assert one(some, 1) == attrs.evolve(one(before, 1), stub_ended=ended_stub.said)
+    assert one(some, 2) is one(before, 2)
+    assert [(e.code, e.subject, e.message) for e in some.events] == [
+        ("TARN-1124", name(1), ended_stub.said)
+    ]
+    assert told(some, ended_stub, running(2), running(1)) is some
+
+
+def test_a_stub_that_is_back_takes_the_mark_away() -> None:
+    """Only the word of a running instance says so: silence says nothing."""
+    some = told(fleet(ready(1)), running(1), StubEnded(name(1), "m_0_0 was killed", 5.0))
+    assert one(told(some), 1).stub_ended
+    back = told(some, running(1))
+    assert one(back, 1).stub_ended == ""
+    assert codes(back) == ["TARN-1124", "TARN-1134"]
+
+
+def test_a_stub_of_nobody_is_not_noted() -> None:
+    """A fact of one that was never known, or that is over."""
+    some = fleet(ready(1))
+    assert told(some, running(1), StubEnded(name(9), "m_0_0 was killed", 5.0)) is some
+
+
+def test_one_found_late_brings_the_word_of_its_stub() -> None:
+    """It is taken over with what is known of it."""
+    found = attrs.evolve(running(3), adopted=True)
+    some = told(fleet(ready(1)), running(1), found, StubEnded(name(3), "m_0_0 was killed", 5.0))
+    assert one(some, 3).stub_ended == "m_0_0 was killed"
+    assert codes(some) == ["TARN-1004", "TARN-1124"]

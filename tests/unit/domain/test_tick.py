@@ -40,6 +40,7 @@ from tarn.domain import (
     SavedState,
     Scale,
     State,
+    StubEnded,
     Unknown,
     Wish,
 )
@@ -337,3 +338,15 @@ def test_every_model_must_be_ready_where_all_are_required() -> None:
     out = step(fleet(starting(1)), strict, NOW_S, (running(1),), read)
     assert one(out, 1).state is State.STARTING
     assert one(out, 1).reason == "model bad is unavailable: no such file"
+
+
+def test_a_stub_of_which_only_the_instance_tells_is_noted() -> None:
+    """By its reading, where the runtime does not look; until the reading says no more of it."""
+    mine, runtimes = (StubEnded(name(1), said, AT) for said in ("by itself", "by the runtime"))
+    some = step(fleet(ready(1)), rules(), NOW_S, (running(1),), reading(1, stub_ended=mine))
+    assert one(some, 1).stub_ended == "by itself"
+    assert codes(some)[0] == "TARN-1124"
+    both = step(some, rules(), NOW_S, (running(1), runtimes), reading(1, stub_ended=mine))
+    assert one(both, 1).stub_ended == "by the runtime"
+    over = step(some, rules(), NOW_S, (running(1),), reading(1))
+    assert one(over, 1).stub_ended == ""

@@ -1,7 +1,7 @@
 """What the strategies draw is legal."""
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain import ALIVE, DiscoveryView, Fact, FleetView, State
+from tarn.domain import ALIVE, DiscoveryView, Fact, FleetView, Running, State, StubEnded
 from tarn.testing import strategies
 
 
@@ -30,9 +30,12 @@ def test_a_fleet_has_unique_ids_and_ordered_histories(fleet: FleetView):
 
 @strategies.for_any(examples=100, facts=strategies.facts())
 def test_facts_are_at_most_one_for_an_id(facts: tuple[Fact, ...]):
-    """As a runtime promises."""
-    ids = [fact.instance_id for fact in facts]
+    """As a runtime promises; that of a stub is one more, of one that runs."""
+    ids = [fact.instance_id for fact in facts if not isinstance(fact, StubEnded)]
+    stubs = [fact.instance_id for fact in facts if isinstance(fact, StubEnded)]
     assert len(set(ids)) == len(ids)
+    assert len(set(stubs)) == len(stubs)
+    assert set(stubs) <= {fact.instance_id for fact in facts if isinstance(fact, Running)}
 
 
 @strategies.for_any(examples=100, view=strategies.discovery_views())

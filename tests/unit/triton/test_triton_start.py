@@ -1,14 +1,18 @@
 """What starts tritonserver on a node: it finds it, says what is wrong in a line, and vanishes."""
 
+import json
+import os
 import secrets
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from house import until
 
-from tarn.triton import start
+from tarn.triton import start, stubs
 from tarn.triton.binary import Program, environment
+from tarn.triton.index import stubs_ended
 from tarn.triton.regions import IN_STUBS, prefix_in, private
 
 
@@ -171,3 +175,77 @@ def test_libraries_of_the_wheel_come_first():
     assert made["LD_LIBRARY_PATH"] == "/w:/p:/x"
     assert made["PATH"] == f"{Path(sys.executable).parent}:/y"
     assert environment(Program("/t"), {"A": "b"}) == {"A": "b"}
+
+
+ROUNDS = """#!{python}
+import os, subprocess, sys, time
+print("up", os.getpid(), *sys.argv[1:], flush=True)
+for number in range(20):  # a look may be late: then the next one that dies is seen
+    one = subprocess.Popen(["{stub}", "{model}", *"234567", f"m_0_{{number}}"])
+    time.sleep(1.2)
+    one.kill()
+time.sleep(60)
+"""
+
+
+def test_what_watches_the_stubs_shows_one_that_died_and_ends_with_triton(tmp_path):
+    """In a folder that Triton lists beside the repository; nothing of the environment is in it."""
+    stub = tmp_path / "triton_python_backend_stub"
+    stub.symlink_to("/bin/sh")
+    model = tmp_path / "m" / "1" / "model.py"
+    model.parent.mkdir(parents=True)
+    model.write_text("kill -STOP $$\n")
+    text = ROUNDS.format(python=sys.executable, stub=stub, model=model)
+    path = server(tmp_path / "bin", text)
+    board = tmp_path / ".tarn" / "stubs"
+    program = [sys.executable, "-m", "tarn.triton.start", "--model-repository=/models"]
+    environ = {"PATH": str(path), "SECRET": "canary"}
+    running = subprocess.Popen(
+        program,
+        env=environ,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert running.stdout is not None
+        line = f"up {running.pid} --model-repository=/models --model-repository={board}\n"
+        assert running.stdout.readline() == line
+        (watcher,) = watchers(board)
+        assert b"canary" not in Path(f"/proc/{watcher}/environ").read_bytes()
+        shown = until(lambda: list(board.iterdir()), 30, "the word of one that died")
+        (end, *_) = stubs_ended(json.dumps([{"name": one.name} for one in shown]).encode())
+        assert (end.model, end.name[:4], end.code) == ("m", "m_0_", -9)
+        assert board.stat().st_mode & 0o777 == 0o700
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait(10)
+        until(lambda: not watchers(board), 10, "the end of the watcher")
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait(10)
+        running.stdout.close()
+
+
+def watchers(board):
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if stubs.__file__.encode() in words and str(board).encode() in words:
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_triton_without_a_place_for_the_word_serves_as_well(tmp_path):
+    """It is told in the log, and nothing else is different."""
+    path = server(tmp_path / "bin", '#!/bin/sh\necho "$*"\n')
+    (tmp_path / ".tarn").write_text("")
+    program = [sys.executable, "-m", "tarn.triton.start", "--model-repository=/models"]
+    done = subprocess.run(
+        program, env={"PATH": str(path)}, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "--model-repository=/models\n"
+    assert done.stderr.startswith("warning: processes of Python models are not watched: ")

@@ -48,6 +48,13 @@ class RuntimeContract:
         """Return a launch that ends at its start; its spec hash is ``bbbbbbbbbbbb``."""
         return launch_of(self.spec(tmp_path), BROKEN)
 
+    def end_stub(self, runtime: Runtime, running: Running) -> bool:
+        """Let a process of a Python model of an instance end; False: this runtime does not look."""
+        return False
+
+    def start_stub(self, runtime: Runtime, running: Running) -> None:
+        """Let the instance load the model of `end_stub` again."""
+
     def make(self, tmp_path: Path) -> tuple[Runtime, Epoch]:
         """Return the runtime of a new master of the cluster, and the epoch that it claimed."""
         made = self.factory.settings(**self.settings)
@@ -156,6 +163,34 @@ class RuntimeContract:
                 new.want(_A)
                 assert new.fact(_B) is None
                 assert new.running(_A).container_id == before.container_id
+
+    def test_a_stub_that_ended_is_told_until_it_is_started_again(self, tmp_path: Path) -> None:
+        """Beside `Running`, which does not change; of a runtime that looks, and of no other id."""
+        with self._session(tmp_path) as session:
+            session.want(_A, _B)
+            before = session.running(_A)
+            session.running(_B)
+            assert session.stub_ended(_A) is None
+            if not self.end_stub(session.runtime, before):
+                return
+            told = until(lambda: session.stub_ended(_A), self.within_s, f"{_A}: a stub ended")
+            session.want(_A, _B)
+            assert session.stub_ended(_A) == told
+            assert session.running(_A) == before
+            assert session.stub_ended(_B) is None
+            self.start_stub(session.runtime, before)
+            until(lambda: session.stub_ended(_A) is None, self.within_s, f"{_A}: a stub again")
+            assert session.running(_A) == before
+
+    def test_an_end_takes_the_word_of_a_stub_with_it(self, tmp_path: Path) -> None:
+        """What is over has no stubs."""
+        with self._session(tmp_path) as session:
+            session.want(_A)
+            if not self.end_stub(session.runtime, session.running(_A)):
+                return
+            until(lambda: session.stub_ended(_A), self.within_s, f"{_A}: a stub ended")
+            session.ended(_A, stop={_A})
+            assert session.stub_ended(_A) is None
 
     def test_a_new_master_adopts_what_runs(self, tmp_path: Path) -> None:
         """The same containers at the same addresses, marked as adopted, nothing restarted."""

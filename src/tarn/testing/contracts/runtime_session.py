@@ -4,7 +4,16 @@ from collections import Counter
 
 import attrs
 
-from tarn.domain import Asked, Ended, Epoch, Fact, Launch, Recovered, Running, RuntimeWish
+from tarn.domain import (
+    Asked,
+    Ended,
+    Epoch,
+    Launch,
+    Recovered,
+    Running,
+    RuntimeWish,
+    StubEnded,
+)
 from tarn.errors import Superseded
 from tarn.interfaces import LogTail, Runtime
 from tarn.testing.wait import until, within
@@ -60,16 +69,28 @@ class Session:
         assert len(found.lines) <= lines
         return found
 
-    def all_facts(self) -> dict[str, Fact]:
+    def all_facts(self) -> dict[str, Asked | Running | Ended]:
         """Return the facts by id, read in time, one for each."""
+        return self._read()[0]
+
+    def stub_ended(self, instance_id: str) -> StubEnded | None:
+        """Return what is said of its Python models' processes now."""
+        return self._read()[1].get(instance_id)
+
+    def _read(self) -> tuple[dict[str, Asked | Running | Ended], dict[str, StubEnded]]:
         facts = within(self.answer_within_s, self.runtime.facts, "facts")
         assert isinstance(facts, tuple)
-        assert all(isinstance(fact, Asked | Running | Ended) for fact in facts)
-        counts = Counter(fact.instance_id for fact in facts)
+        assert all(isinstance(fact, Asked | Running | Ended | StubEnded) for fact in facts)
+        counts = Counter((isinstance(f, StubEnded), f.instance_id) for f in facts)
         assert not [i for i, count in counts.items() if count > 1], "more than one fact for an id"
-        return {fact.instance_id: fact for fact in facts}
+        lives = {fact.instance_id: fact for fact in facts if not isinstance(fact, StubEnded)}
+        stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
+        for instance_id, stub in stubs.items():
+            assert isinstance(lives.get(instance_id), Running), f"{stub} of one that does not run"
+            assert stub.said.strip()
+        return lives, stubs
 
-    def fact(self, instance_id: str) -> Fact | None:
+    def fact(self, instance_id: str) -> Asked | Running | Ended | None:
         """Return what is said of one id now."""
         return self.all_facts().get(instance_id)
 

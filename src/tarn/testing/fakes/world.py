@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, Epoch, ExitStatus, Fact, Running
+from tarn.domain import Asked, Ended, Endpoint, Epoch, ExitStatus, Fact, Running, StubEnded
 from tarn.domain.facts import RuntimeWish
 from tarn.errors import NotFoundError, ProviderError, Superseded
 
@@ -20,7 +20,7 @@ def _endpoint(number: int) -> Endpoint:
 
 @attrs.frozen
 class _Held:
-    fact: Fact
+    fact: Asked | Running | Ended
     asked_s: float
     by: Epoch
 
@@ -29,8 +29,8 @@ class FakeWorld:
     """Instances without processes: they exist because the world says so; usable from any thread.
 
     Misfortune is programmed before it strikes: `late_s`, `fail`, `reject`, `lose`, `vanish`,
-    `double`, `crash`, `leave`, `fall_silent`. The records (`launched`, `stopped`, `given_back`) say
-    what runtimes really did, whatever the facts said.
+    `double`, `crash`, `leave`, `end_stub`, `fall_silent`. The records (`launched`, `stopped`,
+    `given_back`) say what runtimes really did, whatever the facts said.
 
     Args:
         endpoint_of: Where the n-th container (from 1) listens; default: made-up ports.
@@ -44,6 +44,7 @@ class FakeWorld:
         self._rejected: dict[str, str] = {}
         self._lost: set[str] = set()
         self._leaving: dict[str, str] = {}
+        self._stubs: dict[str, StubEnded] = {}
         self._containers = 0
         self._logs: dict[str, list[str]] = {}
         self.epoch = Epoch(0, 0)
@@ -126,6 +127,13 @@ class FakeWorld:
         with self._lock:
             self._leaving[instance_id] = why
 
+    def end_stub(self, instance_id: str, said: str, at: float = 0.0) -> None:
+        """Let a process of one of its Python models end; an empty *said*: it is started again."""
+        with self._lock:
+            self._stubs.pop(instance_id, None)
+            if said:
+                self._stubs[instance_id] = StubEnded(instance_id, said, at)
+
     def fall_silent(self, now_s: float) -> None:
         """Answer nobody from *now_s* on, until `answer`."""
         self.silent_since_s = now_s
@@ -184,7 +192,9 @@ class FakeWorld:
         """Return what is said to the runtime of *reader*, by instance id."""
         with self._lock:
             said = [h for i, h in sorted(self._held.items()) if i not in self._lost]
-            return tuple(self._said(held, reader) for held in said)
+            running = {h.fact.instance_id for h in said if isinstance(h.fact, Running)}
+            stubs = (stub for i, stub in sorted(self._stubs.items()) if i in running)
+            return (*(self._said(held, reader) for held in said), *stubs)
 
     def log(self, instance_id: str) -> tuple[str, ...]:
         """Return what an instance wrote: a line for each of its starts, and what `write` added."""

@@ -19,13 +19,15 @@ from tarn.domain import (
     Recovered,
     Running,
     RuntimeWish,
+    StubEnded,
 )
 from tarn.errors import LaunchError, Superseded, TimedOutError
 from tarn.interfaces import ClusterRef, LogTail, MasterContext
-from tarn.triton import binary, regions
+from tarn.triton import binary, exits, regions
 from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
+from tarn.triton.stubs import LOOK_EVERY_S, Children
 from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
@@ -81,6 +83,7 @@ class LocalRuntime:
         self._keeper_gone = True
         self._program: binary.Program | None = None
         self._watcher: Watcher | None = None
+        self._children = Children()
 
     # -- the Protocol ------------------------------------------------------------------------
 
@@ -93,6 +96,7 @@ class LocalRuntime:
         notes = self._recover()
         self._watch_keeper(watcher)
         self._rotate_logs()
+        watcher.at(context.clock.now_s(), self._look_at_stubs)
         self._publish()
         facts = self.facts()
         return Recovered(tuple(f for f in facts if isinstance(f, Running)), notes)
@@ -111,7 +115,7 @@ class LocalRuntime:
         self._publish()
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return one fact for each instance."""
+        """Return one fact for each instance, and one more where a stub of it ended."""
         return self._facts
 
     def heard_s(self) -> float:
@@ -356,6 +360,32 @@ class LocalRuntime:
         for instance_id in gone:
             self._records.remove(instance_id)
 
+    def _look_at_stubs(self) -> None:
+        """See which processes of Python models ended by themselves, and look again soon."""
+        assert self._watcher is not None
+        self._watcher.at(self._context.clock.now_s() + LOOK_EVERY_S, self._look_at_stubs)
+        with self._lock:
+            # Whoever is to stop ends its stubs itself.
+            serving = [s for s in self._slots.values() if s.ended is None and not s.record.stop_at]
+            slots = {slot.record.pid: slot for slot in serving if slot.record.pid is not None}
+        try:
+            found = self._children.look(slots.keys())
+        except OSError as error:  # nobody is taken for ended who could not be looked at
+            log.debug("processes of Python models cannot be looked at: %s", error)
+            return
+        changed = False
+        for pid, slot in slots.items():
+            ends = slot.stubs.seen(found[pid], self._context.clock.at())
+            stub_ended = None
+            if ends:
+                said, at = exits.stubs_ended(ends), max(end.at for end in ends)
+                stub_ended = StubEnded(slot.record.instance_id, said, at)
+            changed = changed or stub_ended != slot.stub_ended
+            slot.stub_ended = stub_ended
+        if changed:
+            self._publish()
+            self._context.wake()
+
     # -- recovery ----------------------------------------------------------------------------
 
     def _recover(self) -> tuple[str, ...]:
@@ -410,7 +440,9 @@ class LocalRuntime:
     def _publish(self) -> None:
         with self._lock:
             slots = [fact(slot) for slot in self._slots.values()]
-            self._facts = (*slots, *self._asked.values())
+            running = (slot for slot in self._slots.values() if slot.ended is None)
+            stubs = [slot.stub_ended for slot in running if slot.stub_ended is not None]
+            self._facts = (*slots, *self._asked.values(), *stubs)
 
     def _ref(self, api_url: str) -> ClusterRef:
         context = self._context

@@ -2,7 +2,8 @@
 
 import attrs
 
-from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running
+from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running, StubEnded
+from tarn.triton.stubs import Stubs
 from tarn_plugins.runtime.local.processes import Handle
 from tarn_plugins.runtime.local.records import Record
 
@@ -18,6 +19,8 @@ class Slot:
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None
+    stubs: Stubs = attrs.field(factory=Stubs)
+    stub_ended: StubEnded | None = None
 
 
 def fact(slot: Slot) -> Fact:

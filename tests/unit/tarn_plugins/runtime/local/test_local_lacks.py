@@ -10,6 +10,7 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import ProviderError
+from tarn.triton import stubs
 from tarn_plugins.runtime.local.keeper import start_ticks
 from tarn_plugins.runtime.local.leftovers import read_keeper
 from tarn_plugins.runtime.local.processes import Watcher
@@ -61,3 +62,17 @@ def test_the_watcher_outlives_what_it_calls() -> None:
     watcher.at(0.0, called.set)
     assert called.wait(10.0)
     watcher.close()
+
+
+def test_no_process_of_a_model_counts_as_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look that could not be made says nothing, and the next one reads everything."""
+    children, ours = stubs.Children(), os.getppid()
+
+    def refuse(*_arguments: object) -> NoReturn:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stubs, "_text", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            children.look({ours})
+    assert os.getpid() in {child.pid for child in children.look({ours})[ours]}
