@@ -5,6 +5,7 @@ Source: Triton ``docs/protocol/extension_model_repository.md``, "Index"; answers
 
 import json
 import re
+from typing import Any
 
 import attrs
 
@@ -34,27 +35,15 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     Raises:
         ValueError: *body* is not such an index.
     """
-    try:
-        rows = json.loads(body)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    if not isinstance(rows, list):
-        raise ValueError("not a list")  # noqa: TRY004 (bad data, not a bad argument)
     best: dict[str, tuple[tuple[bool, int], ModelState]] = {}
     ready: dict[str, list[str]] = {}
-    for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            raise ValueError("an entry without a name")  # noqa: TRY004
-        if row["name"].startswith(PREFIX):
+    for row in _rows(body):
+        model = _state(row)
+        if model.name.startswith(PREFIX):
             continue
-        state = str(row.get("state") or _UNAVAILABLE)
-        reason = str(row.get("reason") or ("" if row.get("state") else NOT_LOADED))
-        if len(reason) > _LONGEST_REASON:
-            reason = f"{reason[:_LONGEST_REASON]} …"
-        if state == "READY":
-            ready.setdefault(row["name"], []).append(str(row.get("version") or ""))
-        model = ModelState(row["name"], state, reason)
-        rank = (state != _UNAVAILABLE, _number(row.get("version")))
+        if model.state == "READY":
+            ready.setdefault(model.name, []).append(str(row.get("version") or ""))
+        rank = (model.state != _UNAVAILABLE, _number(row.get("version")))
         if model.name not in best or rank > best[model.name][0]:
             best[model.name] = (rank, model)
     return tuple(
@@ -65,19 +54,37 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
     )
 
 
+def _rows(body: bytes) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(rows, list):
+        raise ValueError("not a list")  # noqa: TRY004 (bad data, not a bad argument)
+    if not all(isinstance(row, dict) and isinstance(row.get("name"), str) for row in rows):
+        raise ValueError("an entry without a name")
+    return rows
+
+
+def _state(row: dict[str, Any]) -> ModelState:
+    state = str(row.get("state") or _UNAVAILABLE)
+    reason = str(row.get("reason") or ("" if row.get("state") else NOT_LOADED))
+    if len(reason) > _LONGEST_REASON:
+        reason = f"{reason[:_LONGEST_REASON]} …"
+    return ModelState(row["name"], state, reason)
+
+
 def stubs_ended(body: bytes) -> tuple[End, ...]:
     """Return the processes of Python models of which a repository index tells that they ended.
 
     They are no part of Triton's own index: see `tarn.triton.stubs`.
 
     Raises:
-        ValueError: *body* is no JSON.
+        ValueError: *body* is not such an index.
     """
     if PREFIX.encode() not in body:
         return ()
-    rows = json.loads(body)
-    names = (row.get("name") for row in rows if isinstance(row, dict))
-    found = (_STUB_ENDED.fullmatch(name) for name in names if isinstance(name, str))
+    found = (_STUB_ENDED.fullmatch(row["name"]) for row in _rows(body))
     return tuple(
         End(model, name, int(pid), int(code), float(at))
         for pid, code, at, model, name in (match.groups() for match in found if match)
