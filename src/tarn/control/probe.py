@@ -15,8 +15,9 @@ from tarn.control.http1 import Reply, request
 from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
-from tarn.control.warmup import WarmupRequest, warm_up
+from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, Unknown
+from tarn.domain.outcomes import Tested
 from tarn.interfaces import Clock
 from tarn.triton.activity import Activity, observe
 from tarn.triton.by_model import Rows, rows
@@ -24,6 +25,8 @@ from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
+from tarn.triton.test_requests import TestRequest
+from tarn.triton.test_sources import KnownTests
 from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
@@ -61,6 +64,8 @@ class Target:
     """What opens the restricted parts of its API."""
     fresh: bool = True
     """It was started under this master: all that its counters say is new."""
+    test: TestRequest | None = None
+    """What tries out whether it really fails its users; sent once. None: it is not suspected."""
 
 
 @attrs.frozen
@@ -97,6 +102,8 @@ class Around:
     """Those that are."""
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
+    tests: KnownTests = attrs.field(factory=KnownTests)
+    """Which test requests there are, and what is known of them."""
 
 
 class Probe:
@@ -104,6 +111,9 @@ class Probe:
 
     The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
     """
+
+    _sent: TestRequest | None = None
+    _tested: Tested | None = None
 
     def __init__(self, instance_id: str, target: Target, around: Around) -> None:
         self._id, self._target, self._around = instance_id, target, around
@@ -164,13 +174,15 @@ class Probe:
             self._leave(leaving=target.leaving)
         if target.unload and not target.leaving and self._unloaded is None:
             self._begin("unload")
+        if target.test is not None and target.test != self._sent:
+            self._begin("test")
 
     def _leave(self, *, leaving: bool) -> None:
         """Let the HTTP port go, or take it up again."""
         if not leaving:
             self._begin("http")
             return
-        for name in ("http", "warm", "unload"):
+        for name in ("http", "warm", "unload", "test"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
@@ -207,6 +219,7 @@ class Probe:
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
             unmeasured=self._unmeasured,
+            tested=self._tested,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -241,8 +254,10 @@ class Probe:
         for name in tuple(itertools.islice(unknown, KINDS_A_LOOK)):
             path = f"/v2/models/{quote(name, safe='')}/config"
             around.kinds[name] = False  # asked once, also where that is answered by nothing
-            reply = await line.ask(self._ask("GET", path, "model-config"))
-            around.kinds[name] = _is_ensemble(reply)
+            config = _config(await line.ask(self._ask("GET", path, "model-config")))
+            around.kinds[name] = config.get("platform") == "ensemble"
+            if config:
+                around.tests.learn(name, config)
             if around.kinds[name]:
                 around.ensembles.add(name)
 
@@ -299,6 +314,25 @@ class Probe:
         self._unloaded = unloaded
         self._around.changed(self._id)
         self._around.wake()
+
+    async def _test(self) -> None:
+        """Send the test request of now, then the one that has come meanwhile: one at a time."""
+        again_s = self._around.pace.interval_s
+        while (test := self._target.test) is not None and test != self._sent:
+            target, known, asked_s = self._target, self._around.tests, self._around.clock.now_s()
+            headers = target.keys.of("inference")
+            found = await try_out(target.endpoint, test, known, headers, again_s)
+            if found is None and not known.is_unfit(test):
+                await asyncio.sleep(again_s)  # for a lack of our own, so it was not asked
+                continue
+            self._sent = test
+            if found is None:
+                self._around.kinds.pop(test.model, None)  # its configuration may be another one
+                continue
+            ok, said = found
+            self._tested = Tested(asked_s, ok, said, test.number)
+            self._around.changed(self._id)
+            self._around.wake()
 
     # -- metrics -----------------------------------------------------------------------------
 
@@ -378,6 +412,7 @@ class Probe:
             "metrics": self._scrape.run,
             "warm": self._warm_up,
             "unload": self._unload,
+            "test": self._test,
         }
         task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")
         self._tasks[name] = task
@@ -386,7 +421,11 @@ class Probe:
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         """Show an error of ours as what it is, and begin again after an interval."""
         error = None if task.cancelled() else task.exception()
-        if error is None or self._tasks.get(name) is not task:
+        if self._tasks.get(name) is not task:
+            return
+        if error is None:
+            if name == "test":  # the next one may come
+                del self._tasks[name]
             return
         failure = Failure(f"error in the scraper: {error!r}")
         failed = {"http": self._http_failed, "metrics": self._metrics_failed}
@@ -438,13 +477,13 @@ def _index(body: bytes) -> tuple[ModelState, ...]:
     return parse_index(body)
 
 
-def _is_ensemble(reply: Reply) -> bool:
-    """Say whether a model's configuration is that of an ensemble; one that is not given is not."""
+def _config(reply: Reply) -> dict[str, object]:
+    """Return a model's configuration; empty where it is not given."""
     try:
         said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
     except ValueError:
-        return False
-    return isinstance(said, dict) and said.get("platform") == "ensemble"
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.domain.outcomes import Tested
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -55,6 +56,9 @@ class Reading:
     blind: str = ""
     """What the master itself lacked at its newest look; empty when it could look. The rest of the
     reading is what it saw last, and the instance is not to blame."""
+
+    tested: Tested | None = None
+    """The newest test request and its answer; None: none was sent, or none said anything."""
 
     def known(self, signal: str) -> float | None:
         """Return the value of *signal*; None when it is unknown."""
