@@ -11,7 +11,14 @@ from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, single
+from tarn.client.failing import (
+    lost_sequence,
+    one_of,
+    raise_if_error,
+    several,
+    single,
+    whose_fault,
+)
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plain, plugged
@@ -23,6 +30,7 @@ from tarn.client.waiters import Waiters
 from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
+from tarn.triton.answers import Blame
 
 __all__ = ["AioClient"]
 
@@ -238,7 +246,9 @@ class AioClient(_Spoken):
 
     async def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
         await self._begin()
-        course = Course(self._fleet, self._clock, self._options, repeats=repeats)
+        course = Course(
+            self._fleet, self._clock, self._options, repeats=repeats, model=request.model
+        )
         while True:
             slot = course.take()
             if slot is None:
@@ -258,12 +268,15 @@ class AioClient(_Spoken):
 
     async def _at(self, slot: Slot, request: Prepared) -> Answer:
         """Send *request* to *slot*, where it is counted in flight already."""
-        answered = False
+        answered, whose = False, None
         try:
             answer = await self._over(self._session(slot), slot.target, request)
-            answered = True
+            answered, whose = True, whose_fault(answer)
+        except LateError:
+            whose = Blame.SERVER
+            raise
         finally:
-            self._fleet.give_back(slot, None, answered=answered)
+            self._fleet.give_back(slot, None, answered=answered, model=request.model, whose=whose)
             if slot.gone and slot.in_flight == 0:
                 self._let_go(slot)
         return answer

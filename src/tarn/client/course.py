@@ -29,11 +29,14 @@ class Course:
     """
 
     __slots__ = (
-        "_clock", "_end_s", "_fleet", "_options", "_repeats", "_tells", "_told", "_tried", "busy",
+        "_clock", "_end_s", "_fleet", "_model", "_options", "_repeats", "_tells", "_told", "_tried",
+        "busy",
     )  # fmt: skip
 
-    def __init__(self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool) -> None:
-        self._fleet, self._clock, self._options = fleet, clock, options
+    def __init__(
+        self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool, model: str = ""
+    ) -> None:
+        self._fleet, self._clock, self._options, self._model = fleet, clock, options, model
         self._end_s: float | None = None
         self._repeats = MOST_REPEATS if repeats else 0
         self._tried: set[Slot] = set()
@@ -43,7 +46,7 @@ class Course:
 
     def take(self) -> Slot | None:
         """Return where to send it now; None: wait `left_s`, then ask again."""
-        return self._fleet.take(self._tried)
+        return self._fleet.take(self._tried, self._model)
 
     def left_s(self, trouble: str = "") -> float:
         """Return how long it may still be waited for an instance.
