@@ -263,7 +263,9 @@ class AioClient(_Spoken):
             except WireError as error:
                 course.failed(slot, error)
             else:
-                if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
+                busy = answer.status_code == 503  # noqa: PLR2004
+                again = course.elsewhere(slot) if busy else course.spared(slot, whose_fault(answer))
+                if not again:
                     return answer, slot
 
     async def _at(self, slot: Slot, request: Prepared) -> Answer:

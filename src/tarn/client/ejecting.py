@@ -29,7 +29,9 @@ __all__ = [
 
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.2, 5.0
 """Also of an instance that refuses connections."""
-SERVER_FAILURES = 3
+SERVER_FAILURES = 2
+"""One may be chance. Of a model whose process is gone each takes a second, and half of the requests
+go there meanwhile."""
 MODEL_FAILURES = 5
 """Of callers half of whose requests are wrong, one in thirty would meet so many by chance."""
 

@@ -3,7 +3,6 @@
 import contextlib
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -169,20 +168,18 @@ def test_an_instance_that_answers_badly_is_left_alone(two, code, said, failures)
     two[0].service.fails = lambda context, _: context.abort(code, said)
     lost = 0
     with tarn.client.grpc(of(two)) as client:
-        began_s = time.monotonic()
         for number in range(40):
             try:
                 asks(client, number)
             except InferenceServerException:
                 lost += 1
-        trials = 1 + (time.monotonic() - began_s) / 0.2
         alone = [slot.alone_for("echo") for slot in client._fleet.slots]
         assert sorted(alone) == [False, 0 < failures < 20]
-    assert failures <= lost <= failures + (trials if True in alone else 0)
+    assert lost == failures
 
 
 def test_late_answers_of_calls_and_streams_count(two):
-    """Three in a row, as of any server that does not answer."""
+    """As of any server that does not answer."""
     release = threading.Event()
     two[0].service.fails = lambda _context, _: release.wait(5)
     with tarn.client.grpc(of(two), answer_within_s=0.2) as client:

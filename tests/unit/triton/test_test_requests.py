@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.testing.fake_tensors import echo
@@ -146,6 +146,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert set(flaws(text)) == {"[1].model", "[1].inputs[0].shape", "[2].model"}
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
