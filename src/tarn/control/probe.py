@@ -431,7 +431,7 @@ class Probe:
         failed = {"http": self._http_failed, "metrics": self._metrics_failed}
         if name in failed:
             failed[name](failure)
-        else:
+        elif name != "test":  # of that nothing is said, so nothing is done to the instance
             self._stay_cold(failure.reason)
         self._around.crashed(error)
         del self._tasks[name]

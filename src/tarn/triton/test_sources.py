@@ -26,6 +26,8 @@ class KnownTests:
     def __init__(self, written: Iterable[TestRequest] = (), *, off: bool = False) -> None:
         self._written, self._off = tuple(written), off
         self._made: dict[str, MadeFrom] = {}
+        self._built: dict[str, TestRequest | None] = {}
+        """Requests of `_made` that were asked for: the control thread asks in every tick."""
         self._proven: set[tuple[str, str]] = set()
         self._unfit: dict[tuple[str, str], str] = {}
 
@@ -34,6 +36,7 @@ class KnownTests:
         made = made_from(model, config)
         if made != self._made.get(model):
             self._made[model] = made
+            self._built.pop(model, None)
             self._proven.discard((model, MADE))
             self._unfit.pop((model, MADE), None)
 
@@ -68,11 +71,16 @@ class KnownTests:
         fit = (test for test in of_model if _key(test) not in self._unfit)
         found = next(fit, None)
         if found is None and (model, MADE) not in self._unfit:
-            found = None if made is None else made.request()
+            found = None if made is None else self._built_from(made)
         if found is None:
             return None
         copies = 1 if made is None else made.copies
         return attrs.evolve(found, number=number, timeout_s=timeout_s, copies=copies)
+
+    def _built_from(self, made: MadeFrom) -> TestRequest | None:
+        if made.model not in self._built:
+            self._built[made.model] = made.request()
+        return self._built[made.model]
 
     def tests_for(
         self, suspect: str, model: str, number: int, *, peer: str = "", timeout_s: float = 10.0

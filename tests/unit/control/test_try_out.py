@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 import pytest
-from test_scrape import watching
+from test_scrape import Watcher, watching
 
 from tarn.control import line, warmup
 from tarn.control.aim import aim
@@ -292,3 +292,18 @@ def test_a_target_changes_with_its_test_and_the_others_stay_the_same_objects() -
     assert after["b"] is before["b"]
     assert aim(both, after, launch, (), {"a": body(1)})["a"] is after["a"]
     assert aim(both, after, launch, ())["a"].test is None
+
+
+def test_a_test_request_that_cannot_be_sent_is_an_error_of_ours() -> None:
+    """Counted; nothing is said of the instance, which stays warm."""
+    watcher = Watcher(0.05, 2.0)
+    watcher.scraper.start()
+    try:
+        with FakeTriton("m") as triton:
+            broken = TestRequest("m", b"", (("name", "line\nbreak"),))
+            watcher.scraper.watch({"a": Target(triton.endpoint, test=broken)})
+            watcher.until(lambda _: watcher.scraper.crashes > 0)
+            reading = watcher.until(lambda _: True)
+            assert (reading.tested, reading.cold, reading.warm) == (None, "", True)
+    finally:
+        watcher.scraper.close()

@@ -41,6 +41,10 @@ def test_another_configuration_makes_another_request() -> None:
     assert source(known) == ""
     known.learn("m", {"input": []})
     assert source(known) == MADE
+    again = known.test_for("m")
+    assert again is not None
+    assert again.body != made.body
+    assert known.test_for("m", 2).body is again.body  # type: ignore[union-attr]
     assert not known.is_proven(made)
 
 
