@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,22 +72,26 @@ def backends(path: Path, triton: Path) -> Path:
     return path / "backends"
 
 
+MODELS = {"nap": (NAP, CONFIG), "bad": (BAD, CONFIG)}
+
+
 @contextmanager
 def real_triton(
-    path: Path, exit_s: int, *more: str
+    path: Path, exit_s: int, *more: str, models: Mapping[str, tuple[str, str]] = MODELS
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Endpoint]]:
     """Run a real Triton with the models `nap` (sleeps as long as its input says) and `bad`.
 
-    *more* are further arguments of its command line.
+    *more* are further arguments of its command line, *models* others than these: name to code and
+    configuration.
     """
     spec = importlib.util.find_spec("pytriton")
     assert spec is not None
     assert spec.origin is not None
     triton = Path(spec.origin).parent / "tritonserver"
     site = triton.parents[1]
-    for name, code in (("nap", NAP), ("bad", BAD)):
+    for name, (code, config) in models.items():
         (path / "models" / name / "1").mkdir(parents=True)
-        (path / "models" / name / "config.pbtxt").write_text(CONFIG)
+        (path / "models" / name / "config.pbtxt").write_text(config)
         (path / "models" / name / "1" / "model.py").write_text(code)
     ports = free_ports()
     argv = [str(triton / "bin" / "tritonserver"), f"--model-repository={path / 'models'}"]

@@ -30,7 +30,7 @@ from tarn.control.announcer import Announcer
 from tarn.control.discoveries import Named, named, reach, rules_of
 from tarn.control.inbox import Inbox
 from tarn.control.journal import Journal, beside
-from tarn.control.launching import launch_in, warmup_in
+from tarn.control.launching import launch_in, tests_in, warmup_in
 from tarn.control.loop import Control, Neighbours, Outcome
 from tarn.control.picture import blank
 from tarn.control.policy import PolicyDesk
@@ -59,6 +59,7 @@ from tarn.http.takeover import CODE, keep_port, last_port, token_after
 from tarn.http.tls import known_as, of_master
 from tarn.interfaces import Authorizer, Discovery, MasterContext, Runtime, StateStore
 from tarn.java import leave
+from tarn.triton.test_sources import KnownTests
 
 __all__ = ["main", "run"]
 
@@ -309,7 +310,8 @@ class _Master:
         context, spec = self._context, self._context.spec
         sizing = scaling(self._offered, context)
         few = descriptors.few(spec.replicas.max, descriptors.limit())
-        scraper = self._scraper(sizing.families)
+        warmup = warmup_in(spec, launch.repository)
+        scraper = self._scraper(sizing.families, tests_in(context.directory, spec, warmup))
         desk = self._closed(
             PolicyDesk(sizing.policy, context.clock, self._wake.set, sizing.signals)
         )
@@ -330,11 +332,13 @@ class _Master:
             pulse=self._pulse,
             lasting=tuple(of_files(few, spec.name)),
         )
-        return Control(fleet, rules, launch, warmup_in(spec, launch.repository), near)
+        return Control(fleet, rules, launch, warmup, near)
 
-    def _scraper(self, families: Families) -> Scraper:
+    def _scraper(self, families: Families, tests: KnownTests) -> Scraper:
         clock, interval_s = self._context.clock, self._context.spec.scaling.interval_s
-        made = Scraper(clock, interval_s, SCRAPE_TIMEOUT_S, self._wake.set, families=families)
+        made = Scraper(
+            clock, interval_s, SCRAPE_TIMEOUT_S, self._wake.set, families=families, tests=tests
+        )
         made.start()
         return self._closed(made)
 

@@ -13,7 +13,14 @@ from tritonclient.utils import InferenceServerException
 
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, single
+from tarn.client.failing import (
+    lost_sequence,
+    one_of,
+    raise_if_error,
+    several,
+    single,
+    whose_fault,
+)
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plain, plugged
@@ -26,6 +33,7 @@ from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, Wir
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
 from tarn.follow import FleetCall
+from tarn.triton.answers import Blame
 
 __all__ = ["AioClient"]
 
@@ -276,7 +284,9 @@ class AioClient(_Spoken):
 
     async def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
         await self._begin()
-        course = Course(self._fleet, self._clock, self._options, repeats=repeats)
+        course = Course(
+            self._fleet, self._clock, self._options, repeats=repeats, model=request.model
+        )
         while True:
             slot = course.take()
             if slot is None:
@@ -291,17 +301,22 @@ class AioClient(_Spoken):
             except WireError as error:
                 course.failed(slot, error)
             else:
-                if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
+                busy = answer.status_code == 503  # noqa: PLR2004
+                again = course.elsewhere(slot) if busy else course.spared(slot, whose_fault(answer))
+                if not again:
                     return answer, slot
 
     async def _at(self, slot: Slot, request: Prepared) -> Answer:
         """Send *request* to *slot*, where it is counted in flight already."""
-        answered = False
+        answered, whose = False, None
         try:
             answer = await self._over(self._session(slot), slot.target, request)
-            answered = True
+            answered, whose = True, whose_fault(answer)
+        except LateError:
+            whose = Blame.SERVER
+            raise
         finally:
-            self._fleet.give_back(slot, None, answered=answered)
+            self._fleet.give_back(slot, None, answered=answered, model=request.model, whose=whose)
             if slot.gone and slot.in_flight == 0:
                 self._let_go(slot)
         return answer

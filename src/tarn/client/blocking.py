@@ -16,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
 from tarn.client.course import Course
-from tarn.client.failing import lost_sequence, one_of, raise_if_error, several
+from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, whose_fault
 from tarn.client.fleet import Fleet, Slot
 from tarn.client.options import Options
 from tarn.client.requests import Prepared, inference, plugged
@@ -26,10 +26,11 @@ from tarn.client.statistics import summed
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
-from tarn.client.wire import Answer, Connection, CutError, WireError
+from tarn.client.wire import Answer, Connection, CutError, LateError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
 from tarn.follow import FleetCall
+from tarn.triton.answers import Blame
 
 __all__ = ["HttpClient", "PendingInference"]
 
@@ -308,7 +309,9 @@ class HttpClient(Spoken):
         return self._balanced(request, repeats=True)[0]
 
     def _balanced(self, request: Prepared, *, repeats: bool) -> tuple[Answer, Slot]:
-        course = Course(self._fleet, self._clock, self._options, repeats=repeats)
+        course = Course(
+            self._fleet, self._clock, self._options, repeats=repeats, model=request.model
+        )
         while True:
             self._check()
             slot = course.take()
@@ -323,26 +326,31 @@ class HttpClient(Spoken):
             except WireError as error:
                 course.failed(slot, error)
             else:
-                if answer.status_code != 503 or not course.elsewhere(slot):  # noqa: PLR2004
+                busy = answer.status_code == 503  # noqa: PLR2004
+                again = course.elsewhere(slot) if busy else course.spared(slot, whose_fault(answer))
+                if not again:
                     return answer, slot
 
     def _at(self, slot: Slot, request: Prepared) -> Answer:
         """Send *request* to *slot*, where it is counted in flight already."""
-        kept = None
+        kept, whose = None, None
         answered = False
         try:
             connection = self._connection(slot)
             try:
                 with self._cuttable(connection):
                     answer = connection.ask(request.head(slot.target), request.body)
-                answered = True
+                answered, whose = True, whose_fault(answer)
                 if connection.keeps:
                     kept = connection
             finally:
                 if kept is None:
                     connection.close()
+        except LateError:
+            whose = Blame.SERVER
+            raise
         finally:
-            self._fleet.give_back(slot, kept, answered=answered)
+            self._fleet.give_back(slot, kept, answered=answered, model=request.model, whose=whose)
         return answer
 
     def _connection(self, slot: Slot) -> Connection:

@@ -6,6 +6,7 @@ from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.descriptors import shortage
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
+from tarn.triton.answers import Blame
 
 __all__ = ["Course"]
 
@@ -25,25 +26,32 @@ class Course:
 
     A refused connection is always tried elsewhere, until `Options.wait_s` is over. A connection
     that was cut is so only where the call may be repeated, and at most twice. An answer 503 means
-    that the instance did not take the request; one other is asked.
+    that the instance did not take the request; one other is asked. So is one where the call tried
+    out whether an instance answers well again, and it did not.
     """
 
     __slots__ = (
-        "_clock", "_end_s", "_fleet", "_options", "_repeats", "_tells", "_told", "_tried", "busy",
+        "_clock", "_end_s", "_fleet", "_model", "_options", "_repeats", "_tells", "_told", "_trial",
+        "_tried", "busy",
     )  # fmt: skip
 
-    def __init__(self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool) -> None:
-        self._fleet, self._clock, self._options = fleet, clock, options
+    def __init__(
+        self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool, model: str = ""
+    ) -> None:
+        self._fleet, self._clock, self._options, self._model = fleet, clock, options, model
         self._end_s: float | None = None
         self._repeats = MOST_REPEATS if repeats else 0
         self._tried: set[Slot] = set()
         self._told: list[str] = []
         self._tells = 0
+        self._trial = False
         self.busy = False
 
     def take(self) -> Slot | None:
         """Return where to send it now; None: wait `left_s`, then ask again."""
-        return self._fleet.take(self._tried)
+        slot = self._fleet.take(self._tried, self._model)
+        self._trial = slot is not None and slot.alone_for(self._model)
+        return slot
 
     def left_s(self, trouble: str = "") -> float:
         """Return how long it may still be waited for an instance.
@@ -118,6 +126,14 @@ class Course:
             where=slot.target.name,
             next_step="Raise answer_within_s if answers may take this long",
         )
+
+    def spared(self, slot: Slot, whose: Blame | None) -> bool:
+        """Return whether a bad answer of *slot* is asked of one other: a trial costs no call.
+
+        *whose* fault it was. Not where the call may not be executed twice.
+        """
+        bad = whose in (Blame.SERVER, Blame.MODEL)
+        return bad and self._trial and self._repeats > 0 and self.elsewhere(slot)
 
     def elsewhere(self, slot: Slot) -> bool:
         """Return whether a request that *slot* was too busy for is asked of one other."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import TypeVar
 
 from tritonclient.utils import InferenceServerException
@@ -9,8 +10,9 @@ from tritonclient.utils import InferenceServerException
 from tarn.client.targets import Target
 from tarn.client.wire import Answer, LateError, WireError
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
+from tarn.triton.answers import Blame, blame, error_line
 
-__all__ = ["lost_sequence", "one_of", "raise_if_error", "several", "single"]
+__all__ = ["lost_sequence", "one_of", "raise_if_error", "several", "single", "whose_fault"]
 
 T = TypeVar("T")
 
@@ -31,6 +33,13 @@ def raise_if_error(answer: Answer) -> None:
             debug_details=text,
         ) from None
     raise InferenceServerException(msg=said, status=status)
+
+
+def whose_fault(answer: Answer) -> Blame | None:
+    """Return whose fault *answer* is; None: it is a good one."""
+    if answer.status_code < HTTPStatus.BAD_REQUEST:
+        return None
+    return blame(answer.status_code, error_line(answer.body))
 
 
 def single(target: Target, error: WireError) -> TarnError:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from tarn.client.choosing import choose
+from tarn.client.ejecting import LONGEST_BACK_OFF_S, AnswerRecord, back_off_s, enough, room
 from tarn.client.targets import Target
 from tarn.interfaces import Clock
+from tarn.triton.answers import Blame
 
 __all__ = ["Fleet", "Kept", "Slot"]
 
-FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.2, 5.0
 CUTS_TO_EJECT = 2
 """One may be chance: a server that closed an idle connection just then."""
 MOST_KEPT = 128
@@ -29,7 +30,9 @@ class Kept(Protocol):
 class Slot:
     """One instance as this client sees it. Its attributes belong to the `Fleet`."""
 
-    __slots__ = ("cuts", "failures", "gone", "idle", "in_flight", "target", "tried", "until_s")
+    __slots__ = (
+        "cuts", "failures", "gone", "idle", "in_flight", "models", "target", "tried", "until_s",
+    )  # fmt: skip
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -45,6 +48,13 @@ class Slot:
         """Until when it is left alone."""
         self.tried = False
         """One request tries out whether it is back."""
+        self.models: dict[str, AnswerRecord] = {}
+        """What each model answered there."""
+
+    def alone_for(self, model: str) -> bool:
+        """Return whether it was left alone for what *model* answered, and has not answered well."""
+        record = self.models.get(model)
+        return record is not None and record.alone
 
 
 class Fleet:
@@ -62,6 +72,9 @@ class Fleet:
         self._lock = self._changed  # a condition is its lock
         self._slots: tuple[Slot, ...] = ()
         self._ejected = 0
+        self._alone: dict[str, int] = {}
+        """How many are left alone for what a model answered."""
+        self._failing: list[Callable[[str, int], None]] = []
         self._turn = int(draw() * 1000)  # clients that start together begin elsewhere
         self._listeners: list[Callable[[], None]] = []
         self._closed = False
@@ -75,10 +88,18 @@ class Fleet:
         """Call *changed* after each change of the view, on the thread that brought it."""
         self._listeners.append(changed)
 
+    def listen_to_failures(self, failing: Callable[[str, int], None]) -> None:
+        """Call *failing* with an instance's id, and how many bad answers made it left alone.
+
+        Also with each one by which it stays so. On the thread of that request; must not block.
+        """
+        self._failing.append(failing)
+
     def obey(self, targets: Iterable[Target]) -> None:
         """Take *targets* as the whole view; the idle connections to others are closed at once.
 
-        Every ejection ends: who is in a newer view was seen alive.
+        Every ejection for connections ends: who is in a newer view was seen alive. Those for bad
+        answers do not, since who fails its users is alive.
         """
         wanted = sorted(set(targets))
         with self._lock:
@@ -94,6 +115,7 @@ class Fleet:
                 slot.gone = True
                 closing += slot.idle
                 slot.idle.clear()
+            self._keep_half()
             self._changed.notify_all()
         for connection in closing:
             connection.close()
@@ -104,16 +126,17 @@ class Fleet:
         """Add *targets*, and remove nothing: an incomplete view is obeyed so."""
         self.obey([*targets, *(slot.target for slot in self._slots)])
 
-    def take(self, tried: Collection[Slot] = ()) -> Slot | None:
+    def take(self, tried: Collection[Slot] = (), model: str = "") -> Slot | None:
         """Return an instance for one more request, which is then in flight; None: there is none.
 
         Args:
             tried: Those that failed this request already; one of them only when no other is left.
+            model: Which model it is for; empty: for none.
         """
         with self._lock:
             slots = self._slots
-            if tried or self._ejected:
-                slots = self._allowed(tried)
+            if tried or self._ejected or self._alone.get(model):
+                slots = self._allowed(tried, model)
             if not slots:
                 return None
             if not tried:  # or one that fails each time would have its turn each time
@@ -122,6 +145,8 @@ class Fleet:
             slot.in_flight += 1
             if slot.failures:  # one request tries it out; the others wait for what becomes of it
                 slot.until_s, slot.tried = self._clock.now_s() + LONGEST_BACK_OFF_S, True
+            if slot.alone_for(model):  # the same
+                slot.models[model].try_out()
         return slot
 
     def take_this(self, slot: Slot) -> None:
@@ -129,8 +154,26 @@ class Fleet:
         with self._lock:
             slot.in_flight += 1
 
-    def give_back(self, slot: Slot, connection: Kept | None, *, answered: bool) -> None:
-        """Say that a request ended, and whether with an answer; *connection* may carry another."""
+    def give_back(
+        self,
+        slot: Slot,
+        connection: Kept | None,
+        *,
+        answered: bool,
+        model: str = "",
+        whose: Blame | None = None,
+    ) -> None:
+        """Say that a request ended, and whether with an answer; *connection* may carry another.
+
+        Args:
+            slot: Where it was.
+            connection: It may carry another request; None: there is none left.
+            answered: There was an answer, good or bad.
+            model: The model that was asked; empty: none was.
+            whose: Whose fault a bad answer is, or that none came in time; None: it was good, or the
+                connection ended.
+        """
+        failures = 0
         with self._lock:
             slot.in_flight -= 1
             if connection is not None and not slot.gone and len(slot.idle) < MOST_KEPT:
@@ -138,8 +181,13 @@ class Fleet:
                 connection = None
             if answered and (slot.failures or slot.cuts):
                 self._absolve(slot)
+            if model and not slot.gone:
+                failures = self._judge(slot, model, whose, answered=answered)
         if connection is not None:
             connection.close()
+        if failures:
+            for failing in self._failing:
+                failing(slot.target.instance_id, failures)
 
     def cut(self, slot: Slot) -> None:
         """Note that a connection to *slot* was cut; who does it again and again is left alone."""
@@ -161,9 +209,8 @@ class Fleet:
             slot.tried = False
             if slot.failures == 0 and not slot.gone:
                 self._ejected += 1
-            back_off_s = FIRST_BACK_OFF_S * 2.0 ** min(slot.failures, 10)
+            slot.until_s = self._clock.now_s() + back_off_s(slot.failures)
             slot.failures += 1
-            slot.until_s = self._clock.now_s() + min(back_off_s, LONGEST_BACK_OFF_S)
 
     def wait(self, limit_s: float) -> None:
         """Return after *limit_s*, or sooner: when the view changed, or an ejection ended.
@@ -171,7 +218,7 @@ class Fleet:
         At once where it is closed: no view comes any more.
         """
         with self._changed:
-            if not self._closed and not self._allowed(()):
+            if not self._closed and not self._allowed((), ""):
                 self._changed.wait(self.pause_s(limit_s))
 
     def pause_s(self, limit_s: float) -> float:
@@ -185,10 +232,61 @@ class Fleet:
         self._closed = True
         self.obey(())
 
-    def _allowed(self, tried: Collection[Slot]) -> tuple[Slot, ...]:
+    def _allowed(self, tried: Collection[Slot], model: str) -> tuple[Slot, ...]:
+        """Return who may get a request: one that answers badly only where there is no other."""
         now_s = self._clock.now_s()
         sound = tuple(s for s in self._slots if not s.failures or s.until_s <= now_s)
-        return tuple(s for s in sound if s not in tried) or sound
+        well = tuple(s for s in sound if model not in s.models or s.models[model].may_get(now_s))
+        return tuple(s for s in well if s not in tried) or well or sound
+
+    def _judge(self, slot: Slot, model: str, whose: Blame | None, *, answered: bool) -> int:
+        """Take the end of a request for *model* at *slot*.
+
+        Returns:
+            The bad answers for which it is left alone by this one; else 0.
+        """
+        well = answered and whose is None
+        if not well and whose not in (Blame.SERVER, Blame.MODEL):
+            if model in slot.models:  # no others are begun: callers invent names
+                slot.models[model].told_nothing()
+            return 0
+        record, now_s = slot.models.setdefault(model, AnswerRecord()), self._clock.now_s()
+        if whose is None:
+            if record.alone:
+                self._let_back(record, model)
+            record.answered_well(now_s)
+            return 0
+        if not record.answered_badly(now_s):
+            return 0
+        told = 1 if record.alone else record.failed
+        if not record.alone:
+            if not self._may_leave(slot, model, record, whose):
+                return 0
+            self._alone[model] = self._alone.get(model, 0) + 1
+        record.leave_alone(now_s)
+        return told
+
+    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Blame) -> bool:
+        """Say whether *slot* may be left alone for its newest answer, which is bad."""
+        others = [s for s in self._slots if s is not slot]
+        records = (s.models[model] for s in others if model in s.models)
+        if not enough(record, whose, records):
+            return False
+        return room(sum(s.failures > 0 or s.alone_for(model) for s in others), len(self._slots))
+
+    def _let_back(self, record: AnswerRecord, model: str) -> None:
+        self._alone[model] -= 1
+        record.let_back()
+        self._changed.notify_all()
+
+    def _keep_half(self) -> None:
+        """Count who is left alone in a view that changed, and let back who are too many."""
+        for model in self._alone:
+            alone = [s.models[model] for s in self._slots if s.alone_for(model)]
+            self._alone[model] = len(alone)
+            alone.sort(key=lambda record: record.until_s)
+            while alone and not room(len(alone) - 1, len(self._slots)):
+                self._let_back(alone.pop(0), model)
 
     def _absolve(self, slot: Slot) -> None:
         slot.cuts = 0

@@ -36,6 +36,8 @@ class Prepared:
     """Requests with an equal one, if it is neither 0 nor empty, belong to one instance."""
     starts: bool = False
     ends: bool = False
+    model: str = ""
+    """The model that infers; empty: it is another request."""
 
     @property
     def in_sequence(self) -> bool:
@@ -129,8 +131,14 @@ def inference(  # noqa: PLR0913, PLR0917 (the parameters of tritonclient's infer
         "POST", f"v2/models/{quote(model_name)}{version}/infer", body, own, query_params
     )
     if sequence_id in (0, ""):
-        return request
-    return attrs.evolve(request, sequence=sequence_id, starts=sequence_start, ends=sequence_end)
+        return attrs.evolve(request, model=model_name)
+    return attrs.evolve(
+        request,
+        sequence=sequence_id,
+        starts=sequence_start,
+        ends=sequence_end,
+        model=model_name,
+    )
 
 
 def _query(given: Mapping[str, object] | None) -> str:

@@ -19,6 +19,7 @@ from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
+from tarn.triton.answers import GRPC_STATUS, Blame, blame
 
 __all__ = ["GrpcClient"]
 
@@ -105,18 +106,19 @@ class GrpcClient:
             TimedOutError: The answer did not come in time.
         """
         named.setdefault("client_timeout", self._options.answer_within_s)
-        course = self._course(named)
+        course = self._course(named, model_name)
         while True:
-            slot, answered = self._take(course), False
+            slot, answered, whose = self._take(course), False, None
             try:
                 result = self._client(slot).infer(model_name, inputs, **named)
                 answered = True
             except InferenceServerException as error:
+                whose = _whose_fault(error)
                 self._failed(course, slot, error)
             else:
                 return result
             finally:
-                self._give_back(slot, answered=answered)
+                self._give_back(slot, answered=answered, model=model_name, whose=whose)
 
     def stream(self, model_name: str, inputs: list[Any], **named: Any) -> Iterator[Any]:
         """Yield the answers of one request to a (decoupled) model, all of one instance.
@@ -129,15 +131,19 @@ class GrpcClient:
             UnreachableError: No instance took it, or the stream was cut.
             TimedOutError: The next answer did not come in time.
         """
-        course = self._course(named)
+        course = self._course(named, model_name)
         while True:
-            slot, heard = self._take(course), False
+            slot, heard, whose = self._take(course), False, None
             try:
                 with self._one_stream(slot.target) as answers:
                     for result in answers.ask(model_name, inputs, named):
                         heard = True
                         yield result
+            except TimedOutError:
+                whose = Blame.SERVER
+                raise
             except InferenceServerException as error:
+                whose = _whose_fault(error)
                 if heard and error.status() == _CUT:
                     raise UnreachableError(
                         f"the stream was cut after its begin ({error.message()})",
@@ -147,7 +153,7 @@ class GrpcClient:
             else:
                 return
             finally:
-                self._give_back(slot, answered=heard)
+                self._give_back(slot, answered=heard, model=model_name, whose=whose)
 
     @contextlib.contextmanager
     def single(self) -> Iterator[Any]:
@@ -165,10 +171,10 @@ class GrpcClient:
         finally:
             self._give_back(slot, answered=False)
 
-    def _course(self, named: dict[str, Any]) -> Course:
+    def _course(self, named: dict[str, Any], model: str = "") -> Course:
         alone = named.get("sequence_id", 0) in (0, "")
         repeats = self._options.retry_resets and alone
-        return Course(self._fleet, self._clock, self._options, repeats=repeats)
+        return Course(self._fleet, self._clock, self._options, repeats=repeats, model=model)
 
     def _take(self, course: Course) -> Slot:
         while True:
@@ -186,12 +192,20 @@ class GrpcClient:
         if error.status() == _LATE:
             raise course.late(slot, error.message()) from error
         if error.status() != _CUT:
+            if course.spared(slot, _whose_fault(error)):
+                return
+            raise error
+        if _whose_fault(error) is Blame.NOBODY:  # it was not taken: the queue is full
+            if course.elsewhere(slot):
+                return
             raise error
         self._fleet.eject(slot)  # perhaps refused: then the first time is enough
         course.cut(slot, error.message())
 
-    def _give_back(self, slot: Slot, *, answered: bool) -> None:
-        self._fleet.give_back(slot, None, answered=answered)
+    def _give_back(
+        self, slot: Slot, *, answered: bool, model: str = "", whose: Blame | None = None
+    ) -> None:
+        self._fleet.give_back(slot, None, answered=answered, model=model, whose=whose)
         if slot.gone:
             self._tidy()
 
@@ -263,6 +277,13 @@ class _Answers:
                 yield result
             if last:
                 return
+
+
+def _whose_fault(error: InferenceServerException) -> Blame | None:
+    """Return whose fault *error* is; None where the connection ended, and tells by itself."""
+    code = str(error.status()).removeprefix("StatusCode.")
+    whose = blame(GRPC_STATUS.get(code, 500), error.message() or "")
+    return None if whose is Blame.SERVER and error.status() == _CUT else whose
 
 
 def _credentials(targets: Iterable[Target], options: Options, roots: bytes | None) -> Any:

@@ -1,4 +1,4 @@
-"""Who waits for an instance where there is none: counted, and told to the master."""
+"""What a client tells the master: who waits where there is no instance, and which ones fail."""
 
 import contextlib
 import re
@@ -17,13 +17,16 @@ EACH_S = 1.0
 REFUSED_EVERY_S = 30.0
 """Who may not say it asks again no sooner: only a person can change that."""
 CLOSE_WITHIN_S = 5.0
+MOST_FAILING = 100
+"""Instances of which one word tells that they fail."""
 _LONGEST_NAME = 64
 
 
 class Waiters:
     """Wakes a cluster that sleeps while requests wait for it. Thread-safe.
 
-    One thread tells the master, at most once a second; there is none while nobody waits. What goes
+    One thread tells the master, at most once a second; there is none while nobody waits and no
+    instance was left alone for its bad answers. What goes
     wrong is nobody's error here: the request that waits says in time that it waited in vain.
 
     Args:
@@ -35,6 +38,9 @@ class Waiters:
         self._source, self._fleet = source, fleet
         self._changed = threading.Condition()
         self._count = 0
+        self._failures: dict[str, int] = {}
+        """Instance to bad answers that are not told yet."""
+        fleet.listen_to_failures(self.failing)
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -46,17 +52,33 @@ class Waiters:
             return
         with self._changed:
             self._count += 1
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(
-                    target=self._tell, args=(self._source,), name="tarn-client-demand", daemon=True
-                )
-                self._thread.start()
+            self._begin(self._source)
         try:
             yield
         finally:
             with self._changed:
                 self._count -= 1
                 self._changed.notify_all()
+
+    def failing(self, instance_id: str, count: int) -> None:
+        """Tell the master that *count* answers of this instance were bad, by no caller's fault.
+
+        Any thread, never blocks. What cannot be told is forgotten: an instance that goes on failing
+        is told again.
+        """
+        if self._source is None or not instance_id:
+            return
+        with self._changed:
+            if instance_id in self._failures or len(self._failures) < MOST_FAILING:
+                self._failures[instance_id] = self._failures.get(instance_id, 0) + count
+            self._begin(self._source)
+
+    def _begin(self, source: Source) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(
+                target=self._tell, args=(source,), name="tarn-client-demand", daemon=True
+            )
+            self._thread.start()
 
     def close(self) -> None:
         """End the thread. Idempotent."""
@@ -83,14 +105,17 @@ class Waiters:
                 self._changed.wait_for(lambda: self._closed, rest_s)
 
     def _tell_one(self, api: Api) -> None:
-        """Tell one master until nobody waits any more."""
+        """Tell one master until there is nothing to tell any more."""
         while self._goes_on():
-            api.demand(_name(), max(1, self._count))
+            with self._changed:
+                failures, self._failures = self._failures, {}
+                waiting = self._count if failures else max(1, self._count)
+            api.demand(_name(), waiting, failures=failures)
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, EACH_S)
 
     def _goes_on(self) -> bool:
-        """Say whether somebody waits; the thread that hears a no ends, and is forgotten."""
+        """Say whether there is something to tell; the thread that hears a no ends, forgotten."""
         with self._changed:
             if self._over:
                 self._thread = None
@@ -98,7 +123,7 @@ class Waiters:
 
     @property
     def _over(self) -> bool:
-        return self._closed or self._count == 0
+        return self._closed or (self._count == 0 and not self._failures)
 
 
 def _name() -> str:

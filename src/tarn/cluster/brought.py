@@ -1,4 +1,4 @@
-"""What a client reads on its machine for a master elsewhere: keys, keytabs, secrets."""
+"""What a client reads on its machine for a master: keys, keytabs, secrets, test requests."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +8,7 @@ from tarn.cluster.believed import believed
 from tarn.cluster.proof import ends_soon, proof
 from tarn.cluster.stores import carried, held
 from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.test_requests import carried_tests
 from tarn.domain import ClusterSpec, Secret
 from tarn.domain.given_secrets import Held
 from tarn.errors import ConfigError, ConfigErrors
@@ -76,5 +77,9 @@ def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
     return LOOPBACK if host in LOOPBACK else (host,)
 
 
-_PARTS = (_believed, _tls)
+def _tests(spec: ClusterSpec, _surroundings: Surroundings, _secrets: Secrets) -> Files:
+    return carried_tests(spec)
+
+
+_PARTS = (_believed, _tls, _tests)
 """Each may use the secrets: the password of a keystore is one of them."""

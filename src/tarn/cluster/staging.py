@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.cluster.test_requests import look_at_tests
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError
 from tarn.interfaces import ClientContext, Finding, RuntimeCapabilities, Staged
@@ -53,13 +54,14 @@ def guessed(spec: ClusterSpec, plugins: Plugins) -> Staged:
 
 
 def examined(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is wrong with metrics and repository, as far as this machine can see it.
+    """Yield what is wrong with test requests, metrics and repository, as far as this machine sees.
 
     A URI is looked at once it is staged, or by the runtime that reads it.
 
     Raises:
         ConfigError: A directory cannot be read.
     """
+    yield from look_at_tests(spec)
     yield from _unmeasured(spec)
     location, remote = spec.models.repository, _capabilities(spec, plugins).remote
     if "://" in location:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import attrs
 
 from tarn.config.draft import Draft
+from tarn.domain.spec import NO_TEST
 from tarn.plain import key_of
 
 __all__ = ["make_absolute", "options_absolute"]
@@ -15,6 +16,7 @@ __all__ = ["make_absolute", "options_absolute"]
 _PATHS = (
     "models.repository",
     "triton.binary",
+    "instance.test_request",
     "update.smoke",
     "api.tls.cert",
     "api.tls.key",
@@ -23,6 +25,8 @@ _PATHS = (
     "api.tls.ca",
     "api.spnego.keytab",
 )
+_WORDS = frozenset({("instance.test_request", NO_TEST)})
+"""What is written in place of a path, and is none."""
 _FILE = "file:"
 
 
@@ -34,7 +38,7 @@ def make_absolute(draft: Draft, folder: Path, here: Path, home: str) -> None:
     """
     for path in _PATHS:
         value = draft.get(path)
-        if isinstance(value, str):
+        if isinstance(value, str) and (path, value) not in _WORDS:
             _replace(draft, path, _absolute(value, _start(draft, path, folder, here), home))
     token = draft.get("api.token")
     if isinstance(token, str) and token.startswith(_FILE) and token != _FILE:

@@ -41,6 +41,7 @@ def _text(value: object) -> str:
 def spec_hash(spec: ClusterSpec) -> str:
     """Return 12 hex digits of what decides a launch: models, triton, instance."""
     plain = unstructure(spec)
+    del plain["instance"]["test_request"]  # what the master sends is not what an instance is
     decisive = {key: plain[key] for key in ("models", "triton", "instance")}
     text = json.dumps(decisive, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

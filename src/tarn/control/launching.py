@@ -7,10 +7,13 @@ from pathlib import Path
 from tarn import config
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Secret
-from tarn.domain.brought import SECRETS, STAGED, TRITON_SECRET
+from tarn.domain.brought import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
+from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, LaunchError
+from tarn.triton.test_requests import WARM_UP, TestRequest, parse
+from tarn.triton.test_sources import KnownTests
 
-__all__ = ["launch_in", "warmup_in"]
+__all__ = ["launch_in", "tests_in", "warmup_in"]
 
 
 def launch_in(directory: Path, spec: ClusterSpec) -> Launch:
@@ -50,6 +53,30 @@ def warmup_in(spec: ClusterSpec, repository: str) -> tuple[WarmupRequest, ...]:
         WarmupRequest(f"/v2/models/{f.relative_to(root).parts[0]}/infer", f.read_bytes())
         for f in files
     )
+
+
+def tests_in(directory: Path, spec: ClusterSpec, warmup: tuple[WarmupRequest, ...]) -> KnownTests:
+    """Return the test requests of *spec*: those of the file that was brought, then *warmup*'s.
+
+    Raises:
+        OSError: The file is missing, or cannot be read.
+        ConfigError: It does not hold what a client brings.
+    """
+    if spec.instance.test_request == NO_TEST:
+        return KnownTests(off=True)
+    written: tuple[TestRequest, ...] = ()
+    if spec.instance.test_request is not None:
+        path = directory / TEST_REQUESTS
+        written, flaws = parse(path.read_bytes())
+        if flaws:
+            found = f"{flaws[0].where} {flaws[0].found}".strip()
+            raise ConfigError(found, code="TARN-2013", where=str(path), right=flaws[0].right)
+    warm = (TestRequest(_model_of(one), one.body, source=WARM_UP) for one in warmup)
+    return KnownTests((*written, *warm))
+
+
+def _model_of(warm: WarmupRequest) -> str:
+    return warm.path.removeprefix("/v2/models/").removesuffix("/infer")
 
 
 def _secrets(path: Path) -> Mapping[str, Secret]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.control.aim import aim
+from tarn.control.aim import Sent, aim
 from tarn.control.announcer import Announcer
 from tarn.control.inbox import Inbox, Request
 from tarn.control.journal import Journal
@@ -304,7 +304,9 @@ class Control:
             self._view = view
             self._publishers.post(view)
         control = self._fleet.control
-        targets = aim(self._fleet.instances, self._targets, self._launch, self._warmup, control)
+        targets = aim(
+            self._fleet.instances, self._targets, self._launch, Sent(self._warmup, control)
+        )
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)

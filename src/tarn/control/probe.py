@@ -17,9 +17,10 @@ from tarn.control.http1 import Garbage, Reply, request
 from tarn.control.line import Failure, Line, Pace
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
-from tarn.control.warmup import WarmupRequest, warm_up
+from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
+from tarn.domain.outcomes import Tested
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -28,6 +29,8 @@ from tarn.triton.index import MOST_BYTES, parse_index, stubs_ended
 from tarn.triton.metrics import PIECE, Metrics, MetricsParser, gpu_signals
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
+from tarn.triton.test_requests import TestRequest
+from tarn.triton.test_sources import KnownTests
 from tarn.triton.unload import first
 
 __all__ = ["Around", "Families", "Probe", "Target"]
@@ -73,6 +76,8 @@ class Target:
     """Which of them it had when this target was made."""
     load_within_s: float = 900.0
     """How long one load may take."""
+    test: TestRequest | None = None
+    """What tries out whether it really fails its users; sent once. None: it is not suspected."""
 
 
 @attrs.frozen
@@ -107,14 +112,20 @@ class Kinds:
             self._asked_s[name] = now_s
             yield name
 
-    def add(self, name: str, reply: Reply) -> None:
-        """Take the configuration of the model *name*; an answer without one says nothing."""
+    def add(self, name: str, reply: Reply) -> dict[str, object]:
+        """Take the configuration of the model *name*, and return it; empty where there is none."""
         if reply.status != 200:  # noqa: PLR2004
-            return
+            return {}
         self._known.add(name)
         self._asked_s.pop(name, None)
-        if _is_ensemble(reply.body):
+        config = _config(reply)
+        if config.get("platform") == "ensemble":
             self.ensembles.add(name)
+        return config
+
+    def forget(self, name: str) -> None:
+        """Ask about the model *name* again: it may have another configuration by now."""
+        self._known.discard(name)
 
 
 @attrs.frozen
@@ -133,6 +144,8 @@ class Around:
     kinds: Kinds = attrs.field(factory=Kinds)
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
+    tests: KnownTests = attrs.field(factory=KnownTests)
+    """Which test requests there are, and what is known of them."""
 
 
 class Probe:
@@ -142,6 +155,8 @@ class Probe:
     """
 
     _had_calls: CallProgress | None = None
+    _sent: TestRequest | None = None
+    _tested: Tested | None = None
 
     def __init__(self, instance_id: str, target: Target, around: Around) -> None:
         self._id, self._target, self._around = instance_id, target, around
@@ -207,13 +222,15 @@ class Probe:
             self._begin("calls")
         if target.unload and not target.leaving and self._unloaded is None:
             self._begin("unload")
+        if target.test is not None and target.test != self._sent:
+            self._begin("test")
 
     def _leave(self, *, leaving: bool) -> None:
         """Let the HTTP port go, or take it up again."""
         if not leaving:
             self._begin("http")
             return
-        for name in ("http", "warm", "calls", "unload"):
+        for name in ("http", "warm", "calls", "unload", "test"):
             task = self._tasks.pop(name, None)
             if task is not None:
                 task.cancel()
@@ -252,6 +269,7 @@ class Probe:
             unmeasured=self._unmeasured,
             calls=self._had_calls,
             stub_ended=self._stub_ended,
+            tested=self._tested,
         )
 
     # -- health, models, warm-up -------------------------------------------------------------
@@ -292,7 +310,9 @@ class Probe:
             async with asyncio.timeout(self._around.pace.timeout_s / 4):
                 for name in itertools.islice(unknown, KINDS_A_LOOK):
                     path = f"/v2/models/{quote(name, safe='')}/config"
-                    kinds.add(name, await line.ask(self._ask("GET", path, "model-config")))
+                    reply = await line.ask(self._ask("GET", path, "model-config"))
+                    if config := kinds.add(name, reply):
+                        self._around.tests.learn(name, config)
 
     def _ask(self, method: str, path: str, part: str) -> bytes:
         """Return the question with the key of *part*, which goes nowhere that needs none."""
@@ -367,6 +387,25 @@ class Probe:
         self._http.alarm.ring()
         self._around.changed(self._id)
         self._around.wake()
+
+    async def _test(self) -> None:
+        """Send the test request of now, then the one that has come meanwhile: one at a time."""
+        again_s = self._around.pace.interval_s
+        while (test := self._target.test) is not None and test != self._sent:
+            target, known, asked_s = self._target, self._around.tests, self._around.clock.now_s()
+            headers = target.keys.of("inference")
+            found = await try_out(target.endpoint, test, known, headers, again_s)
+            if found is None and not known.is_unfit(test):
+                await asyncio.sleep(again_s)  # for a lack of our own, so it was not asked
+                continue
+            self._sent = test
+            if found is None:
+                self._around.kinds.forget(test.model)  # its configuration may be another one
+                continue
+            ok, said = found
+            self._tested = Tested(asked_s, ok, said, test.number)
+            self._around.changed(self._id)
+            self._around.wake()
 
     # -- metrics -----------------------------------------------------------------------------
 
@@ -447,6 +486,7 @@ class Probe:
             "warm": self._warm_up,
             "calls": self._calling.run,
             "unload": self._unload,
+            "test": self._test,
         }
         task = asyncio.get_running_loop().create_task(work[name](), name=f"{self._id} {name}")
         self._tasks[name] = task
@@ -455,13 +495,17 @@ class Probe:
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         """Show an error of ours as what it is, and begin again after an interval."""
         error = None if task.cancelled() else task.exception()
-        if error is None or self._tasks.get(name) is not task:
+        if self._tasks.get(name) is not task:
+            return
+        if error is None:
+            if name == "test":  # the next one may come
+                del self._tasks[name]
             return
         failure = Failure(f"error in the scraper: {error!r}")
         failed = {"http": self._http_failed, "metrics": self._metrics_failed}
         if name in failed:
             failed[name](failure)
-        else:
+        elif name != "test":  # of that nothing is said, so nothing is done to the instance
             self._stay_cold(failure.reason)
         self._around.crashed(error)
         del self._tasks[name]
@@ -484,7 +528,7 @@ def _other(reply: Reply, instance_id: str) -> str:
     called otherwise is not doubted: a runtime, or a user's own ``id``, may do without.
     """
     try:
-        said = json.loads(reply.body) if reply.status == 200 else None  # noqa: PLR2004
+        said = json.loads(reply.body)
     except ValueError:
         return ""
     name = said.get("name") if isinstance(said, dict) else None
@@ -514,12 +558,13 @@ def _index(body: bytes) -> tuple[ModelState, ...]:
     return parse_index(body)
 
 
-def _is_ensemble(configuration: bytes) -> bool:
+def _config(reply: Reply) -> dict[str, object]:
+    """Return a model's configuration; empty where it is not given."""
     try:
-        said = json.loads(configuration)
+        said = json.loads(reply.body)
     except (ValueError, RecursionError):
-        return False
-    return isinstance(said, dict) and said.get("platform") == "ensemble"
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _may_warm(models: Sample[tuple[ModelState, ...]]) -> bool:

@@ -19,6 +19,7 @@ from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
 from tarn.domain.model_totals import ModelTotals
 from tarn.interfaces import Clock
+from tarn.triton.test_sources import KnownTests
 
 __all__ = ["Families", "Scraper", "Target", "WarmupRequest"]
 
@@ -41,6 +42,8 @@ class Scraper:
     - ``models``: the repository index; Unknown when it did not answer.
     - ``warm``: True once every warm-up request succeeded; they are sent when at least one model is
       READY and none is LOADING. ``cold`` says why the newest one failed; it is sent again.
+    - ``tested``: the newest test request that said something. One is sent when the target asks for
+      it by one that was not sent yet; two never at once.
     - ``metrics``: see `tarn.triton.metrics.Metrics.signals`, and ``executing`` from
       `tarn.triton.activity`, an estimate; so is ``pending`` where Triton has no gauge for it.
       Every family of *families* stands there by its name, some of them line by line too.
@@ -49,12 +52,13 @@ class Scraper:
         clock: Stamps the readings.
         interval_s: Between two looks at one port.
         timeout_s: For one look; a slow instance is asked again when its look ended, never before.
-        wake: Called on the scraper's thread when ``live``, ``models``, ``gone`` or ``warm`` of
-            some instance changed; must not block.
+        wake: Called on the scraper's thread when ``live``, ``models``, ``gone``, ``warm`` or
+            ``tested`` of some instance changed; must not block.
         families: Metric families to keep beside the usual ones.
+        tests: The test requests that the user wrote; what is learned of them is kept there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what it needs, and two that it may do without)
         self,
         clock: Clock,
         interval_s: float,
@@ -62,10 +66,13 @@ class Scraper:
         wake: Callable[[], None],
         *,
         families: Families | None = None,
+        tests: KnownTests | None = None,
     ) -> None:
         self._clock, self._wake = clock, wake
         self._pace = Pace(interval_s, timeout_s)
         self._families = families or Families()
+        self.tests = tests or KnownTests()
+        """Which test requests there are, and what is known of them."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="scraper", daemon=True)
         self._lock = threading.Lock()
@@ -177,6 +184,7 @@ class Scraper:
             crashed=self._crashed,
             totals=self._totals,
             kinds=self._kinds,
+            tests=self.tests,
         )
 
     def _changed(self, instance_id: str) -> None:

@@ -1,21 +1,38 @@
-"""Warm-up: the requests that an instance must have answered once before it gets traffic."""
+"""Requests of the master's own: warm-up before an instance gets traffic, and test requests.
+
+Each has a connection of its own: one that is kept would hold Triton's exit.
+"""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 import attrs
 
-from tarn.control.http1 import connect, request
-from tarn.control.line import attempt
+from tarn.control.http1 import LONGEST_BODY, Reply, TooLong, connect, request
+from tarn.control.line import Failure, attempt
 from tarn.domain import Endpoint
+from tarn.triton.test_requests import Judged, TestRequest, judge
+from tarn.triton.test_sources import KnownTests
 
-__all__ = ["WarmupRequest", "warm_up"]
+__all__ = ["WarmupRequest", "try_out", "warm_up"]
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S = 300.0
 """For one request: the first inference of a model may build an engine."""
 
 RETRY_S = 5.0
 """After a request that failed."""
+
+TRY_AGAIN_S = 1.0
+"""After a test request that said nothing yet."""
+
+LONGEST_ANSWER = 4 << 20
+"""Bytes of the answer to a test request that are read."""
+
+_TOO_LONG = Reply(200, b"", keep=False)
+"""Stands for an answer that was not read to its end."""
 
 
 @attrs.frozen
@@ -27,6 +44,7 @@ class WarmupRequest:
     body: bytes = b"{}"
     method: str = "POST"
     content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 async def warm_up(
@@ -43,35 +61,98 @@ async def warm_up(
     API, where it is restricted.
     """
     for wanted in requests:
-        while (problem := await _send(endpoint, wanted, headers)) is not None:
+        while (problem := await _warm(endpoint, wanted, headers)) is not None:
             failed(f"{wanted.method} {wanted.path}: {problem}")
             await asyncio.sleep(retry_s)
 
 
-async def _send(
+async def _warm(
     endpoint: Endpoint, wanted: WarmupRequest, headers: tuple[tuple[str, str], ...]
 ) -> str | None:
     """Return None when *wanted* succeeded, else why it did not."""
+    answer = await _send(endpoint, wanted, headers, TIMEOUT_S, LONGEST_BODY)
+    if isinstance(answer, Failure):
+        return answer.reason
+    if answer.status // 100 == 2:  # noqa: PLR2004
+        return None
+    return f"{answer.status} {answer.body[:200].decode(errors='replace')}".strip()
+
+
+async def try_out(
+    endpoint: Endpoint,
+    test: TestRequest,
+    known: KnownTests,
+    headers: tuple[tuple[str, str], ...] = (),
+    again_s: float = TRY_AGAIN_S,
+) -> tuple[bool, str] | None:
+    """Send *test*, once for each copy of the model, and return (ok, what was said).
+
+    None where nothing can be told of the instance: the master lacked something of its own, or the
+    request is unfit, which *known* keeps. It takes `TestRequest.timeout_s` at most.
+
+    A model that hangs keeps what was given up: its pending gauge stays higher by one for each such
+    request, even after it was loaded again (seen on 2.51).
+    """
+    silence = Judged.BAD, f"no answer for {test.timeout_s:g} s"
+    last, left = silence, test.copies
+    try:
+        async with asyncio.timeout(test.timeout_s):
+            while left:
+                answer = await _send(endpoint, test, headers, test.timeout_s + 1, LONGEST_ANSWER)
+                if isinstance(answer, Failure):
+                    return None if answer.own else (False, answer.reason)
+                if answer is _TOO_LONG and test.expect is not None:
+                    last = Judged.UNFIT, f"its answer has more than {LONGEST_ANSWER} bytes"
+                    break
+                last = judge(test, answer.status, answer.body, proven=known.is_proven(test))
+                if last[0] is Judged.GOOD:
+                    known.prove(test)
+                    last, left = silence, left - 1
+                elif last[0] in (Judged.LATER, Judged.UNPROVEN):
+                    await asyncio.sleep(again_s)
+                else:
+                    break
+            else:
+                return True, ""
+    except TimeoutError:
+        log.debug("the test request of %s took all of its time", endpoint.http)
+    judged, said = last
+    if judged in (Judged.UNFIT, Judged.UNPROVEN):
+        known.refuse(test, said)
+        log.warning("the test request for %s (%s) is of no use: %s", test.model, test.source, said)
+        return None
+    return False, said
+
+
+async def _send(
+    endpoint: Endpoint,
+    wanted: WarmupRequest | TestRequest,
+    headers: tuple[tuple[str, str], ...],
+    timeout_s: float,
+    longest: int,
+) -> Reply | Failure:
+    """Return the answer to *wanted*, or why there was none.
+
+    One of more than *longest* bytes is taken for a good one: what Triton says of errors is short.
+    """
     question = request(
         wanted.method,
         wanted.path,
         endpoint.http,
         body=wanted.body,
         content_type=wanted.content_type,
-        headers=headers,
+        headers=(*headers, *wanted.headers),
     )
-    problems = []
+    replies: list[Reply] = []
 
     async def ask() -> None:
         connection = await connect(endpoint.host, endpoint.http_port, lambda: None)
         try:
-            reply = await connection.ask(question)
+            replies.append(await connection.ask(question, longest))
+        except TooLong:
+            replies.append(_TOO_LONG)
         finally:
             connection.close()
-        if reply.status // 100 != 2:  # noqa: PLR2004
-            problems.append(f"{reply.status} {reply.body[:200].decode(errors='replace')}".strip())
 
-    failure = await attempt(endpoint.http, TIMEOUT_S, ask())
-    if failure is not None:
-        return failure.reason
-    return problems[0] if problems else None
+    failure = await attempt(endpoint.http, timeout_s, ask())
+    return replies[0] if failure is None else failure

@@ -14,6 +14,7 @@ __all__ = [
     "SPEC",
     "SPNEGO_KEYTAB",
     "STAGED",
+    "TEST_REQUESTS",
     "TLS",
     "TLS_CA",
     "TRITON_SECRET",
@@ -22,6 +23,8 @@ __all__ = [
 SPEC = "spec.yaml"
 """What the user wants: the whole of ``tarn.yaml`` as values."""
 STAGED = "staged.json"
+TEST_REQUESTS = "test_requests.json"
+"""The file that ``instance.test_request`` names."""
 API_TOKEN = "api_token"  # noqa: S105 (a name)
 SECRETS = "secrets.json"
 """Environment variable to value: what instances get from the spec's ``secrets``."""
@@ -43,6 +46,7 @@ TRITON_SECRET = "triton.secret"  # noqa: S105 (a name)
 BROUGHT = (
     SPEC,
     STAGED,
+    TEST_REQUESTS,
     API_TOKEN,
     SECRETS,
     TLS,

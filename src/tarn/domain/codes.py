@@ -101,6 +101,7 @@ _TABLE = (
     Code("TARN-2004", _A, "not in this version", "The option belongs to a part that this version does not have.", "Remove it; the message names the part."),
     Code("TARN-2005", _W, "accepted with a note", "The option is accepted and does nothing here.", "Remove it when convenient."),
     Code("TARN-2007", _W, "metrics switched off", "`triton.args` switches Triton's metrics off: the master reads its statistics instead. What waits is an estimate, and nothing is known of the GPUs.", "Remove `allow-metrics` from `triton.args`."),
+    Code("TARN-2013", _A, "test request wrong", "The file that `instance.test_request` names cannot be read, or does not hold a request that could be sent.", "Write it as the message says: a JSON inference request with the model's name, or a list of them; `none` switches test requests off."),
     Code("TARN-2100", _A, "refused", "The limits or the present state forbid it.", "The message gives the limits."),
     Code("TARN-2101", _A, "changed meanwhile", "Somebody else changed the cluster first.", "Look at `tarn status`, then ask again."),
     Code("TARN-2102", _A, "spec differs", "A cluster of this name runs with another spec.", "`tarn down` ends it; then `tarn up` starts it with the new spec."),

@@ -16,7 +16,7 @@ from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Demanded", "Fleet", "FollowerState", "Rules"]
+__all__ = ["Demanded", "Fleet", "FollowerState", "Rules", "ToldFailures"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -44,6 +44,18 @@ class FollowerState:
     held_by: str = ""
     """Whose name it is, as `Asker.principal`: nobody else may acknowledge under it. Empty: anybody
     may still be the first."""
+
+
+@attrs.frozen
+class ToldFailures:
+    """What a client of the fleet says of an instance; a hint, for whoever may follow may say it."""
+
+    source: str
+    """The client's name."""
+    instance_id: str
+    count: int
+    """Bad answers that were no caller's fault, since its word before."""
+    heard_s: float
 
 
 @attrs.frozen
@@ -128,6 +140,8 @@ class Fleet:
     """What the policy wished lately; begins with the first size, so that a new master does not
     shrink what it has hardly looked at."""
     demand: Demanded | None = None
+    told_failures: tuple[ToldFailures, ...] = ()
+    """What clients said of instances lately, the newest last: see `tarn.domain.told_failures`."""
     """None: nobody ever waited for an instance."""
     decisions: tuple[Decision, ...] = ()
     events: tuple[Event, ...] = ()

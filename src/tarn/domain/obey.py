@@ -26,6 +26,7 @@ from tarn.domain.follow_up import acknowledged, held_until_s
 from tarn.domain.instance import Instance, State
 from tarn.domain.replacing import lacks, no_room
 from tarn.domain.state import Pause
+from tarn.domain.told_failures import hear_failures
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["obey"]
@@ -166,8 +167,10 @@ def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
     """Hear that requests wait; the next tick decides what comes of it."""
     if fleet.ending:
         return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
+    fleet = hear_failures(fleet, demand, now_s)
     if not demand.waiting and not demand.refused:
-        return fleet, Done(fleet.spec_revision, "nobody waits")
+        message = "heard" if demand.failures else "nobody waits"
+        return fleet, Done(fleet.spec_revision, message)
     heard = Demanded(demand.source, demand.waiting, now_s, demand.refused)
     message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)

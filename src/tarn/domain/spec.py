@@ -37,6 +37,8 @@ __all__ = [
     "WindowSpec",
 ]
 
+NO_TEST = "none"
+"""``instance.test_request: none``: no test request is ever sent."""
 NAME = re.compile(r"[a-z0-9-]{1,40}")
 NAME_WORDS = "1 to 40 small letters (a to z), digits and '-'"
 _PROXY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -161,6 +163,10 @@ class InstanceSpec:
     """Silent this long: killed and replaced."""
     warmup: str | None = None
     """Glob of JSON requests (relative to the repository's models) sent before it is ready."""
+    test_request: str | None = None
+    """File with a JSON request that is sent to an instance suspected of failing its users, and the
+    right answer to it; null: the warm-up request, or one of zeros where the model is safe for it;
+    ``none``: none is ever sent."""
 
 
 @attrs.frozen

@@ -199,14 +199,27 @@ class Api:
         }
         return self._put(f"followers/{applied.name}", body, None)
 
-    def demand(self, source: str, waiting: int, refused: int = 0) -> Json:
+    def demand(
+        self,
+        source: str,
+        waiting: int,
+        refused: int = 0,
+        failures: Mapping[str, int] | None = None,
+    ) -> Json:
         """Say that *waiting* requests are held at *source* because there is no instance.
 
         Said again each second or so while they are: a master forgets it after ten. It wakes a
         cluster that sleeps, within its limits, unless a person set its size to 0. *refused* ones
         (since it was said last) wake it, too, and count as none that waits.
+
+        *failures* are bad answers by instance id, since it was said last, that were no caller's
+        fault. They make no instance start; a master older than this refuses them.
         """
-        body = {"from": source, "waiting": waiting, **({"refused": refused} if refused else {})}
+        body: dict[str, object] = {"from": source, "waiting": waiting}
+        if refused:
+            body["refused"] = refused
+        if failures:
+            body["failures"] = dict(failures)
         return self._put("demand", body, None)
 
     def link(self) -> Json:

@@ -41,6 +41,8 @@ LONGEST_ERROR = 1024
 """Bytes of a follower's error; it is shown to people and kept with each of them."""
 MOST_SESSIONS = 4096
 """Instances whose open sessions one acknowledgement may tell."""
+MOST_FAILING = 256
+"""Instances of which one word may tell that they fail."""
 _LONGEST_TEXT = 1024
 
 
@@ -108,14 +110,15 @@ def acknowledge(name: str, body: Body, at: float) -> Acknowledge:
 
 
 def demand(body: Body) -> Demand:
-    """Return what ``PUT /api/v1/demand`` says: who waits, how many, and how many were refused."""
-    _only(body, "from", "waiting", "refused")
+    """Return what ``PUT /api/v1/demand`` says: who waits, how many; who was refused; who fails."""
+    _only(body, "from", "waiting", "refused", "failures")
     source = _text(body, "from", required=True)
     _named(source, "from")
     waiting = _whole(body, "waiting")
     if waiting is None:
         raise _wrong("waiting", "is missing", "how many requests wait, a whole number")
-    return Demand(source, waiting, _whole(body, "refused") or 0)
+    failures = _counts(body, "failures", MOST_FAILING, "bad answers")
+    return Demand(source, waiting, _whole(body, "refused") or 0, failures)
 
 
 def revision(if_match: str | None) -> int | None:
@@ -204,14 +207,18 @@ def _time(body: Body, at: float) -> float:
 
 
 def _sessions(body: Body) -> tuple[tuple[str, int], ...]:
-    value = body.get("sessions", {})
+    return _counts(body, "sessions", MOST_SESSIONS, "open sessions")
+
+
+def _counts(body: Body, name: str, most: int, what: str) -> tuple[tuple[str, int], ...]:
+    """Return an object of the body that counts something of at most *most* instances."""
+    value = body.get(name, {})
     if not isinstance(value, Mapping):
-        raise _wrong("sessions", f"= {_shown(value)}", "an object: instance id to open sessions")
-    if len(value) > MOST_SESSIONS:
-        raise _wrong("sessions", f"names {len(value)} instances", f"at most {MOST_SESSIONS}")
-    return tuple(sorted((key, _open_sessions(key, count)) for key, count in value.items()))
+        raise _wrong(name, f"= {_shown(value)}", f"an object: instance id to {what}")
+    if len(value) > most:
+        raise _wrong(name, f"names {len(value)} instances", f"at most {most}")
+    return tuple(sorted((key, _count(f"{name}.{key[:60]}", n)) for key, n in value.items()))
 
 
-def _open_sessions(instance_id: str, count: object) -> int:
-    field = f"sessions.{instance_id[:60]}"
+def _count(field: str, count: object) -> int:
     return _whole({field: count}, field) or 0

@@ -1,5 +1,6 @@
 """The client over gRPC, against small servers of Triton's own protocol."""
 
+import contextlib
 import ssl
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from fake_master import TOKEN, FakeMaster, snapshot
 from tritonclient.utils import InferenceServerException
 
 import tarn.client
+from tarn.client.ejecting import MODEL_FAILURES, SERVER_FAILURES
 from tarn.domain import Endpoint
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 from tarn.testing.wait import until
@@ -149,6 +151,47 @@ def test_tritons_own_errors_and_late_answers_are_told_apart(two):
         pytest.raises(TimedOutError, match=two[1].address),
     ):
         asks(client, 1)
+    release.set()
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "failures"),
+    [
+        (grpc.StatusCode.INTERNAL, "Stub process 'echo_0_0' is not healthy.", SERVER_FAILURES),
+        (grpc.StatusCode.INTERNAL, "Failed to process the request(s)", MODEL_FAILURES),
+        (grpc.StatusCode.INVALID_ARGUMENT, "unexpected shape for input 'IN'", 20),
+        (grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size", 0),
+    ],
+)
+def test_an_instance_that_answers_badly_is_left_alone(two, code, said, failures):
+    """Not for what the caller got wrong; a full queue is asked of the other one."""
+    two[0].service.fails = lambda context, _: context.abort(code, said)
+    lost = 0
+    with tarn.client.grpc(of(two)) as client:
+        for number in range(40):
+            try:
+                asks(client, number)
+            except InferenceServerException:
+                lost += 1
+        alone = [slot.alone_for("echo") for slot in client._fleet.slots]
+        assert sorted(alone) == [False, 0 < failures < 20]
+    assert lost == failures
+
+
+def test_late_answers_of_calls_and_streams_count(two):
+    """As of any server that does not answer."""
+    release = threading.Event()
+    two[0].service.fails = lambda _context, _: release.wait(5)
+    with tarn.client.grpc(of(two), answer_within_s=0.2) as client:
+        hung = client._fleet.slots[of(two).index(two[0].address)]
+        for ask in (
+            lambda: asks(client, 1),
+            lambda: list(client.stream("echo", tensor(1))),
+        ):
+            hung.models.clear()
+            while not (record := hung.models.get("echo")) or not record.failed:
+                with contextlib.suppress(TimedOutError):
+                    ask()
     release.set()
 
 

@@ -14,7 +14,7 @@ from tarn.client.fleet import Fleet
 from tarn.client.targets import Target
 from tarn.client.waiters import Waiters
 from tarn.domain import Demand, Verdict
-from tarn.errors import UnreachableError
+from tarn.errors import ConfigError, UnreachableError
 from tarn.follow import Api
 from tarn.http.gate import DirectGate
 from tarn.testing.fake_triton import FakeTriton
@@ -165,3 +165,45 @@ def test_a_master_that_is_away_is_tried_again_and_close_ends_it():
         until(lambda: source.asked >= 2)
         waiters.close()
         assert "tarn-client-demand" not in {t.name for t in threading.enumerate()}
+
+
+class OldMaster:
+    """An API of a master that does not know the failures of instances."""
+
+    def __init__(self):
+        self.heard = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        return None
+
+    def open(self):
+        return self
+
+    def demand(self, source, waiting, failures):
+        self.heard.append((waiting, failures))
+        if failures:
+            raise ConfigError("is not a field of this request", where="failures")
+
+
+def test_a_master_that_knows_no_failures_is_told_of_them_once():
+    """And goes on hearing who waits."""
+    master = OldMaster()
+    waiters = Waiters(master, Fleet(FakeClock()))
+    waiters.failing("llama-0001", 3)
+    with waiters.one():
+        until(lambda: len(master.heard) == 2)
+    waiters.close()
+    assert [failures for _, failures in master.heard] == [{"llama-0001": 3}, {}]
+    assert master.heard[1][0] == 1
+
+
+def test_failures_without_a_master_or_without_a_name_are_nobodys_to_hear():
+    master = OldMaster()
+    Waiters(None, Fleet(FakeClock())).failing("llama-0001", 3)
+    waiters = Waiters(master, Fleet(FakeClock()))
+    waiters.failing("", 3)
+    waiters.close()
+    assert master.heard == []

@@ -221,6 +221,8 @@ def test_a_folder_that_cannot_name_a_cluster_asks_for_a_name(tmp_path: Path) -> 
         ("models: m\napi: {token: 'file:tok'}", "api.token", "file:{folder}/tok"),
         ("models: m\napi: {tls: {cert: c.pem}}", "api.tls.cert", "{folder}/c.pem"),
         ("models: m\nupdate: {smoke: s.json}", "update.smoke", "{folder}/s.json"),
+        ("models: m\ninstance: {test_request: t.json}", "instance.test_request", "{folder}/t.json"),
+        ("models: m\ninstance: {test_request: none}", "instance.test_request", "none"),
     ],
 )
 def test_relative_paths_start_at_the_files_folder(

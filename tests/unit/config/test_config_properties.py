@@ -49,7 +49,7 @@ specs = st.builds(
         resources=st.builds(
             parts.ResourcesSpec, memory_mib=mib, shm_mib=st.none() | mib, gpus=st.integers(0, 8)
         ),
-        start_timeout_s=seconds, warmup=st.none() | words,
+        start_timeout_s=seconds, warmup=st.none() | words, test_request=st.none() | absolute,
     ),
     replicas=replicas(),
     scaling=st.builds(
@@ -106,8 +106,9 @@ def test_every_leaf_has_an_origin_and_is_explained(spec: parts.ClusterSpec) -> N
 @settings(max_examples=40, deadline=None)
 @given(spec=specs, use=words)
 def test_the_hash_moves_only_with_what_decides_a_launch(spec: parts.ClusterSpec, use: str) -> None:
-    """Size, scaling and runtime do not; the image does."""
-    same = attrs.evolve(spec, name="other", scaling=parts.ScalingSpec(use=use))
+    """Size, scaling, runtime and test requests do not; the image does."""
+    instance = attrs.evolve(spec.instance, test_request=use)
+    same = attrs.evolve(spec, name="other", scaling=parts.ScalingSpec(use=use), instance=instance)
     assert config.spec_hash(same) == config.spec_hash(spec)
     assert len(config.spec_hash(spec)) == 12
     moved = attrs.evolve(spec, triton=attrs.evolve(spec.triton, image=spec.triton.image + "x"))

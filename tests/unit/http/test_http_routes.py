@@ -609,6 +609,8 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
     assert master.commands[-1] == Demand("lb1", 3)
     web.put("/api/v1/demand", json={"from": "lb1", "waiting": 0, "refused": 79})
     assert master.commands[-1] == Demand("lb1", 0, 79)
+    web.put("/api/v1/demand", json={"from": "c", "waiting": 0, "failures": {"b": 2, "a": 1}})
+    assert master.commands[-1] == Demand("c", 0, 0, (("a", 1), ("b", 2)))
 
 
 @pytest.mark.parametrize(
@@ -623,6 +625,13 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
         (b'{"from": "lb1", "waiting": 1.5}', "waiting"),
         (b'{"from": "lb1", "waiting": 1, "for": "me"}', "for"),
         (b'{"from": "lb1", "waiting": 1, "refused": -1}', "refused"),
+        (b'{"from": "lb1", "waiting": 1, "failures": [1]}', "failures"),
+        (b'{"from": "lb1", "waiting": 1, "failures": {"a": -1}}', "failures.a"),
+        (
+            b'{"from": "c", "waiting": 0, "failures": {%s}}'
+            % b",".join(b'"%d": 1' % number for number in range(257)),
+            "failures",
+        ),
     ],
 )
 def test_a_demand_that_cannot_be_read_names_the_field(

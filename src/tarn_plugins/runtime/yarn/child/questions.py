@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TLS_CA
+from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -45,7 +45,7 @@ than twenty times before the first answer, 0.25 s of the 1.4 s of CPU until then
 _USER = "HADOOP_USER_NAME"
 """Who a master is on Hadoop, where no Kerberos says it: a node's LinuxContainerExecutor runs it as
 ``nobody`` unless its administrator decided otherwise. With Kerberos nobody reads this."""
-_NO_SECRETS = frozenset({SPEC, STAGED, TLS_CA, CLIENT_CA, "yarn.json"})
+_NO_SECRETS = frozenset({SPEC, STAGED, TEST_REQUESTS, TLS_CA, CLIENT_CA, "yarn.json"})
 """Of what the master alone may read."""
 _IN_CLEAR = (
     "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): who can "

@@ -1,0 +1,97 @@
+"""Whose fault an answer of Triton is: the caller's, the model's, or the server's. Pure.
+
+Triton says it by a status and a sentence, and the status alone does not tell. What was measured on
+Triton 2.51, over HTTP:
+
+- A body that is not JSON, or lacks a member, is answered **500**: "failed to parse the request JSON
+  buffer", "Unable to parse 'shape': …". A wrong name, type or shape is 400, an unknown model or
+  version, and one that was unloaded, 404; a decoupled model 501.
+- A Python model that raises is 500: "Failed to process the request(s) for model 'm_0_0', message:
+  …"; one that answers with a ``TritonError`` is 500 with its text alone.
+- A model whose Python process is gone is 500, a second later: "Stub process 'm_0_0' is not
+  healthy."
+- A full queue is 503: "Exceeds maximum queue size". The instance is busy, perhaps not sick.
+
+Over gRPC the same sentences come as INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED, INTERNAL and
+UNAVAILABLE.
+"""
+
+import enum
+import json
+
+__all__ = ["GRPC_STATUS", "Blame", "blame", "error_line"]
+
+LONGEST_LINE = 300
+"""Characters of an error that are shown to people."""
+
+GRPC_STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "CANCELLED": 499,
+    "INTERNAL": 500,
+    "UNKNOWN": 500,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+"""The HTTP status with which Triton, or a proxy, says the same."""
+
+_ERROR = 400
+_INTERNAL = 500
+_UNIMPLEMENTED = 501
+_UNAVAILABLE = 503
+# Triton has no other way to say which it is than these beginnings (seen on 2.51).
+_STUB = "Stub process '"
+_NOT_HEALTHY = "is not healthy"
+_FULL = "Exceeds maximum queue size"
+_MALFORMED = (
+    "failed to parse the request JSON buffer",
+    "Unable to parse ",
+    "failed to get request params",
+)
+_TRACEBACK = "\n\nAt:\n"
+
+
+class Blame(enum.StrEnum):
+    """Who is to blame for an answer that is an error."""
+
+    NOBODY = "nobody"
+    """It was not taken now: the queue is full."""
+    CALLER = "caller"
+    """The request is wrong; any other instance would refuse it too."""
+    MODEL = "model"
+    """The model's own error: perhaps for this request, perhaps for every one."""
+    SERVER = "server"
+    """The instance cannot answer, whatever the request."""
+
+
+def blame(status: int, said: str) -> Blame:
+    """Return whose fault an answer with *status* is, which is an error, and in which Triton *said*.
+
+    Args:
+        status: Of HTTP, 400 or more; one of gRPC by `GRPC_STATUS`.
+        said: Triton's sentence.
+    """
+    if status < _INTERNAL or status == _UNIMPLEMENTED:
+        return Blame.CALLER
+    if status == _UNAVAILABLE and _FULL in said:
+        return Blame.NOBODY
+    if status != _INTERNAL or (_STUB in said and _NOT_HEALTHY in said):
+        return Blame.SERVER
+    return Blame.CALLER if said.startswith(_MALFORMED) else Blame.MODEL
+
+
+def error_line(body: bytes) -> str:
+    """Return what Triton said in *body*, an answer that is an error, on one line for people."""
+    text = body.decode("utf-8", "replace")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = text
+    if isinstance(said, dict):
+        said = said.get("error", text)
+    line = " ".join(str(said).partition(_TRACEBACK)[0].split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
