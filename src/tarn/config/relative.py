@@ -15,6 +15,7 @@ __all__ = ["make_absolute", "options_absolute"]
 _PATHS = (
     "models.repository",
     "triton.binary",
+    "instance.test_request",
     "update.smoke",
     "api.tls.cert",
     "api.tls.key",
