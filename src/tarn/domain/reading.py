@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.domain.outcomes import Outcome, Tested
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -52,6 +53,11 @@ class Reading:
     they can be. Empty: they can."""
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
+    outcomes: Mapping[str, Outcome] = attrs.field(factory=dict, hash=False)
+    """Model to what became of its requests, as read last; without a model of which nothing is
+    known."""
+    tested: Tested | None = None
+    """The newest test request; None: none was sent, or it is not answered yet."""
     blind: str = ""
     """What the master itself lacked at its newest look; empty when it could look. The rest of the
     reading is what it saw last, and the instance is not to blame."""
@@ -60,6 +66,12 @@ class Reading:
         """Return the value of *signal*; None when it is unknown."""
         sample = self.metrics.get(signal)
         return sample.value if isinstance(sample, Known) else None
+
+    @property
+    def counted_s(self) -> float | None:
+        """Monotonic second at which its counters were read; None: they are not known."""
+        sample = self.metrics.get("requests_total")
+        return self.taken_s - sample.age_s if isinstance(sample, Known) else None
 
     @property
     def load(self) -> float | None:
