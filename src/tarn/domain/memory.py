@@ -179,6 +179,7 @@ def _recover(fact: Running, state: SavedState, now_s: float, at: float) -> Insta
         stop_posted=stopping,
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,
         adopted=True,
+        started_at=fact.started_at,
     )
 
 

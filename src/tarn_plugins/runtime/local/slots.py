@@ -18,6 +18,8 @@ class Slot:
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None
+    rss_mib: int | None = None
+    """Memory that its processes hold; None: not measured."""
 
 
 def fact(slot: Slot) -> Fact:
@@ -37,6 +39,7 @@ def fact(slot: Slot) -> Fact:
         record.endpoint,
         started_at=record.started_at,
         adopted=slot.adopted,
+        rss_mib=slot.rss_mib,
     )
 
 
