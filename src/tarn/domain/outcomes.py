@@ -8,6 +8,7 @@ where requests are few.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 import attrs
@@ -178,6 +179,7 @@ class OutcomeHistory:
         """Return it with one more look."""
         now = {id_: read.outcomes for id_, read in readings.items() if read.outcomes}
         before = self.newest
+        old_looks = self._without(now.keys() - before.keys())
         failing: dict[str, list[str]] = {}
         stalls: dict[Key, Stall] = {}
         longest = dict(self.longest)
@@ -196,7 +198,7 @@ class OutcomeHistory:
                     if stall is not None:
                         stalls[id_, model] = stall
         return OutcomeHistory(
-            self._kept(_Look(now_s, now), window_s),
+            _kept(old_looks, _Look(now_s, now), window_s),
             {model: tuple(ids) for model, ids in failing.items()},
             stalls,
             self._learned(now, stalls, longest),
@@ -213,14 +215,17 @@ class OutcomeHistory:
             return Stall(since_s, counted_s, pending)
         return Stall(stall.since_s, max(stall.seen_s, counted_s), pending)
 
-    def _kept(self, newest: _Look, window_s: float) -> tuple[_Look, ...]:
-        looks = self.looks
-        if len(looks) > 1 and looks[-1].at_s - looks[-2].at_s < window_s / SPANS:
-            looks = looks[:-1]
-        old = 0
-        while old + 1 < len(looks) and newest.at_s - looks[old + 1].at_s >= window_s:
-            old += 1
-        return (*looks[old:], newest)
+    def _without(self, back: AbstractSet[str]) -> tuple[_Look, ...]:
+        """Return the looks without those that are *back*: nobody saw what they did meanwhile.
+
+        Counters of two sources (metrics, then statistics) do not go on from one another, either.
+        """
+        if not any(id_ in look.of for id_ in back for look in self.looks):
+            return self.looks
+        return tuple(
+            _Look(at_s, {id_: one for id_, one in of.items() if id_ not in back})
+            for at_s, of in self.looks
+        )
 
     def _learned(
         self,
@@ -268,6 +273,16 @@ class OutcomeHistory:
         old = self.looks[place].of.get(instance_id, {}).get(model)
         new = self.newest.get(instance_id, {}).get(model)
         return None if old is None or new is None else grown(old, new)
+
+
+def _kept(looks: tuple[_Look, ...], newest: _Look, window_s: float) -> tuple[_Look, ...]:
+    """Return *looks* with the *newest*: about a span apart, and none beyond the window but one."""
+    if len(looks) > 1 and looks[-1].at_s - looks[-2].at_s < window_s / SPANS:
+        looks = looks[:-1]
+    old = 0
+    while old + 1 < len(looks) and newest.at_s - looks[old + 1].at_s >= window_s:
+        old += 1
+    return (*looks[old:], newest)
 
 
 _NOTHING = Outcome()

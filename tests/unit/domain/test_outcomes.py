@@ -90,6 +90,17 @@ def test_the_longest_request_is_learned_from_what_the_looks_show() -> None:
     assert history.longest == {"echo": 7.0}
 
 
+def test_what_an_instance_did_while_nobody_could_read_it_is_not_held_against_it() -> None:
+    """Its metrics were away, and its statistics count what its queue rejected as failures, too."""
+    history = looks((1.0, Outcome(50.0)), (2.0, Outcome(60.0)), (6.0, Outcome(90.0)))
+    history = history.looked({}, 7.0, 30.0)
+    for now_s, completed in ((11.0, 95.0), (12.0, 120.0)):
+        outcome = Outcome(completed, 400.0)
+        history = history.looked(read(now_s, echo=outcome), now_s, 30.0)
+    assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == Grown(25.0, 0.0)
+    assert history.enough("w-0001", "echo", 0.0, 30.0)[1] is None
+
+
 def test_nothing_that_happened_is_no_look() -> None:
     calm, busy = Outcome(5.0), Outcome(5.0, pending=1.0)
     readings = read(1.0, echo=calm)
