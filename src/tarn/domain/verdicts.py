@@ -359,15 +359,17 @@ class _Judge:
             return {}
         newest = self._history.newest
         mean_s = _mean_s(newest[i.id][model] for i in serving)
+        working: set[str] | None = None
         found: dict[str, _Found] = {}
         for instance in waiting:
             stall = stalls[instance.id, model]
             limit_s = self._limit_s(newest[instance.id].get(model), model, mean_s)
             if stall.seen_s - stall.since_s < limit_s:
                 continue
-            lately_s = max(stall.since_s, self._now_s - limit_s / 2)
-            others = (i for i in serving if i is not instance)
-            alone = not any(self._completed(model, i, lately_s) for i in others)
+            if working is None:
+                lately_s = self._now_s - limit_s / 2
+                working = {i.id for i in serving if self._completed(model, i, lately_s)}
+            alone = not working - {instance.id}
             found[instance.id] = Symptom.STALLED, model, _waits(stall, model), alone
         return found
 
