@@ -64,10 +64,18 @@ def _may_renew(fleet: Fleet, now_s: float) -> bool:
 
 
 def _on_their_way(fleet: Fleet) -> int:
-    return sum(
-        i.unwell is not None if i.state is State.DRAINING else i.state is not State.READY
-        for i in fleet.instances
-    )
+    """Return how many unwell ones drain, or others start; who waits for a place starts nothing."""
+    return sum(map(_is_on_its_way, fleet.instances))
+
+
+def _is_on_its_way(instance: Instance) -> bool:
+    match instance.state:
+        case State.DRAINING:
+            return instance.unwell is not None
+        case State.REQUESTED:
+            return not instance.reason
+        case _:
+            return instance.state is State.STARTING
 
 
 def _confirmed(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Instance]:

@@ -206,6 +206,7 @@ class _Judge:
             self._well(instance, "its test requests are answered well")
             return None
         if unwell.confirmed and unwell.passed >= PASSES:
+            self._stays.add(instance.id)
             return attrs.evolve(unwell, confirmed_s=None)
         return unwell
 
