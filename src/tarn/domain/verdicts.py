@@ -20,7 +20,7 @@ from tarn.domain.reading import Reading
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.unwell import Alike, Ejection, Symptom, Unwell
 
-__all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "stalled_after_s"]
+__all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "stalled_after_s", "suspect_at_once"]
 
 FOR_UNWELL = "it is unwell, as test requests confirmed"
 """Why an unwell instance that is still in the view retires."""
@@ -92,6 +92,19 @@ def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
     if due:
         judge.look(readings, doubt=doubt or fleet.frozen_s is not None)
     judge.keep_bound()
+    return judge.result(at)
+
+
+def suspect_at_once(  # noqa: PLR0913 (whom, what for, and when)
+    fleet: Fleet, instance_id: str, said: str, rules: Rules, *, now_s: float, at: float
+) -> Fleet:
+    """Return *fleet* with a ready instance suspected because of what somebody saw of it.
+
+    For facts that tell more than a counter: one of its processes ended. It is ejected as far as
+    the view's bound allows, and gets test requests; one that is suspected already stays so.
+    """
+    judge = _Judge(fleet, rules, now_s)
+    judge.suspect(instance_id, said)
     return judge.result(at)
 
 
@@ -225,6 +238,16 @@ class _Judge:
         unwell = instance.unwell
         if unwell is None or not unwell.for_all:
             self._notes.append(("TARN-1132", instance.id, why))
+
+    def suspect(self, instance_id: str, said: str) -> None:
+        """Mark one for what was seen of it."""
+        ready = list(self._fleet.of(State.READY))
+        for instance in ready:
+            unwell = self._now(instance)
+            if instance.id == instance_id and (unwell is None or not unwell.severe):
+                self._begin(instance, (Symptom.FAILING, "", said, False))
+        self._eject(ready)
+        self._tell(ready)
 
     # -- looks -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s
+from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_at_once
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
@@ -199,6 +199,17 @@ def test_two_looks_in_a_row_must_agree() -> None:
         marked.append(some.instances[0].unwell is not None)
     assert marked == [False, False, True, True]
     assert not some.instances[0].in_view
+
+
+def test_one_whose_process_ended_is_suspected_at_once() -> None:
+    said = "its Python stub of model 'echo' ended"
+    some = suspect_at_once(fleet(ready(1), ready(2)), "w-0002", said, rules(), now_s=NOW_S, at=AT)
+    assert [i.in_view for i in some.instances] == [True, False]
+    assert [i.wants_test for i in some.instances] == [False, True]
+    assert some.events[-1].message == f"{said}; it is ejected"
+    again = suspect_at_once(some, "w-0001", said, rules(), now_s=NOW_S, at=AT)
+    assert again.instances[0].in_view, "the last one stays"
+    assert suspect_at_once(again, "w-0001", said, rules(), now_s=NOW_S, at=AT) is again
 
 
 MARK = Unwell(Symptom.FAILING, "echo", "it failed", NOW_S, ejected=True, confirmed_s=NOW_S)
