@@ -6,7 +6,8 @@ from given import AT, NOW_S, fleet, ready, rules
 from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
-from tarn.domain import Known, Reading
+from tarn.domain import Down, Known, Reading
+from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
@@ -72,6 +73,18 @@ def test_one_that_hangs_is_ejected_after_ten_seconds_and_drains_without_end() ->
     assert world.replaced == ["w-0002"]
     assert healthy(world)
     assert world.lost > 0
+
+
+def test_down_does_not_wait_for_what_hangs() -> None:
+    """A drain may take 300 s here; of one that is known to be stalled nothing is awaited."""
+    world = GrayWorld(1, 3, UnwellSpec(replace=False))
+    world.run(65)
+    world.tritons["w-0002"].fault = Fault("stalled", world.now_s)
+    world.run(15)
+    world.fleet, _ = obey(world.fleet, Down(), world.rules, now_s=world.now_s, at=world.now_s)
+    for _ in range(30):
+        world.step()
+    assert not world.fleet.instances
 
 
 def test_one_that_hung_for_a_while_comes_back() -> None:
