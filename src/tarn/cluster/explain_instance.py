@@ -24,6 +24,8 @@ def about_instance(item: Item, *, halted: bool = False) -> Iterator[Cause]:
             yield _requested(item)
         case "starting":
             yield _starting(item, halted=halted)
+        case "ready" if item.get("unwell"):
+            yield _unwell(item, halted=halted)
         case "ready" if item.get("suspect"):
             yield _suspect(item, halted=halted)
         case "draining":
@@ -86,6 +88,21 @@ def _suspect(item: Item, *, halted: bool) -> Cause:
     ends = "it is killed, and not replaced," if halted else "it is killed and replaced"
     found += _until(item, f"{ends} unless it answers")
     return Cause(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
+
+
+def _unwell(item: Item, *, halted: bool) -> Cause:
+    """Say what its outcomes show, and what follows."""
+    id_, unwell = item["id"], item["unwell"]
+    found = f"{id_} is {unwell['symptom']}: {first_words(unwell['message'])}"
+    step = f"`tarn logs {id_}` shows Triton's log."
+    if unwell["symptom"] == "slow":
+        return Cause(id_, found, step, "TARN-1162")
+    found += "; it is out of the view" if unwell["ejected"] else "; it stays in the view"
+    if not unwell["confirmed"]:
+        found += ", and gets test requests"
+    elif halted:
+        found += ", and is not replaced, since launching is given up"
+    return Cause(id_, found, step, "TARN-1122")
 
 
 def _retiring(item: Item) -> Cause:

@@ -29,6 +29,10 @@ def beyond(spec: ClusterSpec, plugins: Offers) -> Iterator[Problem]:
                 f" = {shown(value, path)}: the runtime '{use}' cannot choose where an instance runs"
             )
             yield _problem(path, found, _others(plugins, "placement"))
+    max_rss_mib = spec.instance.max_rss_mib
+    if max_rss_mib is not None and not able.tells_memory:
+        found = f" = {max_rss_mib}MiB: the runtime '{use}' cannot tell what an instance holds"
+        yield _problem("instance.max_rss", found, _others(plugins, "tells_memory"))
     gpus = spec.instance.resources.gpus
     if gpus and not able.gpus:
         found = f" = {gpus}: the runtime '{use}' cannot give an instance a GPU"

@@ -63,6 +63,9 @@ def _of_instances(snapshot: Snapshot) -> Iterator[Alarm]:
     for instance in snapshot.instances:
         if instance.suspect:
             yield Alarm("TARN-1106", instance.id, instance.suspect)
+        if instance.unwell is not None and not instance.unwell.for_all:
+            code = "TARN-1122" if instance.unwell.severe else "TARN-1162"
+            yield Alarm(code, instance.id, instance.unwell.words)
         if instance.state not in _SERVING:
             continue
         for model, state, reason in instance.models:

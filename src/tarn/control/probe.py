@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -20,7 +20,7 @@ from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.outcomes import Tested
+from tarn.domain.outcomes import Outcome, Tested
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -169,6 +169,7 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
+        self._outcomes: Mapping[str, Outcome] = {}
         self._unread = 0
         """Looks in a row at the metrics that brought nothing while the instance was live."""
         self._unmeasured = ""
@@ -266,6 +267,7 @@ class Probe:
             cold=self._cold,
             unloaded=self._unloaded,
             metrics={name: _aged(s, metrics_age_s) for name, s in self._metrics.items()},
+            outcomes=self._outcomes,
             unmeasured=self._unmeasured,
             calls=self._had_calls,
             stub_ended=self._stub_ended,
@@ -435,6 +437,7 @@ class Probe:
         self._rows = rows(seen, self._rows)
         if self._rows is not None:
             self._around.totals.add(self._id, self._rows.of, fresh=self._target.fresh)
+        self._outcomes = {} if self._rows is None else self._rows.outcomes
         self._set_metrics(signals, now_s)
 
     async def _look_statistics(self, line: Line) -> None:
@@ -457,6 +460,7 @@ class Probe:
         unknown = Unknown(failure.reason)
         names = (*_SIGNALS, "executing", *self._around.families.every)
         self._around.totals.silent(self._id)
+        self._outcomes = {}
         self._set_metrics(dict.fromkeys(names, unknown), self._around.clock.now_s())
         if failure.own:
             self._lack("metrics", failure.reason)

@@ -28,6 +28,8 @@ __all__ = [
 BLOCKED_S = 10.0
 """An item in work for longer is shown in ``/health``."""
 REPLACE = "`tarn drain` of each older one replaces it by one with what is in the repository now"
+ANSWERS_WITHIN_S = 5.0
+"""For so long an alert waits for what a test request brings."""
 COMES_WITHIN_S = 30.0
 """A required follower that has not come by then is worth a warning."""
 
@@ -116,6 +118,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         warning = f"instances serve different things: {mixed.said}. {REPLACE}"
         yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
     yield from _of_stubs(fleet)
+    yield from _alike(fleet, now_s)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -136,6 +139,35 @@ def _of_stubs(fleet: Fleet) -> Iterator[Trouble]:
         warning = f"{instance.id}: {instance.stub_ended}"
         yield Trouble(fault, warning, "TARN-1124", instance.id, noted=True)
         fault = ""
+
+
+def _alike(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
+    """Say which models fail on all instances alike, with what a test request brought."""
+    by_id = {i.id: i for i in fleet.instances}
+    for one in fleet.alike:
+        found = f"model '{one.model}': {one.said}"
+        asked = by_id.get(one.asked)
+        unwell = None if asked is None else asked.unwell
+        told = unwell is not None and (unwell.answer or unwell.passed)
+        if not told and now_s - one.since_s < ANSWERS_WITHIN_S:
+            continue  # one alert, with the answer in it
+        if unwell is not None and unwell.answer:
+            found += f"; a test request: {unwell.answer}"
+        elif unwell is not None and unwell.passed:
+            found += "; a test request is answered well, so look at what callers send"
+        if newest := _newest_versions(fleet, one.model):
+            found += f"; {newest}"
+        fault = f"a model {one.symptom} on all instances alike"
+        yield Trouble(fault.replace("failing", "fails"), found, "TARN-1152", one.model)
+
+
+def _newest_versions(fleet: Fleet, model: str) -> str:
+    """Say which version of *model* they serve, where that is one and the same."""
+    served = {dict(i.versions).get(model) for i in fleet.instances if i.in_view}
+    known = [versions for versions in served if versions]
+    if len(served) != 1 or not known:
+        return ""
+    return f"all serve its version {', '.join(known[0])}"
 
 
 def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Trouble]:

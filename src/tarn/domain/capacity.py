@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from tarn.domain.instance import State
+from tarn.domain.instance import Instance, State
 from tarn.domain.samples import Known
 from tarn.domain.scaling import FleetView
 
@@ -38,7 +38,7 @@ class Capacity:
     """A fleet's instances, as far as they are of use."""
 
     ready: int
-    """The suspect ones too: they have work."""
+    """The suspect ones too: they have work. Not those that are ejected as unwell."""
     coming: int
     """Requested or starting, and expected soon."""
     late: int
@@ -55,7 +55,7 @@ def capacity(fleet: FleetView) -> Capacity:
     slowest_s, ready, ages_s = 0.0, 0, []
     for instance in fleet.instances:
         if instance.state is State.READY:
-            ready += 1
+            ready += not _is_ejected(instance)
             if instance.ready_s is not None and not instance.adopted:  # it started long before
                 slowest_s = max(slowest_s, instance.ready_s - instance.requested_s)
         elif instance.state in (State.REQUESTED, State.STARTING):
@@ -69,10 +69,16 @@ def _newer(fleet: FleetView, ages_s: Iterable[float]) -> int:
     """Count the ready ones that became so after the first of those that come was asked for."""
     oldest_s = max(ages_s, default=0.0)
     return sum(
-        instance.state is State.READY and fleet.now_s - instance.ready_s < oldest_s
+        instance.state is State.READY
+        and not _is_ejected(instance)
+        and fleet.now_s - instance.ready_s < oldest_s
         for instance in fleet.instances
         if instance.ready_s is not None and oldest_s
     )
+
+
+def _is_ejected(instance: Instance) -> bool:
+    return instance.unwell is not None and instance.unwell.ejected
 
 
 def executed_when_full(fleet: FleetView, ready: int) -> float | None:

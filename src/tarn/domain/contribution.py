@@ -12,7 +12,7 @@ COUNTERS = ("requests_total", "failures_total", "queue_us_total", "request_us_to
 _NAMES = (*GAUGES, *COUNTERS)
 _COUNTED = len(GAUGES)
 _PENDING, _GPU = 0, 2
-_REQUESTS, _QUEUE, _REQUEST = 0, 2, 3
+_REQUESTS, _FAILURES, _QUEUE, _REQUEST = 0, 1, 2, 3
 _ONE_LOOK = "one look does not tell how fast a counter grows"
 NOT_SCRAPED = Unknown("not scraped yet")
 
@@ -39,6 +39,15 @@ class Contribution:
     parts: tuple[Part, ...]
     """Each of `GAUGES`; then the growth of each of `COUNTERS`, and of the pending requests, per
     second."""
+    moved_s: float | None = None
+    """When a request was last seen to have ended, or none to wait; None before the first look."""
+
+    def stuck(self, for_s: float) -> float:
+        """Return how many requests wait here while none has ended for *for_s* seconds; else 0."""
+        waits, moment_s = self.parts[_PENDING], self.moment_s
+        if isinstance(waits, str) or moment_s is None or self.moved_s is None:
+            return 0.0
+        return waits if moment_s - self.moved_s >= for_s else 0.0
 
 
 def see(
@@ -66,16 +75,25 @@ def _measured(before: Contribution | None, reading: Reading) -> Contribution:
     age_s = _age_s(reading)
     if age_s is None:  # a scrape that failed: the next one is measured against the last good one
         moment_s, old = (None, base) if before is None else (before.moment_s, before.base)
-        return Contribution(reading, moment_s, old, gauges + base)
+        moved_s = None if before is None else before.moved_s
+        return Contribution(reading, moment_s, old, gauges + base, moved_s)
     moment_s = reading.taken_s - age_s
     if before is None or before.moment_s is None:
-        return Contribution(reading, moment_s, base, gauges + (_ONE_LOOK,) * len(base))
+        return Contribution(reading, moment_s, base, gauges + (_ONE_LOOK,) * len(base), moment_s)
     if moment_s <= before.moment_s:  # the same scrape, with newer news of its health
         return attrs.evolve(before, reading=reading)
     rates = _rates(before.base, base, moment_s - before.moment_s)
     if gauges[_GPU] == 0:
         gauges = _believed(before, gauges, rates)
-    return Contribution(reading, moment_s, base, gauges + rates)
+    moved_s = before.moved_s if _stands_still(gauges, rates) else moment_s
+    return Contribution(reading, moment_s, base, gauges + rates, moved_s)
+
+
+def _stands_still(gauges: tuple[Part, ...], rates: tuple[Part, ...]) -> bool:
+    """Say whether requests wait and none has ended since the last look."""
+    waits, ended, failed = gauges[_PENDING], rates[_REQUESTS], rates[_FAILURES]
+    waiting = not isinstance(waits, str) and waits > 0
+    return waiting and ended == 0 and (failed == 0 or isinstance(failed, str))
 
 
 def _read(reading: Reading) -> tuple[Part, ...]:

@@ -34,6 +34,8 @@ class Drain:
     fell: bool = False
     """A counter vanished with its model, and not by our unload, before which all was seen to rest:
     what had moved in it since the look before is not seen."""
+    moved_s: float | None = None
+    """Monotonic second at which a request was last seen to have ended since it left."""
     unload_s: float | None = None
     """Monotonic second at which its models were asked to unload; there is no way back."""
     unloaded: Sample[bool] = attrs.field(default=_NOT_ASKED)
@@ -74,7 +76,7 @@ class Drain:
             if (unloaded, unseen) == (self.unloaded, self.unseen):
                 return self
             return attrs.evolve(self, unloaded=unloaded, unseen=unseen)
-        return self._counted(counts, unloaded)
+        return self._counted(counts, unloaded, reading.taken_s)
 
     def ending(self, reading: Reading) -> "Drain":
         """Return it after a look at one that was told to stop.
@@ -85,9 +87,9 @@ class Drain:
         if counts is None or last is None:
             return self
         fell = counts.succeeded < last.succeeded or counts.failed < last.failed
-        return self if fell else self._counted(counts, self.unloaded)
+        return self if fell else self._counted(counts, self.unloaded, reading.taken_s)
 
-    def _counted(self, counts: Counts, unloaded: Sample[bool]) -> "Drain":
+    def _counted(self, counts: Counts, unloaded: Sample[bool], taken_s: float) -> "Drain":
         if (counts, unloaded, self.fell) == (self.last, self.unloaded, self.unseen):
             return self
         last = self.last or counts
@@ -97,6 +99,7 @@ class Drain:
             self,
             began=self.began or counts,
             last=counts,
+            moved_s=taken_s if self.last is not None and counts != last else self.moved_s,
             succeeded=self.succeeded + max(0.0, more[0]),
             failed=self.failed + max(0.0, more[1]),
             fell=fell,

@@ -14,6 +14,8 @@ from tarn.domain.instance import Instance, State, id_of
 from tarn.domain.plan import Plan
 from tarn.domain.replacing import after_another
 from tarn.domain.samples import Known
+from tarn.domain.strikes import count_relapse
+from tarn.domain.verdicts import FOR_UNWELL
 
 __all__ = ["ASKED_FOR", "enact"]
 
@@ -27,11 +29,14 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     """Return *fleet* after *step*; ids for new instances are minted here and nowhere else."""
     if step == Plan():
         return fleet
-    condemned = dict(step.condemn)
+    condemned, unwell = dict(step.condemn), dict(step.replace)
+    before = fleet
     notes: list[Note] = []
     moved = [
         _stopped(i, fleet, rules, now_s, notes)
         if i.id in step.stop
+        else _replaced(i, unwell[i.id], now_s, notes)
+        if i.id in unwell
         else _moved(i, step, condemned, now_s, notes)
         for i in fleet.instances
     ]
@@ -52,7 +57,16 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
     notes.extend(("TARN-1100", i.id, "asked for") for i in fresh)
     everyone = sorted((*moved, *fresh), key=lambda i: i.id)
     fleet = _noted(fleet.with_instances(everyone), at, notes)
+    for i in before.instances:
+        if i.id in unwell or (i.id in step.retire and i.retiring_for == FOR_UNWELL):
+            fleet = count_relapse(fleet, i, now_s)
     return attrs.evolve(fleet, next_number=first + step.launch)
+
+
+def _replaced(instance: Instance, why: str, now_s: float, notes: list[Note]) -> Instance:
+    """Return the unwell *instance* as it begins to drain, for good."""
+    notes.append(("TARN-1142", instance.id, why))
+    return attrs.evolve(instance.become(State.DRAINING, now_s, why), evicted=True)
 
 
 def _noted(fleet: Fleet, at: float, notes: list[Note]) -> Fleet:
@@ -95,8 +109,12 @@ def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) ->
         notes.append(("TARN-1103", id_, "not needed any more"))
         return instance.become(State.DRAINING, now_s, "not needed any more")
     if id_ in step.retire:
-        notes.append(("TARN-1103", id_, ASKED_FOR))
-        return attrs.evolve(instance.become(State.DRAINING, now_s, ASKED_FOR), evicted=True)
+        code, why = "TARN-1103", ASKED_FOR
+        if instance.retiring_for:
+            why = instance.retiring_for
+            code = "TARN-1142" if why == FOR_UNWELL else "TARN-1172"
+        notes.append((code, id_, why))
+        return attrs.evolve(instance.become(State.DRAINING, now_s, why), evicted=True)
     if id_ in step.take_back:
         notes.append(("TARN-1110", id_, "needed again"))
         back = instance.become(State.READY, now_s)

@@ -105,6 +105,8 @@ class Running:
     """Wall time, Unix seconds."""
     adopted: bool = False
     """Started under an earlier master; it may be found long after `Runtime.start`."""
+    rss_mib: int | None = None
+    """Memory that its processes hold, as measured lately; None: this runtime cannot tell."""
     leaving: str = ""
     """Why its place will be taken away soon (preemption, a node put out of service), in words:
     it is drained and replaced while there is time."""

@@ -11,9 +11,11 @@ from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
 from tarn.domain.instance import Instance, State
 from tarn.domain.limits import Limits
 from tarn.domain.lookback import Lookback
+from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
+from tarn.domain.unwell import Alike, Ejection
 from tarn.domain.view import DiscoveryView
 
 __all__ = ["Demanded", "Fleet", "FollowerState", "Rules", "ToldFailures"]
@@ -147,6 +149,20 @@ class Fleet:
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """Code to how often it happened under this master; never falls."""
+    outcomes: OutcomeHistory = attrs.field(factory=OutcomeHistory, repr=False, hash=False)
+    """What became of the requests of the last seconds."""
+    noticed: Mapping[tuple[str, str], float] = attrs.field(factory=dict, hash=False)
+    """(instance id or model, symptom) to when it was seen first: two looks in a row must agree."""
+    ejections: Mapping[str, Ejection] = attrs.field(factory=dict, hash=False)
+    """Instance id to how often it was ejected; of those alive only."""
+    alike: tuple[Alike, ...] = ()
+    """Models that fail on all instances alike, by name."""
+    relapses: int = 0
+    """Unwell instances in a row that had taken the place of an unwell one."""
+    replaced_s: float | None = None
+    """When an unwell instance was last replaced."""
+    replaced_from: int = 1
+    """Number of the first instance that came after the first one of them was replaced."""
     sized_by: Asker | None = None
     """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
     control: WantedCalls = NO_CALLS

@@ -85,6 +85,8 @@ def _stranger(
         node=fact.node,
         endpoint=fact.endpoint,
         ranks=fact.ranks,
+        started_at=fact.started_at,
+        rss_mib=fact.rss_mib,
     )
     if fact.adopted and fact.instance_id not in over:
         notes.append(("TARN-1004", found.id, f"found late: {fact.container_id} on {fact.node}"))
@@ -128,6 +130,8 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         instance = instance.become(State.STARTING, now_s)
         notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
     elif _same_place(instance, fact) and instance.missing_s is None:
+        if fact.rss_mib != instance.rss_mib:
+            instance = instance.but(rss_mib=fact.rss_mib)
         return _leaving(instance, fact, now_s, notes)
     placed = attrs.evolve(
         instance,
@@ -136,6 +140,8 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         endpoint=fact.endpoint,
         ranks=fact.ranks,
         missing_s=None,
+        started_at=fact.started_at,
+        rss_mib=fact.rss_mib,
     )
     return _leaving(placed, fact, now_s, notes)
 

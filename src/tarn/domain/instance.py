@@ -10,6 +10,7 @@ from tarn.domain.control_calls import NO_PROGRESS, CallProgress
 from tarn.domain.draining import Drain
 from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
+from tarn.domain.unwell import Unwell
 
 __all__ = ["ALIVE", "PLACED", "TRANSITIONS", "Instance", "State", "id_of"]
 
@@ -114,11 +115,33 @@ class Instance:
     stub_ended: str = ""
     """Which process of one of its Python models ended by itself, and how, in words; empty while
     none is known that Triton did not start again."""
+    retiring_for: str = ""
+    """Why it retires, in words; empty: a person asked for it."""
+    unwell: Unwell | None = None
+    """What the outcomes of its requests say against it; None: nothing does."""
+    started_at: float = 0.0
+    """Wall second at which its process began; 0: not known."""
+    rss_mib: int | None = None
+    """Memory that its processes hold; None: its runtime does not say."""
 
     @property
     def in_view(self) -> bool:
         """Whether traffic may be sent to it."""
-        return self.state is State.READY and not self.suspect and self.endpoint is not None
+        if self.state is not State.READY or self.suspect or self.endpoint is None:
+            return False
+        return self.unwell is None or not self.unwell.ejected
+
+    @property
+    def out_for(self) -> str:
+        """Why a ready instance is kept out of the view; empty when it is in."""
+        if self.suspect or self.unwell is None or not self.unwell.ejected:
+            return self.suspect
+        return self.unwell.words
+
+    @property
+    def wants_test(self) -> bool:
+        """Whether a test request is to be sent to it, again and again."""
+        return self.state is State.READY and self.unwell is not None and self.unwell.severe
 
     @property
     def returnable(self) -> bool:
@@ -128,6 +151,7 @@ class Instance:
             and not (self.condemned or self.evicted or self.stop_posted or self.unloading)
             and self.ready_s is not None
             and self.serving
+            and (self.unwell is None or not self.unwell.severe)
         )
 
     @property

@@ -219,6 +219,7 @@ def _recover(
         drain=_drain(fact.instance_id, state, now_s) if draining and not stopping else None,
         adopted=True,
         calls=had.get(fact.instance_id, NO_PROGRESS),
+        started_at=fact.started_at,
     )
 
 

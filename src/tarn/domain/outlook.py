@@ -38,6 +38,8 @@ class Waits(enum.StrEnum):
     """The end of the sessions that followers have open to it."""
     REPLACEMENT = "replacement"
     """Another instance that serves all that it serves; then it drains, as a person asked."""
+    TEST = "test"
+    """Test requests to say whether it is well: it is unwell, or its model is."""
     END = "end"
     """Its end: the stop was asked of the runtime."""
 
@@ -105,11 +107,17 @@ def prospect(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
             frozen = fleet.frozen_s is not None and not instance.gone
             until_s = instance.silent_s + rules.spec.instance.replace_after_s
             return Prospect(Waits.ANSWER, None if frozen else until_s)
-        case State.READY if instance.retiring is not None:
-            return Prospect(Waits.REPLACEMENT, lacks=_lacking(instance, fleet, rules))
+        case State.READY:
+            return _serving(instance, fleet, rules)
         case State.DRAINING:
             return _draining(instance, fleet, rules)
     return None
+
+
+def _serving(instance: Instance, fleet: Fleet, rules: Rules) -> Prospect | None:
+    if instance.retiring is not None:
+        return Prospect(Waits.REPLACEMENT, lacks=_lacking(instance, fleet, rules))
+    return Prospect(Waits.TEST) if instance.wants_test else None
 
 
 def _lacking(instance: Instance, fleet: Fleet, rules: Rules) -> str:

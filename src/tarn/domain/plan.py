@@ -7,7 +7,9 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
+from tarn.domain.renewal import leave_at_once
 from tarn.domain.replacing import leaver, most
+from tarn.domain.verdicts import stalled_after_s
 from tarn.domain.victims import surplus
 
 __all__ = ["Plan", "plan"]
@@ -34,6 +36,8 @@ class Plan:
     """Serve now: into the view."""
     condemn: tuple[tuple[str, str], ...] = ()
     """(instance id, reason): broken, to be withdrawn, stopped and replaced."""
+    replace: tuple[tuple[str, str], ...] = ()
+    """(instance id, reason): unwell, to be drained as far as that goes, and replaced."""
     drain: frozenset[str] = frozenset()
     """Out of the view; they finish what they have."""
     retire: frozenset[str] = frozenset()
@@ -55,6 +59,10 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
         (i.id, reason) for i in fleet.instances if (reason := _broken(i, fleet, rules, now_s))
     )
     broken = frozenset(id_ for id_, _ in condemn)
+    replace = {
+        id_: why for id_, why in leave_at_once(fleet, rules, now_s).items() if id_ not in broken
+    }
+    broken |= replace.keys()
     active = [i for i in fleet.instances if i.state is not State.DRAINING and i.id not in broken]
     retiring = [i for i in active if i.retiring is not None]
     staying = [i for i in active if i.retiring is None]
@@ -77,6 +85,7 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
             i.id for i in active if i.state is State.STARTING and i.serving and i.id not in going
         ),
         condemn=condemn,
+        replace=tuple(replace.items()),
         drain=frozenset(i.id for i in too_many if i.state is not State.REQUESTED),
         retire=retire,
         take_back=take_back,
@@ -145,12 +154,24 @@ def _next(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> _Next
     quiesced_s = instance.withdrawn_s + rules.spec.drain.quiesce_s
     if now_s < quiesced_s and not instance.condemned:
         return _Next.WAIT
-    if instance.condemned or now_s - instance.since_s >= rules.spec.drain.timeout_s:
+    late = now_s - instance.since_s >= rules.spec.drain.timeout_s
+    if instance.condemned or late or _stands_still(instance, fleet, rules, now_s):
         return _Next.STOP
     if open_sessions(instance, fleet) and not instance.gone:
         return _Next.WAIT
     quiet = instance.quiet and instance.busy_s is not None and instance.busy_s >= quiesced_s
     return _proof(instance, rules, quiet=quiet)
+
+
+def _stands_still(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> bool:
+    """Say whether an unwell one drains no further: nothing has ended in it for long enough."""
+    if instance.unwell is None or not instance.unwell.severe:
+        return False
+    moved_s = None if instance.drain is None else instance.drain.moved_s
+    since_s = instance.since_s if moved_s is None else max(instance.since_s, moved_s)
+    outcomes = fleet.outcomes.newest.get(instance.id, {}).values()
+    mean_s = max((one.mean_s or 0.0 for one in outcomes), default=0.0)
+    return now_s - since_s >= stalled_after_s(rules.spec.instance.unwell, mean_s)
 
 
 def _proof(instance: Instance, rules: Rules, *, quiet: bool) -> _Next:

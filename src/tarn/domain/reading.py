@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain.control_calls import CallProgress
 from tarn.domain.facts import StubEnded
-from tarn.domain.outcomes import Tested
+from tarn.domain.outcomes import Outcome, Tested
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -58,6 +58,9 @@ class Reading:
     stub_ended: StubEnded | None = None
     """What the watcher beside its Triton tells through the repository index; None: nothing, or
     there is none. Then the runtime may tell."""
+    outcomes: Mapping[str, Outcome] = attrs.field(factory=dict, hash=False)
+    """Model to what became of its requests, as read last; without a model of which nothing is
+    known."""
     blind: str = ""
     """What the master itself lacked at its newest look; empty when it could look. The rest of the
     reading is what it saw last, and the instance is not to blame."""
@@ -71,6 +74,12 @@ class Reading:
         """Return the value of *signal*; None when it is unknown."""
         sample = self.metrics.get(signal)
         return sample.value if isinstance(sample, Known) else None
+
+    @property
+    def counted_s(self) -> float | None:
+        """Monotonic second at which its counters were read; None: they are not known."""
+        sample = self.metrics.get("requests_total")
+        return self.taken_s - sample.age_s if isinstance(sample, Known) else None
 
     @property
     def load(self) -> float | None:

@@ -23,6 +23,9 @@ KEEP = 300
 """Samples kept of each signal: five minutes at the default interval."""
 _FULL_FROM = 0.25
 """Requests that wait in a full instance, as a share of those that execute."""
+_STUCK_AFTER_S = 3.0
+"""Requests that wait while none ends for so long, and so many mean times, are not worked off."""
+_STUCK_MEANS = 3.0
 
 
 @attrs.frozen
@@ -43,7 +46,8 @@ SIGNALS: Mapping[str, Meaning] = {
     "in_flight": Meaning("requests that wait or execute", "requests", total=True),
     "offered_load": Meaning(
         "requests that would execute at once if none had to wait: how many come per second, times "
-        "the mean seconds that one computes; `in_flight` until the first one has ended",
+        "the mean seconds that one computes, and those that wait where nothing is worked off; "
+        "`in_flight` until the first one has ended",
         "requests",
         total=True,
     ),
@@ -181,23 +185,29 @@ def _fleet_wide(
     ended = _each(computing, requests)
     compute_s = ended if isinstance(ended, Known) else compute_s
     in_flight = _added(pending, executing)
+    mean_s = compute_s.value if isinstance(compute_s, Known) else 0.0
+    stuck_s = max(_STUCK_AFTER_S, _STUCK_MEANS * mean_s)
+    stuck = sum(one.stuck(stuck_s) for one in seen.values() if isinstance(one, Contribution))
     samples = {
         "pending": pending,
         "executing": executing,
         "in_flight": in_flight,
-        "offered_load": _offered(computing, more, compute_s, in_flight),
+        "offered_load": _offered(computing, more, compute_s, in_flight, stuck),
         "requests_per_s": requests,
         "failures_per_s": failures,
         "queue_time": _each(queue, requests),
         "request_time": _each(request, requests),
         "gpu_utilization": _divided(utilization, len(seen)),
-        "when_full": _when_full(seen, pending),
+        "when_full": _when_full(seen, pending, stuck_s),
     }
     return samples, compute_s
 
 
-def _when_full(seen: _Seen, pending: Sample[float]) -> Sample[float]:
-    """Return what the full ones execute, each in the mean: what executes there is what can."""
+def _when_full(seen: _Seen, pending: Sample[float], stuck_s: float) -> Sample[float]:
+    """Return what the full ones execute, each in the mean: what executes there is what can.
+
+    One in which requests wait and none has ended for *stuck_s* executes nothing.
+    """
     if isinstance(pending, Unknown):
         return pending
     full = [
@@ -207,6 +217,7 @@ def _when_full(seen: _Seen, pending: Sample[float]) -> Sample[float]:
         and not isinstance(waits := one.parts[0], str)
         and not isinstance(executes := one.parts[1], str)
         and waits >= executes * _FULL_FROM > 0
+        and not one.stuck(stuck_s)
     ]
     return Known(sum(full) / len(full), pending.age_s) if full else Unknown("no instance is full")
 
@@ -216,20 +227,22 @@ def _offered(
     more: Sample[float],
     compute_s: Sample[float],
     in_flight: Sample[float],
+    stuck: float,
 ) -> Sample[float]:
     """Return what would execute if nothing waited, by Little's law: what comes, times its length.
 
     What comes is what ended, and what waits *more* than before, each per second. What ended, times
     its mean length, are the seconds of *computing* per second. Requests that fail are not in it:
-    Triton counts no time for them.
+    Triton counts no time for them. Where nothing is worked off nothing ends, and what waits there
+    is load all the same: all of these *stuck* requests would execute at once.
     """
     if isinstance(compute_s, Unknown):
         return in_flight
     if isinstance(more, Unknown):
         return more
     offered = _added(computing, attrs.evolve(more, value=more.value * compute_s.value))
-    if isinstance(offered, Known) and offered.value < 0:  # the queue lost more than ended: rounding
-        return attrs.evolve(offered, value=0.0)
+    if isinstance(offered, Known):  # below 0: the queue lost more than ended, by rounding
+        return attrs.evolve(offered, value=max(0.0, offered.value) + stuck)
     return offered
 
 

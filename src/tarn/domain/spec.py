@@ -8,6 +8,7 @@ of memory in MiB (written ``4GiB``, ``512MiB``). A class checks what it alone ca
 
 import re
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, gt, in_, le, matches_re, optional
@@ -33,6 +34,7 @@ __all__ = [
     "TlsSpec",
     "TritonSpec",
     "TrustedProxy",
+    "UnwellSpec",
     "UpdateSpec",
     "WindowSpec",
 ]
@@ -150,8 +152,38 @@ class ParallelismSpec:
 
 
 @attrs.frozen
+class _AutoOrPositive:
+    """A duration, or the word ``auto``."""
+
+    right: str = "'auto' or more than 0s"
+
+    def __call__(self, _instance: Any, field: "attrs.Attribute[Any]", value: float | str) -> None:
+        if value != "auto" and (isinstance(value, str) or value <= 0):
+            raise ValueError(f"{field.name} must be {self.right}")
+
+
+@attrs.frozen
+class UnwellSpec:
+    """What follows where an instance passes its health checks and fails its users."""
+
+    eject: bool = True
+    """Take it out of the view, but never more than half of the ready ones, nor the last one."""
+    replace: bool = True
+    """Drain it and start another one, once a test request has confirmed it."""
+    min_requests: int = attrs.field(default=20, validator=ge(1))
+    """Fewest requests that tell of failures; with fewer nobody is doubted."""
+    window_s: float = attrs.field(default=30.0, validator=gt(0))
+    """How far back requests are looked at."""
+    stalled_after_s: float | Literal["auto"] = attrs.field(
+        default="auto", validator=_AutoOrPositive()
+    )
+    """Requests wait, and none was answered for so long: stalled. ``auto``: ten times the model's
+    mean compute time, three times the longest that was seen, and at least 10 s."""
+
+
+@attrs.frozen
 class InstanceSpec:
-    """One instance: its size, and when it counts as dead."""
+    """One instance: its size, when it counts as dead, and when it is replaced."""
 
     resources: ResourcesSpec = attrs.field(factory=ResourcesSpec)
     parallelism: ParallelismSpec = attrs.field(factory=ParallelismSpec)
@@ -163,10 +195,15 @@ class InstanceSpec:
     """Silent this long: killed and replaced."""
     warmup: str | None = None
     """Glob of JSON requests (relative to the repository's models) sent before it is ready."""
+    unwell: UnwellSpec = attrs.field(factory=UnwellSpec)
     test_request: str | None = None
     """File with a JSON request that is sent to an instance suspected of failing its users, and the
     right answer to it; null: the warm-up request, or one of zeros where the model is safe for it;
     ``none``: none is ever sent."""
+    max_age_s: float | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Older ones are replaced, one at a time, the replacement first; None: never for their age."""
+    max_rss_mib: int | None = attrs.field(default=None, validator=optional(gt(0)))
+    """Those whose processes hold more memory are replaced in the same way; None: never for it."""
 
 
 @attrs.frozen

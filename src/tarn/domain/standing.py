@@ -78,7 +78,7 @@ def _last_failure(fleet: Fleet) -> str:
 
 def _first_reason(fleet: Fleet) -> str:
     for instance in fleet.instances:
-        why = instance.suspect or instance.reason
+        why = instance.out_for or instance.reason
         if not instance.in_view and why and instance.state is not State.DRAINING:
             return f"; {instance.id}: {why}"
     return ""

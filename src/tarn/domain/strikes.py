@@ -5,7 +5,7 @@ import attrs
 from tarn.domain.fleet import Fleet
 from tarn.domain.instance import Instance, State
 
-__all__ = ["count_failure", "forgive"]
+__all__ = ["count_failure", "count_relapse", "forgive", "may_relapse"]
 
 QUICK_S = 5.0
 """A failure before ready, or within this time after, counts as a strike."""
@@ -16,6 +16,40 @@ RETRY_FIRST_S = 1.0
 RETRY_MOST_S = 60.0
 RETRY_DOUBLINGS = 6
 """After these the most is reached; a crowd that fails together makes thousands of strikes."""
+
+RELAPSE_FIRST_S = 60.0
+"""An unwell instance that had taken the place of an unwell one waits so long; doubled each time."""
+RELAPSE_MOST_S = 1800.0
+RELAPSE_DOUBLINGS = 5
+RELAPSES_OVER_S = 3600.0
+"""After so long without a replacement the next one begins a new row."""
+
+
+def may_relapse(fleet: Fleet, instance: Instance, now_s: float) -> bool:
+    """Say whether the unwell *instance* may be replaced at *now_s*.
+
+    What was there before the first replacement may at once. What came after it is no better than
+    what it replaced, so another one may be no better, either.
+    """
+    since_s, first = fleet.replaced_s, fleet.replaced_from
+    if since_s is None or now_s - since_s >= RELAPSES_OVER_S or instance.number < first:
+        return True
+    pause_s: float = RELAPSE_FIRST_S * 2 ** min(fleet.relapses, RELAPSE_DOUBLINGS)
+    return now_s - since_s >= min(pause_s, RELAPSE_MOST_S)
+
+
+def count_relapse(fleet: Fleet, instance: Instance, now_s: float) -> Fleet:
+    """Return *fleet* with the replacement of the unwell *instance* counted."""
+    since_s = fleet.replaced_s
+    if since_s is None or now_s - since_s >= RELAPSES_OVER_S:
+        return attrs.evolve(
+            fleet,
+            replaced_s=now_s,
+            replaced_from=instance.retiring or fleet.next_number,
+            relapses=0,
+        )
+    again = instance.number >= fleet.replaced_from
+    return attrs.evolve(fleet, replaced_s=now_s, relapses=fleet.relapses + again)
 
 
 def count_failure(

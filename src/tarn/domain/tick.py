@@ -16,9 +16,11 @@ from tarn.domain.instance import State
 from tarn.domain.mixed import watch_mixture
 from tarn.domain.plan import plan
 from tarn.domain.reading import Reading
+from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
+from tarn.domain.verdicts import judge_outcomes
 from tarn.domain.view import Applied
 
 __all__ = ["Seen", "tick"]
@@ -56,11 +58,15 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
         fleet = acknowledged(fleet, applied, now_s, at, lease_s=None)
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
+    fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
+    fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = enact(fleet, step, rules, now_s, at)
-    if leaving := step.drain | step.retire:  # what had ended then is its receipt's first line
+    if (
+        leaving := step.drain | step.retire | {id_ for id_, _ in step.replace}
+    ):  # what had ended then is its receipt's first line
         fleet = begin_drains(fleet, seen.readings, leaving)
     fleet = _probed(fleet, seen.readings, now_s)
     fleet = publish_view(fleet)

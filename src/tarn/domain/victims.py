@@ -16,10 +16,10 @@ _RANK = {State.REQUESTED: 0, State.STARTING: 1, State.READY: 2}
 def surplus(active: Iterable[Instance], count: int, fleet: Fleet) -> list[Instance]:
     """Return the *count* of *active* that shall leave, least valuable first.
 
-    Not ready ones first (only asked for, then starting), then suspect ones, then the least busy,
-    in whole requests: what Triton says, or the sessions that followers have open there, whichever
-    is more; unknown counts as most. Among equals one from the node that would be left with most
-    instances, so that the spread is kept; then the newest.
+    Unwell ones first, then not ready ones (only asked for, then starting), then suspect ones, then
+    the least busy, in whole requests: what Triton says, or the sessions that followers have open
+    there, whichever is more; unknown counts as most. Among equals one from the node that would be
+    left with most instances, so that the spread is kept; then the newest.
     """
     sessions: Counter[str] = Counter()
     for follower in fleet.followers.values():
@@ -35,7 +35,10 @@ def _cost(instance: Instance, sessions: Counter[str]) -> tuple[int, bool, float]
     busy = instance.busy
     requests = math.ceil(busy.value) if isinstance(busy, Known) else math.inf
     at_work = max(requests, sessions[instance.id])
-    return _RANK[instance.state], not instance.suspect, at_work
+    rank = _RANK[instance.state]
+    if instance.unwell is not None and instance.unwell.severe and not instance.unwell.for_all:
+        rank = -1
+    return rank, not instance.suspect, at_work
 
 
 def _together(cheapest: Sequence[Instance]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from tarn.domain.events import asker_fields, event_fields
 from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
+from tarn.domain.unwell import Unwell
 from tarn.http.hidden import NOTHING, Hidden
 
 __all__ = [
@@ -264,7 +265,8 @@ def _instance(
     return {
         "id": instance.id,
         "state": str(instance.state),
-        "suspect": instance.suspect,
+        "suspect": instance.out_for,
+        "unwell": _unwell(instance.unwell),
         "reason": instance.reason,
         "node": instance.node,
         "container_id": instance.container_id,
@@ -277,6 +279,18 @@ def _instance(
         "metrics": endpoint.metrics if endpoint else None,
         "models": [{"name": n, "state": s, "reason": r} for n, s, r in instance.models],
         "busy": _number(instance.busy),
+    }
+
+
+def _unwell(unwell: Unwell | None) -> dict[str, object] | None:
+    if unwell is None:
+        return None
+    return {
+        "symptom": str(unwell.symptom),
+        "model": unwell.model,
+        "message": unwell.words,
+        "ejected": unwell.ejected,
+        "confirmed": unwell.confirmed,
     }
 
 

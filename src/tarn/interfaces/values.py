@@ -232,4 +232,6 @@ class RuntimeCapabilities:
     keeps_instances_on_master_loss: bool = False
     private_ports: bool = False
     """Each instance has a network of its own, so fixed ports never clash."""
+    tells_memory: bool = False
+    """It says how much memory the processes of an instance hold: ``Running.rss_mib``."""
     gpus: bool = False

@@ -53,7 +53,7 @@ def _kind(schema: Mapping[str, Any], field_name: str) -> str:
     if "anyOf" in schema:
         some = [member for member in schema["anyOf"] if member.get("type") != "null"]
         null = ", or null" if len(some) < len(schema["anyOf"]) else ""
-        return " or ".join(_kind(member, "") for member in some) + null
+        return " or ".join(_kind(member, field_name) for member in some) + null
     types = schema.get("type", "anything")
     listed = [types] if isinstance(types, str) else types
     words = " or ".join(_WORDS.get(kind, kind) for kind in listed if kind != "null")

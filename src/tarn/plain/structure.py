@@ -101,7 +101,7 @@ class _Reader:
             result = trial.read(member, value, path, unit, depth + 1)
             if not trial.problems:
                 return result
-        return self._needs(path, value, " or ".join(_noun(member) for member in some))
+        return self._needs(path, value, " or ".join(_noun(member, unit) for member in some))
 
     def _generic(self, kind: Any, value: object, path: str, unit: Unit | None, depth: int) -> Any:
         origin = get_origin(kind) or kind
@@ -212,8 +212,12 @@ class _Reader:
             return self._bad(path, f": {masked(str(error))}")
 
 
-def _noun(kind: Any) -> str:
+def _noun(kind: Any, unit: Unit | None = None) -> str:
     """Name a type in a message."""
+    if unit is not None and kind in (int, float):
+        return unit.noun
+    if get_origin(kind) is Literal:
+        return " or ".join(f"'{word}'" for word in get_args(kind))
     nouns = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
     if kind in nouns:
         return nouns[kind]

@@ -30,6 +30,11 @@ class Model:
     """Of one serving instance; what it holds then is lost."""
     fail_at_s: tuple[float, ...] = ()
     """Moments at which the oldest serving instance fails."""
+    sick_at_s: tuple[float, ...] = ()
+    """Moments at which the oldest serving instance that is well falls ill, and says that it is
+    well."""
+    sickness: str = attrs.field(default="failing", validator=in_(("failing", "stalled")))
+    """What an ill one does: it fails each request at once, or takes them in and answers none."""
     patience_s: float = attrs.field(default=30.0, validator=gt(0))
     """A request that found no instance for so long is lost; the default of our client."""
     step_s: float = attrs.field(default=1.0, validator=ge(0.1))

@@ -151,7 +151,8 @@ class _Simulation:
         A tick in which there is nothing to fold is left out: it would return the same fleet.
         """
         asking = now_s >= self._due_s - 1e-9
-        readings = self._world.readings(now_s, anew=asking)
+        tested = [i.id for i in self._fleet.instances if i.wants_test]
+        readings = self._world.readings(now_s, anew=asking, tested=tested)
         if not self._at_rest():
             self._tick(now_s, readings)
         if asking:

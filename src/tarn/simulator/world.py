@@ -11,7 +11,7 @@ batching, no noise in the numbers, one kind of node.
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -28,6 +28,7 @@ from tarn.domain import (
     RuntimeWish,
     Unknown,
 )
+from tarn.domain.outcomes import Outcome, Tested
 from tarn.simulator.model import Model
 from tarn.simulator.queueing import Queueing
 
@@ -39,6 +40,7 @@ _ABSENT = Unknown("its process has yet to answer")
 _QUIET = 0.05
 """An instance without arrivals counts as quiet below so many requests: a fluid never ends."""
 _US = 1e6
+_SAID = {"": "", "failing": "it is ill", "stalled": "no answer"}
 
 
 @attrs.define(eq=False)
@@ -62,6 +64,11 @@ class _Triton:
     fact: Fact | None = None
     """What is said of it; None: it must be made anew."""
     reading: Reading | None = None
+    sick: str = ""
+    """``failing`` or ``stalled``; empty while it is well."""
+    failed: float = 0.0
+    tests: int = 0
+    """Test requests to it so far."""
 
 
 @attrs.frozen
@@ -96,6 +103,7 @@ class World:
         self._grants = 0.0
         self._lost = 0.0
         self._misfortunes = sorted(model.fail_at_s)
+        self._illnesses = sorted(model.sick_at_s)
         self._members: set[str] = set()
         """Who was in the view in the last step."""
         for fact in running:
@@ -131,12 +139,17 @@ class World:
         """Return what the runtime says; an unchanged fact is the same object."""
         return tuple(self._fact(triton) for triton in self._tritons.values())
 
-    def readings(self, now_s: float, *, anew: bool) -> Mapping[str, Reading]:
+    def readings(
+        self, now_s: float, *, anew: bool, tested: Collection[str] = ()
+    ) -> Mapping[str, Reading]:
         """Return what a scrape at *now_s* says.
 
         With *anew* of every instance; else only of those that are not in the view (they start, or
-        leave), the others as they were read last.
+        leave), the others as they were read last. *tested* ones were sent a test request.
         """
+        if anew:
+            for instance_id in tested:
+                self._tritons[instance_id].tests += 1
         return {
             triton.id: self._reading(triton, now_s, anew=anew or triton.id not in self._members)
             for triton in self._tritons.values()
@@ -200,6 +213,15 @@ class World:
 
     def _serve(self, triton: _Triton, arrived: float) -> None:
         held = triton.held + arrived
+        if triton.sick == "failing":
+            triton.failed += held
+            self._lost += held
+            triton.held = triton.utilization = triton.wait_s = 0.0
+            return
+        if triton.sick:
+            triton.held, triton.utilization = held, min(1.0, held / self._model.slots)
+            triton.wait_s = self._model.patience_s
+            return
         before_s = triton.wait_s
         triton.held, triton.utilization = self._law.step(triton.held, arrived)
         triton.wait_s = self._law.wait_s(triton.held, triton.utilization)
@@ -245,6 +267,13 @@ class World:
             serving = [t for t in self._tritons.values() if t.serves_s <= now_s and not t.end]
             if serving:
                 self._end(min(serving, key=_by_number), ExitStatus("killed by signal 9", -9))
+        while self._illnesses and self._illnesses[0] <= now_s:
+            self._illnesses.pop(0)
+            well = [
+                t for t in self._tritons.values() if t.serves_s <= now_s and not (t.end or t.sick)
+            ]
+            if well:
+                min(well, key=_by_number).sick = self._model.sickness
 
     def _end(self, triton: _Triton, status: ExitStatus) -> None:
         self._lost += triton.held if triton.held >= _QUIET else 0.0
@@ -272,13 +301,31 @@ class World:
             "pending": triton.held - executing,
             "executing": executing,
             "requests_total": triton.requests,
-            "failures_total": 0.0,
+            "failures_total": triton.failed,
             "queue_us_total": triton.queue_us,
             "request_us_total": triton.request_us,
             "gpu_utilization": triton.utilization,
         }
         metrics = {name: Known(number) for name, number in numbers.items()}
-        return Reading(triton.id, now_s, _LIVE, models=_MODELS, metrics=metrics)
+        outcome = Outcome(
+            triton.requests,
+            triton.failed,
+            numbers["pending"],
+            compute_us=triton.request_us - triton.queue_us,
+        )
+        tested = None
+        if triton.tests:
+            said = _SAID[triton.sick]
+            tested = Tested(now_s - self._model.step_s, not said, said, triton.tests)
+        return Reading(
+            triton.id,
+            now_s,
+            _LIVE,
+            models=_MODELS,
+            metrics=metrics,
+            outcomes={"model": outcome},
+            tested=tested,
+        )
 
 
 def _said(triton: _Triton) -> Fact:

@@ -7,7 +7,19 @@ from typing import NamedTuple
 
 import attrs
 
-from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS, Metrics, labels
+from tarn.domain.outcomes import Outcome
+from tarn.triton.metrics import (
+    COMPUTE_US,
+    EXECUTIONS,
+    FAILURE,
+    INFERENCES,
+    PENDING,
+    QUEUE_US,
+    REQUEST_US,
+    SUCCESS,
+    Metrics,
+    labels,
+)
 
 __all__ = ["NAMELESS", "Row", "Rows", "rows"]
 
@@ -15,7 +27,13 @@ NAMELESS = ""
 """Stands for lines whose model cannot be told: without a name, or with labels too long to be."""
 _LONGEST = 640
 """Bytes of labels: a model's name is that of a directory, so at most 255 bytes, escaped twice."""
-_FAMILIES = (SUCCESS, FAILURE, REQUEST_US, QUEUE_US, PENDING)
+_COUNTED = (SUCCESS, FAILURE, REQUEST_US, QUEUE_US, PENDING)
+_COMPUTED = (COMPUTE_US, INFERENCES, EXECUTIONS)
+"""Of models that are counted only."""
+_FAMILIES = (*_COUNTED, *_COMPUTED)
+_CALLERS = frozenset({"REJECTED", "CANCELED"})
+"""Reasons of a failure that are not the model's or the server's: its queue was full, or the caller
+went away."""
 
 
 class Row(NamedTuple):
@@ -36,6 +54,8 @@ class Rows:
     of: Mapping[str, Row]
     """By model."""
     series: tuple[object, ...] = attrs.field(repr=False)
+    outcomes: Mapping[str, Outcome] = attrs.field(factory=dict)
+    """By model, too: whether it serves its callers."""
 
 
 def rows(seen: Metrics, before: Rows | None = None) -> Rows | None:
@@ -49,26 +69,62 @@ def rows(seen: Metrics, before: Rows | None = None) -> Rows | None:
     series = tuple(seen.series.get(family) for family in _FAMILIES)
     if before is not None and before.series == series:
         return before
-    return Rows(_read(seen), series)
+    read, outcomes = _read(seen)
+    return Rows(read, series, outcomes)
 
 
-def _read(seen: Metrics) -> dict[str, Row]:
-    sums: dict[str, list[float]] = {}
-    for place, family in enumerate(_FAMILIES):
-        for raw, value in seen.series.get(family, ()):
-            name = _model(raw) if len(raw) <= _LONGEST else NAMELESS
-            sums.setdefault(name, [0.0] * len(_FAMILIES))[place] += _finite(value)
+def _read(seen: Metrics) -> tuple[dict[str, Row], dict[str, Outcome]]:
+    own = _own_failures(seen)
     told = PENDING in seen.series
-    return {name: _row(each, told=told) for name, each in sums.items()}
+    rows: dict[str, Row] = {}
+    outcomes: dict[str, Outcome] = {}
+    for name, each in _sums(seen).items():
+        succeeded, failed, request_us, queue_us, waits, *computed = each
+        pending = waits if told else None
+        rows[name] = Row(succeeded, failed, request_us, queue_us, pending)
+        if name != NAMELESS:
+            outcomes[name] = Outcome(succeeded, own.get(name, 0.0), pending, None, *computed)
+    return rows, outcomes
 
 
-def _row(sums: list[float], *, told: bool) -> Row:
-    succeeded, failed, request_us, queue_us, pending = sums
-    return Row(succeeded, failed, request_us, queue_us, pending if told else None)
+def _sums(seen: Metrics) -> dict[str, list[float]]:
+    """Return the sum of each of `_FAMILIES`, by model."""
+    sums: dict[str, list[float]] = {}
+    for place, family in enumerate(_COUNTED):
+        for raw, value in seen.series.get(family, ()):
+            sums.setdefault(_name(raw), [0.0] * len(_FAMILIES))[place] += _finite(value)
+    if sums:
+        for place, family in enumerate(_COMPUTED, len(_COUNTED)):
+            for raw, value in seen.series.get(family, ()):
+                if (each := sums.get(_name(raw))) is not None:
+                    each[place] += _finite(value)
+    return sums
+
+
+def _own_failures(seen: Metrics) -> dict[str, float]:
+    """Return how many requests failed by the model's or the server's fault, by model."""
+    own: dict[str, float] = {}
+    for raw, value in seen.series.get(FAILURE, ()):
+        number = _finite(value)
+        if number and not _is_callers(raw):
+            own[_name(raw)] = own.get(_name(raw), 0.0) + number
+    return own
+
+
+def _name(raw: bytes) -> str:
+    return _model(raw) if len(raw) <= _LONGEST else NAMELESS
 
 
 def _finite(value: float) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0
+
+
+@functools.lru_cache(maxsize=32768)
+def _is_callers(raw: bytes) -> bool:
+    """Say whether the label ``reason`` says that it is not the server's failure."""
+    if len(raw) > 2 * _LONGEST:
+        return False
+    return labels(f"{{{raw.decode(errors='replace')}}}").get("reason", "") in _CALLERS
 
 
 @functools.lru_cache(maxsize=32768)

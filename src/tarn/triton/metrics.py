@@ -35,6 +35,7 @@ INFERENCES = "nv_inference_count"
 EXECUTIONS = "nv_inference_exec_count"
 REQUEST_US = "nv_inference_request_duration_us"
 QUEUE_US = "nv_inference_queue_duration_us"
+COMPUTE_US = "nv_inference_compute_infer_duration_us"
 GPU_UTILIZATION = "nv_gpu_utilization"
 GPU_MEMORY_USED = "nv_gpu_memory_used_bytes"
 GPU_MEMORY_TOTAL = "nv_gpu_memory_total_bytes"
@@ -47,6 +48,7 @@ FAMILIES = (
     EXECUTIONS,
     REQUEST_US,
     QUEUE_US,
+    COMPUTE_US,
     GPU_UTILIZATION,
     GPU_MEMORY_USED,
     GPU_MEMORY_TOTAL,

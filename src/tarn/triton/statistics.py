@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from tarn.triton.metrics import (
+    COMPUTE_US,
     EXECUTIONS,
     FAILURE,
     INFERENCES,
@@ -52,6 +53,7 @@ def _counters(model: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     yield FAILURE, _number(parts.get("fail"), "count")
     yield REQUEST_US, _number(parts.get("success"), "ns") / _NS_IN_US
     yield QUEUE_US, _number(parts.get("queue"), "ns") / _NS_IN_US
+    yield COMPUTE_US, _number(parts.get("compute_infer"), "ns") / _NS_IN_US
     yield INFERENCES, _number(model, "inference_count")
     yield EXECUTIONS, _number(model, "execution_count")
 

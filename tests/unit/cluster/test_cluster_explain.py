@@ -7,6 +7,15 @@ from tarn.cluster.explain import causes, explain
 WELL = "demo: 2 of 2 ready; nothing is amiss"
 
 
+UNWELL = {
+    "symptom": "failing",
+    "model": "m",
+    "message": "model 'm' failed 9 of 9",
+    "ejected": False,
+    "confirmed": False,
+}
+
+
 def said(shown, id_=None) -> tuple[str, ...]:
     """What `tarn why` prints, a line each."""
     return tuple(map(str, explain(shown, id_)))
@@ -104,6 +113,24 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
                 "demo-0001 is draining for 1m15s (asked): waits for the word of lb1, lb2."
                 " If it is gone, restart lb1, lb2: a lost lease ends this waiting, too."
             ),
+        ),
+        (
+            instance(1, suspect="so", unwell=UNWELL | {"ejected": True}),
+            (
+                "demo-0001 is failing: model 'm' failed 9 of 9; it is out of the view, and gets"
+                " test requests. `tarn logs demo-0001` shows Triton's log."
+            ),
+        ),
+        (
+            instance(1, unwell=UNWELL | {"confirmed": True}),
+            (
+                "demo-0001 is failing: model 'm' failed 9 of 9; it stays in the view."
+                " `tarn logs demo-0001` shows Triton's log."
+            ),
+        ),
+        (
+            instance(1, unwell=UNWELL | {"symptom": "slow", "message": "it is slow"}),
+            "demo-0001 is slow: it is slow. `tarn logs demo-0001` shows Triton's log.",
         ),
         (
             instance(1, "draining", waits=waits("followers")),

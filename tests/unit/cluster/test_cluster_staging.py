@@ -72,6 +72,18 @@ def test_a_plan_says_the_same(fleet):
     assert cluster(fleet, "hdfs:///m").plan()["findings"] == []
 
 
+def test_a_test_request_must_be_there(fleet, tmp_path):
+    """Refused before anything starts: it would be missed only when an instance is suspected."""
+    file = tmp_path / "test.json"
+    tested = {"instance": {"test_request": str(file)}}
+    with pytest.raises(ConfigError, match=r"instance\.test_request"):
+        cluster(fleet, str(tmp_path), **tested).up()
+    file.write_text("{}")
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    findings = cluster(fleet, str(tmp_path), **tested).plan()["findings"]
+    assert not [one for one in findings if "test_request" in str(one)]
+
+
 def test_warm_up_needs_a_repository_that_the_master_sees(fleet):
     """Refused in words before anything starts, not by a master that ends."""
     fleet.capabilities = REMOTE

@@ -338,3 +338,42 @@ def test_a_key_that_does_nothing_yet_is_not_taken_in_silence(tmp_path: Path, off
     )
     path.write_text("name: a\nmodels: /m\n")
     assert config.load(path, environ={}, plugins=offered).notes == ()
+
+
+def test_a_limit_of_memory_is_refused_where_nobody_measures_it(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    """YARN's nodes know it, and tell no application."""
+    (message,) = messages(tmp_path, "runtime: {use: rich}\ninstance: {max_rss: 2GiB}\n", offered)
+    assert message == (
+        "tarn.yaml:4: instance.max_rss = 2048MiB: the runtime 'rich' cannot tell what an instance"
+        " holds. Remove it, no runtime here can"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("10", "a duration or 'auto' is needed"),
+        ("0s", "must be 'auto' or more than 0s"),
+        ("never", "a duration or 'auto' is needed"),
+    ],
+)
+def test_when_an_instance_is_stalled_is_a_duration_or_auto(
+    offered: plugins.Plugins, tmp_path: Path, written: str, found: str
+) -> None:
+    text = f"instance: {{unwell: {{stalled_after: {written}}}}}\n"
+    (message,) = messages(tmp_path, text, offered)
+    assert "instance.unwell.stalled_after" in message
+    assert found in message
+
+
+def test_the_file_of_a_test_request_starts_at_the_folder_of_the_configuration(
+    offered: plugins.Plugins, tmp_path: Path
+) -> None:
+    text = "name: a\nmodels: /m\ninstance: {test_request: test.json, max_age: 1d}\n"
+    (tmp_path / "tarn.yaml").write_text(text)
+    instance = config.load(tmp_path, environ={}, plugins=offered).spec.instance
+    assert instance.test_request == str(tmp_path / "test.json")
+    assert instance.max_age_s == 86400.0
+    assert instance.unwell.stalled_after_s == "auto"

@@ -18,6 +18,7 @@ from tarn.control.probe import Probe
 from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
 from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, StubEnded, Unknown
+from tarn.domain.outcomes import Outcome
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 
 DEADLINE_S = 10.0
@@ -758,7 +759,19 @@ def test_without_metrics_the_statistics_tell_what_executes() -> None:
         reading = watcher.until(lambda r: r.known("pending") == 0)
         assert isinstance(reading.busy, Known)
         assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
+        assert reading.outcomes == {"echo": Outcome()}, "it does not say what waits"
         assert isinstance(reading.metrics["gpu_utilization"], Unknown)
+
+
+def test_outcomes_count_what_the_server_failed_and_not_what_callers_did() -> None:
+    with FakeTriton("echo") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        model = triton.model("echo")
+        model.failures |= {"BACKEND": 3, "REJECTED": 50}
+        model.extra_pending = 4
+        reading = watcher.until(lambda r: bool(r.outcomes.get("echo", Outcome()).failed))
+        assert (reading.outcomes["echo"].failed, reading.outcomes["echo"].pending) == (3.0, 4.0)
+        assert reading.known("failures_total") == 53.0
+        assert reading.counted_s is not None
 
 
 def test_metrics_that_come_back_are_read_again() -> None:

@@ -208,6 +208,35 @@ def test_offered_load_is_known_while_nothing_ends() -> None:
     assert newest(seen, "offered_load") == Known(0.0)
 
 
+def test_a_queue_that_nobody_works_off_is_load() -> None:
+    """A dead stub with 254 requests: a signal made of completions alone would be 0."""
+    seen = look(Signals(), 10.0, reading(1, 10.0), reading(2, 10.0))
+    ended = {"requests_total": 10.0, "request_us_total": 1e6}
+    for step in range(1, 6):
+        now_s = 10.0 + step
+        works = {name: value * step for name, value in ended.items()}
+        seen = look(
+            seen,
+            now_s,
+            reading(1, now_s, pending=254.0, executing=1.0, **ended),
+            reading(2, now_s, pending=8.0, executing=1.0, **works),
+        )
+    assert newest(seen, "offered_load") == Known(pytest.approx(254.0 + 1.0))
+    assert newest(seen, "when_full") == Known(1.0), "that of the one which works"
+    seen = look(seen, 16.0, reading(1, 16.0), reading(2, 16.0, **ended))
+    assert newest(seen, "pending") == Known(0.0)
+
+
+def test_what_waits_for_long_requests_is_no_load_of_its_own_while_some_end() -> None:
+    """Requests of 4 s: two looks without an end are nothing unusual."""
+    seen = look(Signals(), 10.0, reading(1, 10.0))
+    ended = {"requests_total": 1.0, "request_us_total": 4e6}
+    for step in range(1, 5):
+        now_s = 10.0 + step
+        seen = look(seen, now_s, reading(1, now_s, pending=5.0, executing=1.0, **ended))
+    assert newest(seen, "offered_load") == Known(0.0)
+
+
 def test_offered_load_is_what_is_in_flight_until_a_request_has_ended() -> None:
     """Nobody knows yet how long one takes."""
     seen = look(Signals(), 10.0, reading(1, 10.0, pending=3.0, executing=1.0))

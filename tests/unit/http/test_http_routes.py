@@ -357,7 +357,7 @@ def test_status_has_the_shape_that_clients_rely_on(web: httpx.Client) -> None:
     }
     assert set(body["instances"][0]) == {
         *("id", "state", "suspect", "reason", "node", "container_id", "spec_hash", "age_s"),
-        *("http", "grpc", "metrics", "models", "busy", "state_for_s", "waits"),
+        *("http", "grpc", "metrics", "models", "busy", "state_for_s", "waits", "unwell"),
     }
     assert set(body["holds"]) == {
         *("halted", "failures_in_a_row", "retry_in_s", "frozen_for_s", "thaws_in_s"),

@@ -9,7 +9,14 @@ import pytest
 
 import tarn.simulator
 from tarn.domain import ClusterSpec, FleetView, Wish
-from tarn.domain.spec import ModelsSpec, ReplicasSpec, ScalingSpec, WindowSpec
+from tarn.domain.spec import (
+    InstanceSpec,
+    ModelsSpec,
+    ReplicasSpec,
+    ScalingSpec,
+    UnwellSpec,
+    WindowSpec,
+)
 from tarn.errors import ConfigErrors, ProviderMissingError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -143,6 +150,26 @@ def test_a_failed_instance_is_replaced() -> None:
     assert min(run.ready[48:60]) == 1
     assert run.ready[-1] == 2
     assert 0 < run.lost < 20
+
+
+@pytest.mark.parametrize(("sickness", "most_lost"), [("failing", 2000), ("stalled", 3000)])
+def test_an_ill_one_is_ejected_and_replaced(sickness: str, most_lost: float) -> None:
+    """It passes its health checks; what it lost is what it had got until it was ejected."""
+    model = Model(sick_at_s=(50.0,), sickness=sickness, start_s=5.0)
+    run, _ = ran(lambda _view: Wish(3, "so"), steady(200, 180), model, spec(first=3))
+    assert min(run.ready[50:]) == 2
+    assert run.ready[-1] == 3
+    assert 100 < run.lost < most_lost
+
+
+def test_a_queue_that_nobody_works_off_lets_the_fleet_grow(plugins: Plugins) -> None:
+    """The policy sees what waits as load, and no zero because nothing ends."""
+    told = attrs.evolve(InstanceSpec(), unwell=UnwellSpec(eject=False, replace=False))
+    given = attrs.evolve(spec(low=1, first=1), instance=told)
+    model = Model(sick_at_s=(20.0,), sickness="stalled")
+    run = simulate(enter(given, plugins, "target"), steady(20, 60), model)
+    assert run.desired[19] == 1
+    assert min(run.desired[35:]) > 1
 
 
 def test_without_room_the_rest_waits_for_a_place() -> None:

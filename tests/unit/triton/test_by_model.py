@@ -1,5 +1,6 @@
 """One scrape, model by model."""
 
+from tarn.domain.outcomes import Outcome
 from tarn.triton.by_model import NAMELESS, Row, rows
 from tarn.triton.metrics import gpu_signals, parse
 
@@ -25,6 +26,30 @@ def test_versions_and_reasons_are_added_up() -> None:
         PENDING + '{model="a",version="1"} 5',
         SUCCESS + '{model="été \\"}",version="1"} 1',
     ) == {"a": Row(7.0, 3.0, 8000.0, 10.0, 5.0), 'été "}': Row(1.0, pending=0.0)}
+
+
+def test_only_failures_of_its_own_count_in_an_outcome() -> None:
+    """What its queue rejects, and what a caller cancels, says nothing against an instance."""
+    text = "\n".join(
+        (
+            SUCCESS + '{model="a",version="1"} 7',
+            *(
+                FAILURE + f'{{model="a",reason="{reason}",version="1"}} {count}'
+                for reason, count in (("OTHER", 1), ("BACKEND", 20), ("REJECTED", 300))
+            ),
+            FAILURE + '{model="a",reason="CANCELED",version="1"} 4000',
+            FAILURE + '{model="old",version="1"} 5',
+            PENDING + '{model="a",version="1"} 3',
+            'nv_inference_compute_infer_duration_us{model="a",version="1"} 900',
+            'nv_inference_count{model="a",version="1"} 28',
+            'nv_inference_exec_count{model="a",version="1"} 7',
+        )
+    )
+    found = rows(parse(text.encode() + b"\n"))
+    assert found is not None
+    assert found.outcomes["a"] == Outcome(7.0, 21.0, 3.0, None, 900.0, 28.0, 7.0)
+    assert found.outcomes["old"].failed == 5.0, "this Triton gives no reasons"
+    assert found.of["a"].failed == 4321.0
 
 
 def test_an_older_triton_says_nothing_of_its_queue() -> None:

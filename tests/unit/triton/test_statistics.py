@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tarn.domain import Known, Unknown
+from tarn.domain.outcomes import Outcome
 from tarn.testing.fake_state import FakeModel
+from tarn.triton.by_model import rows
 from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS
 from tarn.triton.statistics import parse_statistics
 
@@ -18,6 +20,7 @@ ONE = {
         "success": {"count": 5, "ns": 9_000_000},
         "fail": {"count": 2, "ns": 1},
         "queue": {"count": 5, "ns": 4_000},
+        "compute_infer": {"count": 5, "ns": 8_000_000},
     },
 }
 
@@ -42,6 +45,12 @@ def test_their_rows_are_named_as_those_of_the_metrics() -> None:
     stats = parse_statistics(json.dumps({"model_stats": [model.stats()]}).encode())
     assert set(stats.by_label(SUCCESS, "model")) == {odd}
     assert [raw for raw, _ in stats.series[SUCCESS]] == [rb'model="a\"b",version="1"']
+
+
+def test_they_tell_outcomes_too_but_not_what_waits() -> None:
+    found = rows(parse_statistics(json.dumps({"model_stats": [ONE]}).encode()))
+    assert found is not None
+    assert found.outcomes == {"m": Outcome(5.0, 2.0, None, None, 8000.0, 7.0, 3.0)}
 
 
 @pytest.mark.parametrize(

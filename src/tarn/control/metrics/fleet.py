@@ -6,6 +6,7 @@ from tarn.control.metrics.family import Family, Kind, Sample, flag, label, label
 from tarn.control.snapshot import Snapshot
 from tarn.domain import ALIVE, PLACED, ClusterState, Known, State
 from tarn.domain.signals import SIGNALS
+from tarn.domain.unwell import Symptom
 from tarn.release import version
 
 __all__ = ["FAMILIES", "Snapshot"]
@@ -31,6 +32,12 @@ def _states(snapshot: Snapshot) -> Iterator[Sample]:
     for state in State:
         if state in ALIVE:
             yield "", label("state", state), states.count(state)
+
+
+def _unwell(snapshot: Snapshot) -> Iterator[Sample]:
+    symptoms = [i.unwell.symptom for i in snapshot.instances if i.unwell and not i.unwell.for_all]
+    for symptom in Symptom:
+        yield "", label("symptom", symptom), symptoms.count(symptom)
 
 
 def _signals(snapshot: Snapshot) -> Iterator[Sample]:
@@ -78,7 +85,13 @@ FAMILIES = (
     _gauge(
         "tarn_suspect_instances",
         "Ready instances that are kept out of the view.",
-        lambda s: one(sum(bool(i.suspect) for i in s.instances)),
+        lambda s: one(sum(bool(i.out_for) for i in s.instances if i.state is State.READY)),
+    ),
+    _gauge(
+        "tarn_unwell_instances",
+        "Instances that pass their health checks and fail their users, by what is seen.",
+        _unwell,
+        labels=("symptom",),
     ),
     _gauge("tarn_min_instances", "The least that are allowed.", lambda s: one(s.limits.min)),
     _gauge("tarn_max_instances", "The most that are allowed.", lambda s: one(s.limits.max)),

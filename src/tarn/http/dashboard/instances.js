@@ -13,6 +13,8 @@ const WAITS = {
   requests: "finishes its requests",
   unload: "waits for its models to be gone",
   sessions: "waits for open sessions to end",
+  replacement: "serves until a replacement does",
+  test: "gets test requests",
   end: "is being stopped",
 };
 
@@ -86,8 +88,8 @@ function fillInstance({ cell, log, drain }, instance) {
 
 const OVER = new Set(["stopped", "failed"]);
 
-function instanceWords({ state, suspect, reason, waits }) {
-  const words = [(state === "ready" && suspect) || reason];
+function instanceWords({ state, suspect, unwell, reason, waits }) {
+  const words = [(state === "ready" && (suspect || unwell?.message)) || reason];
   if (waits) {
     const named = waits.followers?.length ? ` (${waits.followers.join(", ")})` : "";
     const until = known(waits.until_in_s) ? `, for ${lasting(waits.until_in_s)} at most` : "";

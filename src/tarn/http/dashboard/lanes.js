@@ -14,6 +14,8 @@ const STEP_OF = {
   "TARN-1107": "ready",
   "TARN-1110": "ready",
   "TARN-1113": "draining",
+  "TARN-1122": "suspect",
+  "TARN-1132": "ready",
 };
 // What was before a state, where no event is left that says so.
 const BEFORE = { ready: "starting", suspect: "ready", draining: "ready", stopped: "ready", failed: "starting" };

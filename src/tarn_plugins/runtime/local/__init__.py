@@ -67,7 +67,9 @@ def tarn_runtimes() -> Mapping[str, RuntimeFactory]:
             runtime=_runtime,
             state_store=_state_store,
             epoch=_epoch,
-            capabilities=RuntimeCapabilities(keeps_instances_on_master_loss=True, gpus=True),
+            capabilities=RuntimeCapabilities(
+                keeps_instances_on_master_loss=True, tells_memory=True, gpus=True
+            ),
             summary="Triton as processes of this machine, no container needed",
             requires=("cattrs",),
             extra="local",

@@ -23,6 +23,7 @@ __all__ = [
     "masters_of",
     "memory_mib",
     "processes_of",
+    "rss_mib",
     "start_ticks",
 ]
 
@@ -33,6 +34,7 @@ MASTER_VARIABLE = "TARN_MASTER_DIR"
 """A keeper and its masters carry it."""
 _PROC = Path("/proc")
 _LISTEN = "0A"
+_ROUND_MIB = 16
 
 
 @attrs.frozen
@@ -130,3 +132,28 @@ def _listening(port: int) -> Iterator[str]:
                 fields = line.split()
                 if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
                     yield fields[9]
+
+
+def rss_mib(pid: int) -> int | None:
+    """Return the memory in MiB that *pid* and its descendants hold; None: it has ended.
+
+    What they share with one another is counted once, that of *pid*. It is rounded to 16 MiB, so
+    that it does not change with every look.
+    """
+    held, shared, waiting = 0, 0, [pid]
+    while waiting:
+        one = waiting.pop()
+        folder = _PROC / str(one)
+        try:
+            pages = (folder / "statm").read_text().split()
+            # each thread has the children that it started itself
+            born = [(task / "children").read_text() for task in (folder / "task").iterdir()]
+        except OSError:  # it ended while we looked
+            if one == pid:
+                return None
+            continue
+        held += int(pages[1]) - int(pages[2])
+        shared = int(pages[2]) if one == pid else shared
+        waiting += [int(child) for text in born for child in text.split()]
+    mib = (held + shared) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return max(_ROUND_MIB, round(mib / _ROUND_MIB) * _ROUND_MIB)

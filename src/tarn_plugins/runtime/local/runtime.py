@@ -46,6 +46,7 @@ from tarn_plugins.runtime.local.procfs import (
     kill,
     memory_mib,
     processes_of,
+    rss_mib,
     start_ticks,
 )
 from tarn_plugins.runtime.local.records import Record, Records
@@ -112,7 +113,17 @@ class LocalRuntime:
             if instance_id not in wish.stop and instance_id not in self._slots:
                 self._launch(instance_id, wish.launch(spec_hash))
                 self._publish()
+        if self._context.spec.instance.max_rss_mib is not None:
+            self._measure()
         self._publish()
+
+    def _measure(self) -> None:
+        """Measure what each instance holds; a wish comes every ten seconds at least."""
+        with self._lock:
+            slots = [slot for slot in self._slots.values() if slot.ended is None]
+        for slot in slots:
+            if slot.record.pid is not None:
+                slot.rss_mib = rss_mib(slot.record.pid)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return one fact for each instance, and one more where a stub of it ended."""

@@ -21,6 +21,8 @@ class Slot:
     ended: ExitStatus | None = None
     stubs: Stubs = attrs.field(factory=Stubs)
     stub_ended: StubEnded | None = None
+    rss_mib: int | None = None
+    """Memory that its processes hold; None: not measured."""
 
 
 def fact(slot: Slot) -> Fact:
@@ -40,6 +42,7 @@ def fact(slot: Slot) -> Fact:
         record.endpoint,
         started_at=record.started_at,
         adopted=slot.adopted,
+        rss_mib=slot.rss_mib,
     )
 
 
