@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.control.aim import Sent, aim
+from tarn.control.aim import Sent, aim, tests_now
 from tarn.control.announcer import Announcer
 from tarn.control.inbox import Inbox, Request
 from tarn.control.journal import Journal
@@ -269,7 +269,7 @@ class Control:
             self._measures.count(self._fleet, seen.facts, now_s, late=late)
             if asking:
                 self._ask(readings, now_s, at)
-            self._post(now_s)
+            self._post(readings, now_s)
         except Superseded:
             raise
         except Exception as error:  # noqa: BLE001 (shown in the very next snapshot)
@@ -295,7 +295,7 @@ class Control:
             late,
         )
 
-    def _post(self, now_s: float) -> None:
+    def _post(self, readings: Mapping[str, Reading], now_s: float) -> None:
         near = self._near
         near.saver.save(saved(self._fleet, self._past_s))
         self._post_wish(now_s)
@@ -303,10 +303,10 @@ class Control:
         if view is not self._view:
             self._view = view
             self._publishers.post(view)
-        control = self._fleet.control
-        targets = aim(
-            self._fleet.instances, self._targets, self._launch, Sent(self._warmup, control)
-        )
+        fleet, each_s = self._fleet, self._rules.spec.scaling.interval_s
+        tests = tests_now(fleet.instances, readings, near.scraper.tests, now_s, each_s)
+        sent = Sent(self._warmup, fleet.control, tests)
+        targets = aim(fleet.instances, self._targets, self._launch, sent)
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)

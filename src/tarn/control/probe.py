@@ -554,7 +554,8 @@ def _stub_ended(instance_id: str, reply: Reply) -> StubEnded | None:
     ends = stubs_ended(reply.body)
     if not ends:
         return None
-    return StubEnded(instance_id, exits.stubs_ended(ends), max(end.at for end in ends))
+    last = exits.newest(ends)
+    return StubEnded(instance_id, exits.stubs_ended(ends), last.at, last.model)
 
 
 @functools.lru_cache(maxsize=_INDEXES)

@@ -135,6 +135,8 @@ class StubEnded:
     """Which model, its process, and how it ended, as far as that is known."""
     at: float
     """Wall time of the newest end, Unix seconds."""
+    model: str = ""
+    """The model of the newest end; empty: not known."""
 
 
 Fact = Asked | Running | Ended | StubEnded

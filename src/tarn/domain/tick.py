@@ -1,6 +1,6 @@
 """One tick: fold facts, decide, enact. The same code runs in the master, in tests and in replay."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -20,7 +20,7 @@ from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
-from tarn.domain.verdicts import judge_outcomes
+from tarn.domain.verdicts import judge_outcomes, suspect_stubs
 from tarn.domain.view import Applied
 
 __all__ = ["Seen", "tick"]
@@ -51,7 +51,8 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     if blind != fleet.blind:
         fleet = attrs.evolve(fleet, blind=blind)
     doubt = seen.late or bool(blind)
-    fleet = fold_facts(fleet, (*seen.facts, *_stubs_read(seen)), now_s, at)
+    facts, before = (*seen.facts, *_stubs_read(seen)), fleet
+    fleet = fold_facts(fleet, facts, now_s, at)
     fleet = settle_calls(fleet, rules, at)  # who enters the view needs what is wanted after it
     fleet = fold_readings(fleet, seen.readings, rules, now_s, at, late=doubt)
     for applied in seen.applied:
@@ -59,6 +60,7 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
+    fleet = suspect_stubs(fleet, _just_ended(before, fleet, facts), rules, now_s, at)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
@@ -72,6 +74,16 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     fleet = publish_view(fleet)
     fleet = withdrawals(fleet, rules, now_s, at)
     return watch_mixture(_settle(fleet, now_s), now_s)
+
+
+def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[StubEnded]:
+    """Return those of *facts* of which *fleet* has heard, and *before* had not."""
+    stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
+    if not stubs:
+        return []
+    known = {i.id: i.stub_ended for i in before.instances}
+    heard = [i.id for i in fleet.instances if i.stub_ended and i.stub_ended != known.get(i.id)]
+    return [stubs[id_] for id_ in heard if id_ in stubs]
 
 
 def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:

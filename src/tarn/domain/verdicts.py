@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
+from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.outcomes import Grown, Outcome, Stall
@@ -20,7 +21,7 @@ from tarn.domain.reading import Reading
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.unwell import Alike, Ejection, Symptom, Unwell
 
-__all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "stalled_after_s", "suspect_at_once"]
+__all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "stalled_after_s", "suspect_stubs"]
 
 FOR_UNWELL = "it is unwell, as test requests confirmed"
 """Why an unwell instance that is still in the view retires."""
@@ -95,16 +96,17 @@ def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
     return judge.result(at)
 
 
-def suspect_at_once(  # noqa: PLR0913 (whom, what for, and when)
-    fleet: Fleet, instance_id: str, said: str, rules: Rules, *, now_s: float, at: float
+def suspect_stubs(
+    fleet: Fleet, stubs: Iterable[StubEnded], rules: Rules, now_s: float, at: float
 ) -> Fleet:
-    """Return *fleet* with a ready instance suspected because of what somebody saw of it.
+    """Return *fleet* with those suspected at once of which a process of a model has just ended.
 
-    For facts that tell more than a counter: one of its processes ended. It is ejected as far as
-    the view's bound allows, and gets test requests; one that is suspected already stays so.
+    Such a fact tells more than a counter. The instance is ejected as far as the view's bound
+    allows, and gets test requests; one that is suspected already stays so.
     """
     judge = _Judge(fleet, rules, now_s)
-    judge.suspect(instance_id, said)
+    for stub in stubs:
+        judge.suspect(stub.instance_id, stub.model, stub.said)
     return judge.result(at)
 
 
@@ -239,13 +241,13 @@ class _Judge:
         if unwell is None or not unwell.for_all:
             self._notes.append(("TARN-1132", instance.id, why))
 
-    def suspect(self, instance_id: str, said: str) -> None:
+    def suspect(self, instance_id: str, model: str, said: str) -> None:
         """Mark one for what was seen of it."""
         ready = list(self._fleet.of(State.READY))
         for instance in ready:
             unwell = self._now(instance)
             if instance.id == instance_id and (unwell is None or not unwell.severe):
-                self._begin(instance, (Symptom.FAILING, "", said, False))
+                self._begin(instance, (Symptom.FAILING, model, said, False))
         self._eject(ready)
         self._tell(ready)
 

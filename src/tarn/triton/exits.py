@@ -79,6 +79,11 @@ def stubs_ended(ends: Sequence[End]) -> str:
     return "; ".join(said)
 
 
+def newest(ends: Sequence[End]) -> End:
+    """Return the one of *ends* that was seen last."""
+    return max(ends, key=lambda end: end.at)
+
+
 def _stub_ended(end: End) -> str:
     how = f"was {ended(end.code)}" if end.code < 0 else ended(end.code)
     memory = ": probably out of memory" if killed(end.code) else ""

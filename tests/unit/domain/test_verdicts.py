@@ -7,6 +7,8 @@ from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
 from tarn.domain import Down, Known, Reading
+from tarn.domain.facts import StubEnded
+from tarn.domain.fleet import Fleet
 from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome
 from tarn.domain.renewal import leave_at_once
@@ -14,7 +16,7 @@ from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_at_once
+from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_stubs
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
@@ -214,15 +216,22 @@ def test_two_looks_in_a_row_must_agree() -> None:
     assert not some.instances[0].in_view
 
 
+SAID = "process echo_0_0 (pid 7) of the Python model 'echo' was killed by SIGKILL"
+
+
+def suspected(some: Fleet, instance_id: str) -> Fleet:
+    stub = StubEnded(instance_id, SAID, AT, "echo")
+    return suspect_stubs(some, [stub], rules(), NOW_S, AT)
+
+
 def test_one_whose_process_ended_is_suspected_at_once() -> None:
-    said = "its Python stub of model 'echo' ended"
-    some = suspect_at_once(fleet(ready(1), ready(2)), "w-0002", said, rules(), now_s=NOW_S, at=AT)
+    some = suspected(fleet(ready(1), ready(2)), "w-0002")
     assert [i.in_view for i in some.instances] == [True, False]
     assert [i.wants_test for i in some.instances] == [False, True]
-    assert some.events[-1].message == f"{said}; it is ejected"
-    again = suspect_at_once(some, "w-0001", said, rules(), now_s=NOW_S, at=AT)
+    assert some.events[-1].message == f"{SAID}; it is ejected"
+    again = suspected(some, "w-0001")
     assert again.instances[0].in_view, "the last one stays"
-    assert suspect_at_once(again, "w-0001", said, rules(), now_s=NOW_S, at=AT) is again
+    assert suspected(again, "w-0001") is again
 
 
 MARK = Unwell(Symptom.FAILING, "echo", "it failed", NOW_S, ejected=True, confirmed_s=NOW_S)

@@ -389,8 +389,8 @@ class LocalRuntime:
             ends = slot.stubs.seen(found[pid], self._context.clock.at())
             stub_ended = None
             if ends:
-                said, at = exits.stubs_ended(ends), max(end.at for end in ends)
-                stub_ended = StubEnded(slot.record.instance_id, said, at)
+                said, last = exits.stubs_ended(ends), exits.newest(ends)
+                stub_ended = StubEnded(slot.record.instance_id, said, last.at, last.model)
             changed = changed or stub_ended != slot.stub_ended
             slot.stub_ended = stub_ended
         if changed:
