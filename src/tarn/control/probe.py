@@ -182,24 +182,29 @@ class Probe:
         self._restarts: dict[str, asyncio.TimerHandle] = {}
         self._calling = self._caller()
         self._lacks: dict[str, str] = {}  # by line: what we lacked at its newest look
-        endpoint, half_s = target.endpoint, around.pace.interval_s / 2
-        self._http = Line(
+        self._http, self._scrape = self._lines()
+
+    def _lines(self) -> tuple[Line, Line]:
+        """Return one for health, models and what is sent, and one for metrics."""
+        endpoint, pace = self._target.endpoint, self._around.pace
+        http = Line(
             host=endpoint.host,
             port=endpoint.http_port,
-            pace=around.pace,
+            pace=pace,
             look=self._look_http,
             failed=self._http_failed,
             lost=self._lost,
             renew_after=RENEW_AFTER,
         )
-        self._scrape = Line(
+        scrape = Line(
             host=endpoint.host,
             port=endpoint.metrics_port,
-            pace=attrs.evolve(around.pace, phase_s=around.pace.phase_s + half_s),
+            pace=attrs.evolve(pace, phase_s=pace.phase_s + pace.interval_s / 2),
             look=self._look_metrics,
             failed=self._metrics_failed,
             lost=self._lost,
         )
+        return http, scrape
 
     @property
     def target(self) -> Target:

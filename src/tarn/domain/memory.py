@@ -30,6 +30,9 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
     *past_s* is wall minus monotonic time, taken once, so that an unchanged fleet saves equal.
     """
     draining = fleet.of(State.DRAINING)
+    retiring = [
+        i for i in fleet.instances if i.retiring is not None and i.state is not State.DRAINING
+    ]
     return SavedState(
         desired=fleet.desired,
         next_number=fleet.next_number,
@@ -47,14 +50,8 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
         drains=tuple((i.id, i.since_s + past_s, i.reason) for i in draining),
         condemned=frozenset(i.id for i in draining if i.condemned),
         evicted=frozenset(i.id for i in draining if i.evicted),
-        retiring={
-            i.id: i.retiring
-            for i in fleet.instances
-            if i.retiring is not None and i.state is not State.DRAINING
-        },
-        others_then={
-            i.id: i.others_then for i in fleet.instances if i.retiring is not None and i.others_then
-        },
+        retiring={i.id: i.retiring for i in retiring if i.retiring is not None},
+        others_then={i.id: i.others_then for i in retiring if i.others_then},
         stops=frozenset(i.id for i in draining if i.stop_posted),
         left=tuple(_left(draining)),
         unloads=frozenset(i.id for i in draining if i.unloading),

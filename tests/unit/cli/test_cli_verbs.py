@@ -420,7 +420,7 @@ def test_help_explains_verbs_and_knows_no_others(tarn):
     assert tarn("help", "TARN-9999")[0] == 3
     assert tarn("help", "fly")[0] == 3
     assert tarn("help", "2102")[1] == tarn("help", "TARN-2102")[1]
-    assert "Did you mean 'TARN-1112'?" in tarn("help", "TARN-11122")[2]
+    assert "Did you mean 'TARN-2114'?" in tarn("help", "TARN-21144")[2]
     assert "Did you mean 'status'?" in tarn("help", "statsu")[2]
 
 
