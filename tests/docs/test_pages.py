@@ -151,7 +151,7 @@ def test_the_sessions_fit_their_budget() -> None:
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
     uncounted = ("bench", "policies", "knox_jar", "endurance", "docker", "observe", "limits")
     beside = sum(minutes[name] for name in uncounted)
-    assert sum(minutes.values()) + minutes["unit"] - beside < 70
+    assert sum(minutes.values()) + minutes["unit"] / 2 - beside < 70
 
 
 def test_every_session_has_a_budget() -> None:
