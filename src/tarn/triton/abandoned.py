@@ -56,9 +56,14 @@ def _ours_and_empty(path: Path) -> bool:
 
 
 def _has_back_end(pid: int) -> bool:
+    """Say whether *pid* is a Triton with the Python back end; one that hides is known by its name.
+
+    The memory of a process with more capabilities than ours, such as process 1, is not shown.
+    """
+    process = Path(f"/proc/{pid}")
     try:
-        return _BACK_END in Path(f"/proc/{pid}/maps").read_bytes()
+        return _BACK_END in (process / "maps").read_bytes()
+    except PermissionError:
+        return (process / "comm").read_bytes() == b"tritonserver\n"
     except (FileNotFoundError, ProcessLookupError):
         return False
-    except OSError:  # it may be one
-        return True

@@ -98,3 +98,29 @@ def test_where_others_are_not_seen_nothing_goes(
     empty = folder(tmp_path, "empty", 9 * DAY_S)
     remove_abandoned(tmp_path)
     assert empty.exists()
+
+
+def test_a_process_that_hides_its_memory_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As process 1 does in some containers; of a Triton that hides, the folders are kept."""
+    hidden = {"maps": PermissionError(), "comm": b"systemd\n"}
+    read = Path.read_bytes
+
+    def shown(path: Path) -> bytes:
+        if path.parent != Path("/proc/self-hidden"):
+            return read(path)
+        if isinstance(one := hidden[path.name], PermissionError):
+            raise one
+        return one
+
+    monkeypatch.setattr(Path, "read_bytes", shown)
+    monkeypatch.setattr(abandoned, "pids_of", lambda _user: ["self-hidden"])
+    monkeypatch.setattr(abandoned, "age_s", lambda _pid: 60.0)
+    hidden["comm"] = b"tritonserver\n"
+    young = folder(tmp_path, "young")
+    remove_abandoned(tmp_path)
+    assert young.exists()
+    hidden["comm"] = b"systemd\n"
+    remove_abandoned(tmp_path)
+    assert not young.exists()
