@@ -58,7 +58,12 @@ class GrayFleet:
         self._view = Fleet(url, (directory / "api_token").read_text().strip())
 
     def instances(self) -> list[dict[str, Any]]:
-        return list(self.cluster.status()["instances"])
+        """Return those that are alive, ``in_view`` marked."""
+        found = list(self.cluster.status()["instances"])
+        for one in found:
+            ejected = one["unwell"] is not None and one["unwell"]["ejected"]
+            one["in_view"] = one["state"] == "ready" and not one["suspect"] and not ejected
+        return found
 
     def ready(self) -> set[str]:
         return {i["id"] for i in self.instances() if i["in_view"]}
