@@ -12,13 +12,13 @@ __all__ = [
     "MOST_CONNECTIONS",
     "few",
     "from_before",
+    "lack_in",
     "limit",
     "most",
     "most_connections",
     "needed",
     "raise_limit",
     "shortage",
-    "words",
 ]
 
 HIGHEST = 1 << 20
@@ -110,7 +110,7 @@ def shortage(error: BaseException, *, starting: bool = False) -> str:
         starting: It comes of starting something: a process, a thread, a file.
     """
     for one in _chain(error):
-        if found := words(one, starting=starting):
+        if found := lack_in(one, starting=starting):
             return found
         # Python has no class of its own for it
         if starting and isinstance(one, RuntimeError) and "start new thread" in str(one):
@@ -118,7 +118,7 @@ def shortage(error: BaseException, *, starting: bool = False) -> str:
     return ""
 
 
-def words(error: BaseException, *, starting: bool = False) -> str:
+def lack_in(error: BaseException, *, starting: bool = False) -> str:
     """Say what was lacking by *error* alone, whatever it comes of; see `shortage`."""
     number = (error.errno or 0) if isinstance(error, OSError) else 0
     found = _WORDS.get(number) or (_STARTING.get(number, "") if starting else "")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["age_s", "environment_of", "pids_of"]
+__all__ = ["age_s", "environment_of", "pids_of", "start_ticks"]
 
 _PROC = Path("/proc")
 _FIRST_AFTER_NAME, _STARTED, _SIZE, _END_OF_ENVIRONMENT = 3, 22, 23, 51
@@ -63,13 +63,27 @@ def age_s(pid: int) -> float:
         return now_s
 
 
+def start_ticks(pid: int) -> int | None:
+    """Return when *pid* started, in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        fields = _fields(pid)
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[_STARTED - _FIRST_AFTER_NAME])
+
+
 def _in_exec(pid: int) -> bool:
     """Say whether *pid* has memory already, and its environment has no place in it yet."""
     size, end = _numbers(pid, _SIZE, _END_OF_ENVIRONMENT)
     return size > 0 and end == 0
 
 
-def _numbers(pid: int, *fields: int) -> list[int]:
+def _fields(pid: int) -> list[str]:
+    """Return the fields of its ``stat`` from `_FIRST_AFTER_NAME` on: a name may have spaces."""
     text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    values = text.rpartition(")")[2].split()
+    return text.rpartition(")")[2].split()
+
+
+def _numbers(pid: int, *fields: int) -> list[int]:
+    values = _fields(pid)
     return [int(values[field - _FIRST_AFTER_NAME]) for field in fields]

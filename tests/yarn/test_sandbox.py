@@ -13,8 +13,9 @@ from house import until
 from yarn_stage import Hadoop, YarnHouse, context, sandbox
 
 from tarn.errors import NotFoundError, RefusedError, UnreachableError
+from tarn.process_table import start_ticks
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.processes import Process, containers, start_ticks
+from tarn_plugins.cli.sandbox.processes import Process, containers
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 
 pytestmark = pytest.mark.yarn

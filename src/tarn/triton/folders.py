@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarn.descriptors import words
+from tarn.descriptors import lack_in
 from tarn.errors import LaunchError, RefusedError
 
 __all__ = ["no_room", "private_folder", "refuse_shared"]
@@ -137,7 +137,7 @@ def no_room(error: OSError, where: Path | None = None) -> LaunchError | None:
     if step is None:
         return None
     place = where or (Path(error.filename) if isinstance(error.filename, str) else None)
-    found = words(error, starting=True) or "the file system may only be read"
+    found = lack_in(error, starting=True) or "the file system may only be read"
     if error.errno == errno.ENOSPC:
         found += _free(place)
     return LaunchError(

@@ -1,7 +1,6 @@
 """Looking at instances, against fakes on real sockets."""
 
 import asyncio
-import contextlib
 import errno
 import os
 import socket
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from raw_server import server
 
 from tarn.control import line, probe
 from tarn.control.http1 import Closed, connect, request
@@ -83,32 +83,6 @@ def is_gone(reading: Reading) -> bool:
 def reason(sample: object) -> str:
     assert isinstance(sample, Unknown)
     return sample.reason
-
-
-@contextmanager
-def server(serve: Callable[[socket.socket], None], threads: int = 1) -> Iterator[Endpoint]:
-    """A port on which *serve* gets each connection; as many at once as there are threads."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def run() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection, contextlib.suppress(ConnectionError):
-                    serve(connection)
-
-        workers = [threading.Thread(target=run) for _ in range(threads)]
-        for worker in workers:
-            worker.start()
-        port = listener.getsockname()[1]
-        try:
-            yield Endpoint("127.0.0.1", port, 1, port)
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            for worker in workers:
-                worker.join(DEADLINE_S)
 
 
 def test_reads_health_models_and_signals() -> None:

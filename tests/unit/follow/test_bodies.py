@@ -2,11 +2,11 @@
 
 import gzip
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from raw_server import server
 
 from tarn.errors import UnreachableError
 from tarn.follow import Api, bodies
@@ -18,32 +18,16 @@ CHUNK = b"10000\r\n" + b" " * 65536 + b"\r\n"
 
 @contextmanager
 def stranger(head: bytes, part: bytes) -> Iterator[str]:
-    """Answer each request with *head*, then with *part* again and again."""
+    """Answer each request with *head*, then with *part* again and again; yield the URL."""
 
     def answer(connection: socket.socket) -> None:
-        with connection:
-            try:
-                connection.recv(65536)
-                connection.sendall(head)
-                while part:
-                    connection.sendall(part)
-            except OSError:  # it had enough
-                return
+        connection.recv(65536)
+        connection.sendall(head)
+        while part:  # until the client has had enough
+            connection.sendall(part)
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=answer, args=(connection,), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
-    thread.join(5)
+    with server(answer) as endpoint:
+        yield f"http://{endpoint.http}"
 
 
 @pytest.fixture(autouse=True)

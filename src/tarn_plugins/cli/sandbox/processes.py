@@ -11,22 +11,11 @@ from pathlib import Path
 
 import attrs
 
-from tarn.process_table import environment_of
+from tarn.process_table import environment_of, start_ticks
 
-__all__ = ["Process", "containers", "spawn", "start_ticks"]
+__all__ = ["Process", "containers", "spawn"]
 
-_START_TIME, _FIRST_FIELD_AFTER_NAME = 22, 3  # proc(5), fields of stat
 _PROC = Path("/proc")
-
-
-def start_ticks(pid: int) -> int | None:
-    """Return when *pid* started, in clock ticks since boot; None when it is gone or a zombie."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[_START_TIME - _FIRST_FIELD_AFTER_NAME])
 
 
 @attrs.frozen
