@@ -1,61 +1,83 @@
-"""A fleet of real Tritons, one of which falls sick under an open-loop load."""
+"""A fleet of real Tritons behind a HAProxy, one of which falls sick under an open-loop load.
 
+Who looks at it from outside: HAProxy's log says which server got which request and what became of
+it, and each load counts what its callers got.
+"""
+
+import contextlib
 import json
 import os
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import attrs
-import numpy as np
 from asking import ask
-from open_loop import Fleet, Load, Report
-from tritonclient.http import InferInput
+from discovery_door import Door
+from envoy_like import EnvoyLike, envoy_like, failed
+from house import until
+from proxied_load import MODEL, HttpLoad
 
 import tarn
 
 __all__ = ["GrayFleet", "Seen"]
 
-MODEL = "sick"
-RATE = 50.0
-"""Requests a second of each of the two loads: one by the view alone, one by `cluster.client()`."""
-WELL_S = 3.0
-"""Load before the fault."""
+RATE = 100.0
+"""Requests a second of each of two loads: through HAProxy, and by `cluster.client()`."""
+THREADS = 64
+BEFORE = 300
+"""Requests of each that are answered before the fault."""
+POLL_S = 0.05
+
+
+class ClientLoad(HttpLoad):
+    """The same load by a client of the fleet, whose threads share it."""
+
+    def __init__(self, client: Any, rate: float, threads: int) -> None:
+        super().__init__("cluster.client()", rate, threads)
+        self._shared = client
+
+    def client(self) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext(self._shared)
 
 
 @attrs.define
 class Seen:
-    """What was seen of one fault, in seconds after it."""
+    """What was seen of one fault; seconds count from it, in the order in which things happen."""
 
+    first_failure_s: float | None = None
+    """HAProxy had the first bad answer from it."""
     out_s: float | None = None
-    """The view had no victim."""
+    """The view had it no more."""
+    last_sent_s: float | None = None
+    """HAProxy sent it the last request."""
     replaced_s: float | None = None
-    """Three others were ready."""
-    by_view: Report = attrs.field(factory=Report)
-    """The load of a client that reads the view and does nothing else."""
-    by_client: list[float] = attrs.field(factory=list)
-    """Seconds after the fault at which `cluster.client()` lost a request."""
-    client_sent: int = 0
+    """Three others were in the view."""
+    lost: dict[str, int] = attrs.field(factory=dict)
+    """Requests of each load that were not answered well."""
+    sent: dict[str, int] = attrs.field(factory=dict)
+    why: dict[str, int] = attrs.field(factory=dict)
+    """How often each error was told to a caller."""
+    envoy: EnvoyLike | None = None
+    """What ejection after five bad answers in a row would have done with the same trace."""
 
     def __str__(self) -> str:
+        losses = ", ".join(f"{self.lost[way]} of {self.sent[way]} by {way}" for way in self.lost)
         return (
-            f"out of the view after {self.out_s} s, replaced after {self.replaced_s} s; lost by "
-            f"the view alone {len(self.by_view.lost)} of {self.by_view.sent}, "
-            f"by the client {len(self.by_client)} of {self.client_sent}"
+            f"first failure after {_s(self.first_failure_s)}, out of the view after "
+            f"{_s(self.out_s)}, last request after {_s(self.last_sent_s)}, replaced after "
+            f"{_s(self.replaced_s)}; lost: {losses}; five in a row alone: {self.envoy}; {self.why}"
         )
 
 
 class GrayFleet:
-    """Three instances; `strike` makes one of them sick."""
+    """Three instances behind HAProxy; `strike` makes one of them sick, or all."""
 
-    def __init__(self, cluster: tarn.Cluster) -> None:
-        self.cluster = cluster
-        directory = Path(os.environ["TARN_HOME"]) / "clusters" / cluster.name  # noqa: TID251
-        url = json.loads((directory / "ref.json").read_text())["url"]
-        self._view = Fleet(url, (directory / "api_token").read_text().strip())
+    def __init__(self, cluster: tarn.Cluster, door: Door) -> None:
+        self.cluster, self.door = cluster, door
 
     def instances(self) -> list[dict[str, Any]]:
         """Return those that are alive, ``in_view`` marked."""
@@ -66,72 +88,79 @@ class GrayFleet:
         return found
 
     def ready(self) -> set[str]:
-        return {i["id"] for i in self.instances() if i["in_view"]}
+        """Return who is in the view."""
+        return {one["id"] for one in self.instances() if one["in_view"]}
 
-    def settled(self) -> None:
-        """Wait until three are in the view, and there is nothing else."""
-        end_s = time.monotonic() + 90
-        while time.monotonic() < end_s:
+    def settled(self) -> list[dict[str, Any]]:
+        """Wait until three are in the view and in HAProxy, and there is nothing else."""
+
+        def there() -> bool:
             found = self.instances()
-            if len(found) == 3 and all(i["in_view"] for i in found):
-                return
-            threading.Event().wait(0.2)
-        raise AssertionError(f"not settled: {self.instances()}")
+            whole = len(found) == 3 and all(one["in_view"] for one in found)
+            return whole and set(self.door.taking()) == {one["http"] for one in found}
 
-    def strike(self, how: str, seconds: float, *, everywhere: bool = False) -> Seen:
-        """Return what is seen of a fault for *seconds*, under load."""
-        self.settled()
-        found = self.instances()
+        until(there, 90, "three instances")
+        return self.instances()
+
+    def strike(self, how: str, within_s: float, *, everywhere: bool = False) -> Seen:
+        """Return what is seen of a fault, under both loads, until its victim was replaced.
+
+        Args:
+            how: The fault, as the model knows it; or ``killed`` (its stub), ``stopped`` (Triton).
+            within_s: For so long at most.
+            everywhere: All instances fall sick, and no replacement is waited for.
+        """
+        found = self.settled()
         victims = found if everywhere else found[:1]
+        ids = {one["id"] for one in victims}
+        servers = {self.door.taking()[one["http"]] for one in victims}
         seen = Seen()
-        load = Load(self._view, MODEL, RATE, WELL_S + seconds, threads=48)
-        with ThreadPoolExecutor(2) as pool, self.cluster.client(answer_within_s=5.0) as client:
-            ended = threading.Event()
-            lost: list[float] = []
-            asking = pool.submit(self._ask, client, ended, lost, seen)
-
-            def meanwhile() -> None:
-                threading.Event().wait(WELL_S)
-                began_s = time.monotonic()
-                for victim in victims:
-                    self._fault(victim, how)
-                self._watch({v["id"] for v in victims}, began_s, seconds, seen)
-                seen.by_client = [at_s - began_s for at_s in lost]
-
-            seen.by_view = load.run(meanwhile)
-            ended.set()
-            asking.result(60)
+        with self.cluster.client(answer_within_s=5.0) as client:
+            loads = {
+                "HAProxy": HttpLoad(self.door.address, RATE, THREADS),
+                "client": ClientLoad(client, RATE, THREADS),
+            }
+            with contextlib.ExitStack() as running:
+                for load in loads.values():
+                    running.enter_context(load)
+                for load in loads.values():
+                    load.pass_(BEFORE)
+                began, began_s = time.time(), time.monotonic()
+                for one in victims:
+                    self._fault(one, how)
+                self._watch(ids, began_s, within_s, seen)
+        for way, load in loads.items():
+            seen.lost[way], seen.sent[way] = len(load.report.lost), load.report.sent
+            for lost in load.report.lost:
+                why = f"{way}: {lost.why[:90]}"
+                seen.why[why] = seen.why.get(why, 0) + 1
+        self._read_log(servers, began, seen)
+        for e in self.cluster.events()[-25:]:
+            print(round(e["last"] - began, 1), e["code"], e["subject"], e["message"])
+        print("began", began, time.strftime("%T", time.gmtime(began)))
+        for way, load in loads.items():
+            print(way, sorted((round(x.sent_s - began_s, 1), x.why[-60:]) for x in load.report.lost))
+        print([(i["id"], i["state"], i["unwell"]) for i in self.instances()])
         return seen
 
-    def _watch(self, victims: set[str], began_s: float, seconds: float, seen: Seen) -> None:
-        while (now_s := time.monotonic() - began_s) < seconds:
-            found = self.instances()
-            ready = {i["id"] for i in found if i["in_view"]}
+    def _watch(self, victims: set[str], began_s: float, within_s: float, seen: Seen) -> None:
+        while (now_s := time.monotonic() - began_s) < within_s and seen.replaced_s is None:
+            ready = self.ready()
             if seen.out_s is None and not ready & victims:
-                seen.out_s = round(now_s, 1)
-            if seen.replaced_s is None and len(ready - victims) >= 3:
-                seen.replaced_s = round(now_s, 1)
-            threading.Event().wait(0.1)
+                seen.out_s = now_s
+            if len(ready - victims) >= 3:
+                seen.replaced_s = now_s
+            threading.Event().wait(POLL_S)
 
-    def _ask(self, client: Any, ended: threading.Event, lost: list[float], seen: Seen) -> None:
-        with ThreadPoolExecutor(48) as pool:
-            began_s, number = time.monotonic(), 0
-            while not ended.is_set():
-                threading.Event().wait(max(0.0, began_s + number / RATE - time.monotonic()))
-                pool.submit(self._infer, client, number, lost)
-                number += 1
-            seen.client_sent = number
-
-    @staticmethod
-    def _infer(client: Any, number: int, lost: list[float]) -> None:
-        tensor = InferInput("IN", [1], "FP32")
-        tensor.set_data_from_numpy(np.array([number], np.float32))
-        try:
-            answer = client.infer(MODEL, [tensor]).as_numpy("OUT")[0]
-        except Exception:  # noqa: BLE001 (whatever it is, the request is lost)
-            answer = -1
-        if int(answer) != number:
-            lost.append(time.monotonic())
+    def _read_log(self, servers: set[str], began: float, seen: Seen) -> None:
+        """Take from HAProxy's log what it sent to the victims after the fault."""
+        lines = [line for line in self.door.lines() if line.ended >= began]
+        theirs = [line for line in lines if line.server in servers]
+        bad = [line.ended for line in theirs if failed(line)]
+        seen.first_failure_s = min(bad) - began if bad else None
+        seen.last_sent_s = max((line.sent for line in theirs), default=began) - began
+        if len(servers) == 1:
+            seen.envoy = envoy_like(theirs, *servers, began)
 
     def _fault(self, victim: dict[str, Any], how: str) -> None:
         if how == "killed":
@@ -140,16 +169,15 @@ class GrayFleet:
         elif how == "stopped":
             os.kill(int(victim["container_id"]), signal.SIGSTOP)
         else:
-            threading.Thread(target=_sicken, args=(victim["endpoint"], how), daemon=True).start()
+            threading.Thread(target=self.sicken, args=(victim, how), daemon=True).start()
 
-
-def _sicken(endpoint: dict[str, Any], how: str) -> None:
-    tensor = {"name": "IN", "datatype": "FP32", "shape": [1], "data": [0.0]}
-    body = json.dumps({"inputs": [tensor], "parameters": {"sick": how}}).encode()
-    try:
-        ask(int(endpoint["http_port"]), "POST", f"/v2/models/{MODEL}/infer", body)
-    except OSError:  # one that hangs
-        return
+    @staticmethod
+    def sicken(victim: dict[str, Any], how: str) -> None:
+        """Send *victim* itself the request after which it is sick, or well again."""
+        tensor = {"name": "IN", "datatype": "INT32", "shape": [1], "data": [0]}
+        body = json.dumps({"inputs": [tensor], "parameters": {"sick": how}}).encode()
+        with contextlib.suppress(OSError):  # one that hangs never answers
+            ask(int(victim["http"].rpartition(":")[2]), "POST", f"/v2/models/{MODEL}/infer", body)
 
 
 def stubs(pid: int) -> list[int]:
@@ -161,3 +189,7 @@ def stubs(pid: int) -> list[int]:
             if argv.split(b"\0")[0].endswith(b"triton_python_backend_stub"):
                 found.append(int(child))
     return found
+
+
+def _s(seconds: float | None) -> str:
+    return "…" if seconds is None else f"{seconds:.1f} s"

@@ -7,6 +7,7 @@ import itertools
 import queue
 import threading
 import time
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 import attrs
@@ -105,10 +106,14 @@ class HttpLoad(Tally):
         for thread in self._threads:
             thread.join(TIMEOUT_S + 10)
 
-    def _work(self) -> None:
-        with triton.InferenceServerClient(
+    def client(self) -> AbstractContextManager[Any]:
+        """Return what one thread infers by."""
+        return triton.InferenceServerClient(
             self._address, connection_timeout=TIMEOUT_S, network_timeout=TIMEOUT_S
-        ) as client:
+        )
+
+    def _work(self) -> None:
+        with self.client() as client:
             while not self._ended.is_set():
                 with self._changed:
                     number = next(self._numbers)
@@ -117,7 +122,7 @@ class HttpLoad(Tally):
                     return
                 self._send(client, number, due_s)
 
-    def _send(self, client: triton.InferenceServerClient, number: int, due_s: float) -> None:
+    def _send(self, client: Any, number: int, due_s: float) -> None:
         sent_s = time.monotonic()
         try:
             result = client.infer(

@@ -1,6 +1,6 @@
-"""Answers what it was sent; falls sick for good with the first request that asks for it.
+"""Answers what it was sent, after 5 ms; falls sick with the first request that asks for it.
 
-The request's parameter ``sick`` is how: ``exits``, ``hangs``, ``raises`` or ``slow``.
+The request's parameter ``sick`` is how: ``exits``, ``hangs``, ``raises`` or ``slow``; ``no`` heals.
 """
 
 import json
@@ -9,10 +9,12 @@ import time
 
 import triton_python_backend_utils as pb_utils
 
+WELL_S, SLOW_S = 0.005, 0.05
+
 
 class TritonPythonModel:
     def initialize(self, _args):
-        self.sick = ""
+        self.sick = "no"
 
     def execute(self, requests):
         return [self._answer(request) for request in requests]
@@ -26,7 +28,6 @@ class TritonPythonModel:
             time.sleep(60)  # noqa: TID251 (a model that hangs)
         if self.sick == "raises":
             raise RuntimeError("CUDA error: device-side assert triggered")
-        if self.sick == "slow":
-            time.sleep(0.05)  # noqa: TID251 (a slow model)
+        time.sleep(SLOW_S if self.sick == "slow" else WELL_S)  # noqa: TID251 (a model computes)
         values = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values)])

@@ -16,7 +16,8 @@ def choose(slots: Sequence[Busy], turn: int, draw: float) -> int:
     """Return the index of the less busy of two; the one whose turn it is wins a tie.
 
     The turn alone spreads a single caller evenly; the draw alone keeps callers that know nothing of
-    each other from running together to the idlest. Cost does not grow with the fleet.
+    each other from running together to the idlest. The two are never the same one: whoever hangs
+    would meet itself, and get one request in n². Cost does not grow with the fleet.
 
     Args:
         slots: Those that may get it; at least one.
@@ -24,5 +25,6 @@ def choose(slots: Sequence[Busy], turn: int, draw: float) -> int:
         draw: A random number in [0, 1).
     """
     count = len(slots)
-    first, second = turn % count, int(draw * count)
+    first = turn % count
+    second = (first + 1 + int(draw * (count - 1))) % count
     return second if slots[second].in_flight < slots[first].in_flight else first

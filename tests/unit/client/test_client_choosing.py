@@ -17,11 +17,11 @@ fleets = st.lists(st.integers(0, 50).map(One), min_size=1, max_size=20)
 
 
 @given(fleets, st.integers(0, 10_000), draws)
-def test_never_the_busiest_unless_all_are_as_busy(fleet, turn, draw):
-    """Of any two the less busy one gets it: the busiest only by meeting its equal, or itself."""
-    chosen = fleet[choose(fleet, turn, draw)]
-    first, second = fleet[turn % len(fleet)], fleet[int(draw * len(fleet))]
-    assert chosen.in_flight == min(first.in_flight, second.in_flight)
+def test_never_the_busiest_unless_another_is_as_busy(fleet, turn, draw):
+    """Of two different ones the less busy one gets it."""
+    chosen = choose(fleet, turn, draw)
+    others = [one.in_flight for number, one in enumerate(fleet) if number != chosen]
+    assert not others or fleet[chosen].in_flight <= max(others)
 
 
 @given(st.integers(1, 20), st.integers(0, 1000), st.lists(draws, min_size=1, max_size=60))
@@ -42,10 +42,8 @@ def test_requests_that_stay_spread_evenly(count, begin, chances):
     assert max(one.in_flight for one in fleet) <= share + 2
 
 
-@given(st.integers(0, 1000), st.lists(draws, min_size=300, max_size=300))
-def test_one_that_hangs_gets_hardly_anything(begin, chances):
-    """Three instances, one with five requests that never end: it gets one in nine, by its turn."""
-    fleet = [One(5), One(0), One(0)]
-    got = [choose(fleet, begin + n, draw) for n, draw in enumerate(chances)]
-    own = sum(1 for n, draw in enumerate(chances) if (begin + n) % 3 == 0 and int(draw * 3) == 0)
-    assert got.count(0) == own
+@given(st.integers(2, 10), st.integers(0, 1000), st.lists(draws, min_size=60, max_size=60))
+def test_one_that_hangs_gets_nothing_more(count, begin, chances):
+    """One has five requests that never end, and the others are idle."""
+    fleet = [One(5), *(One(0) for _ in range(count - 1))]
+    assert 0 not in [choose(fleet, begin + n, draw) for n, draw in enumerate(chances)]
