@@ -30,7 +30,9 @@ RATE = 100.0
 THREADS = 64
 BEFORE = 300
 """Requests of each that are answered before the fault."""
-POLL_S = 0.05
+POLL_S = 0.1
+AFTER_S = 5.0
+"""For so long more one looks whether anybody is ejected after all."""
 
 
 class ClientLoad(HttpLoad):
@@ -56,6 +58,10 @@ class Seen:
     """HAProxy sent it the last request."""
     replaced_s: float | None = None
     """Three others were in the view."""
+    told_s: dict[str, float] = attrs.field(factory=dict)
+    """Code of each trouble and event to when it was told."""
+    told: dict[str, str] = attrs.field(factory=dict)
+    """The same codes to what was said last."""
     lost: dict[str, int] = attrs.field(factory=dict)
     """Requests of each load that were not answered well."""
     sent: dict[str, int] = attrs.field(factory=dict)
@@ -102,13 +108,16 @@ class GrayFleet:
         until(there, 90, "three instances")
         return self.instances()
 
-    def strike(self, how: str, within_s: float, *, everywhere: bool = False) -> Seen:
+    def strike(
+        self, how: str, within_s: float, code: str = "", *, everywhere: bool = False
+    ) -> Seen:
         """Return what is seen of a fault, under both loads, until its victim was replaced.
 
         Args:
             how: The fault, as the model knows it; or ``killed`` (its stub), ``stopped`` (Triton).
             within_s: For so long at most.
-            everywhere: All instances fall sick, and no replacement is waited for.
+            code: Until this trouble is told, and `AFTER_S` more, instead.
+            everywhere: All instances fall sick.
         """
         found = self.settled()
         victims = found if everywhere else found[:1]
@@ -128,28 +137,30 @@ class GrayFleet:
                 began, began_s = time.time(), time.monotonic()
                 for one in victims:
                     self._fault(one, how)
-                self._watch(ids, began_s, within_s, seen)
+                self._watch(ids, began_s, within_s, code, seen)
         for way, load in loads.items():
             seen.lost[way], seen.sent[way] = len(load.report.lost), load.report.sent
             for lost in load.report.lost:
                 why = f"{way}: {lost.why[:90]}"
                 seen.why[why] = seen.why.get(why, 0) + 1
         self._read_log(servers, began, seen)
-        for e in self.cluster.events()[-25:]:
-            print(round(e["last"] - began, 1), e["code"], e["subject"], e["message"])
-        print("began", began, time.strftime("%T", time.gmtime(began)))
-        for way, load in loads.items():
-            print(way, sorted((round(x.sent_s - began_s, 1), x.why[-60:]) for x in load.report.lost))
-        print([(i["id"], i["state"], i["unwell"]) for i in self.instances()])
         return seen
 
-    def _watch(self, victims: set[str], began_s: float, within_s: float, seen: Seen) -> None:
-        while (now_s := time.monotonic() - began_s) < within_s and seen.replaced_s is None:
+    def _watch(
+        self, victims: set[str], began_s: float, within_s: float, code: str, seen: Seen
+    ) -> None:
+        while (now_s := time.monotonic() - began_s) < within_s:
             ready = self.ready()
             if seen.out_s is None and not ready & victims:
                 seen.out_s = now_s
-            if len(ready - victims) >= 3:
+            if seen.replaced_s is None and len(ready - victims) >= 3:
                 seen.replaced_s = now_s
+            for one in (*self.cluster.status()["troubles"], *self.cluster.events()[-9:]):
+                seen.told_s.setdefault(one["code"], now_s)
+                seen.told[one["code"]] = one["message"]
+            ended_s = seen.told_s.get(code, within_s) + AFTER_S if code else seen.replaced_s
+            if ended_s is not None and now_s >= ended_s:
+                return
             threading.Event().wait(POLL_S)
 
     def _read_log(self, servers: set[str], began: float, seen: Seen) -> None:

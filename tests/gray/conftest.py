@@ -1,4 +1,7 @@
-"""One fleet of three real Tritons behind one HAProxy for the whole session."""
+"""A fleet of three real Tritons behind a HAProxy, new for each fault.
+
+What replaced a sick one waits longer for its own replacement, so no fault may follow another.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,22 +22,22 @@ instance_group [{kind: KIND_CPU count: 1}]
 """
 
 
-@pytest.fixture(scope="session")
-def gray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrayFleet]:
+@pytest.fixture
+def gray(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GrayFleet]:
+    unwell = getattr(request, "param", {})
     with pytest.MonkeyPatch.context() as patch:
-        home = tmp_path_factory.mktemp("tarn")
-        patch.setenv("TARN_HOME", str(home))
-        version = home / "models" / MODEL / "1"
+        patch.setenv("TARN_HOME", str(tmp_path))
+        version = tmp_path / "models" / MODEL / "1"
         version.mkdir(parents=True)
         (version / "model.py").write_text(CODE.read_text())
         (version.parent / "config.pbtxt").write_text(CONFIG)
-        with Door(home, "gray", grpc=False) as door:
+        with Door(tmp_path, "gray", grpc=False) as door:
             options = {"socket": str(door.socket)}
             spec = {
                 "name": "gray",
-                "models": {"repository": str(home / "models")},
+                "models": {"repository": str(tmp_path / "models")},
                 "replicas": {"min": 3, "max": 3},
-                "instance": {"unready_after": "2s", "replace_after": "10s"},
+                "instance": {"unready_after": "2s", "replace_after": "10s", "unwell": unwell},
                 "drain": {"timeout": "30s", "quiesce": "500ms"},
                 "discovery": [{"use": "haproxy", "required": True, "options": options}],
             }

@@ -1,6 +1,7 @@
 """Answers what it was sent, after 5 ms; falls sick with the first request that asks for it.
 
-The request's parameter ``sick`` is how: ``exits``, ``hangs``, ``raises`` or ``slow``; ``no`` heals.
+The request's parameter ``sick`` is how: ``exits``, ``hangs``, ``raises``, ``slow``, or ``picky``
+(raises for every value but 0: what callers send is wrong).
 """
 
 import json
@@ -28,6 +29,8 @@ class TritonPythonModel:
             time.sleep(60)  # noqa: TID251 (a model that hangs)
         if self.sick == "raises":
             raise RuntimeError("CUDA error: device-side assert triggered")
-        time.sleep(SLOW_S if self.sick == "slow" else WELL_S)  # noqa: TID251 (a model computes)
         values = pb_utils.get_input_tensor_by_name(request, "IN").as_numpy()
+        if self.sick == "picky" and values.any():
+            raise ValueError("IN: 0 is the only pixel there is")
+        time.sleep(SLOW_S if self.sick == "slow" else WELL_S)  # noqa: TID251 (a model computes)
         return pb_utils.InferenceResponse([pb_utils.Tensor("OUT", values)])
