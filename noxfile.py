@@ -316,6 +316,15 @@ def security(session: nox.Session) -> None:
 
 @nox.session(python=ONE)
 @budgeted
+def gray(session: nox.Session) -> None:
+    """Real Tritons that pass their health checks and fail their users, under load; needs haproxy."""
+    session.install("-e", EVERYTHING, *_group("tests"))
+    # One by one: its loads are timed.
+    _pytest(session, "-m", "gray", "--timeout", "300", *_folders("gray", "local"))
+
+
+@nox.session(python=ONE)
+@budgeted
 def limits(session: nox.Session) -> None:
     """Real masters without descriptors, disk, threads or a steady clock; root and a C compiler."""
     session.install("-e", EVERYTHING, *_group("tests"))

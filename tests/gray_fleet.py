@@ -10,11 +10,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 from asking import ask
 from discovery_door import Door
 from envoy_like import EnvoyLike, envoy_like, failed
@@ -23,7 +25,15 @@ from proxied_load import MODEL, HttpLoad
 
 import tarn
 
-__all__ = ["GrayFleet", "Seen"]
+__all__ = ["GrayFleet", "Seen", "staged"]
+
+CODE = Path(__file__).with_name("sick_model.py")
+CONFIG = """backend: "python"
+max_batch_size: 0
+input [{name: "IN" data_type: TYPE_INT32 dims: [1]}]
+output [{name: "OUT" data_type: TYPE_INT32 dims: [1]}]
+instance_group [{kind: KIND_CPU count: 1}]
+"""
 
 RATE = 100.0
 """Requests a second of each of two loads: through HAProxy, and by `cluster.client()`."""
@@ -189,6 +199,34 @@ class GrayFleet:
         body = json.dumps({"inputs": [tensor], "parameters": {"sick": how}}).encode()
         with contextlib.suppress(OSError):  # one that hangs never answers
             ask(int(victim["http"].rpartition(":")[2]), "POST", f"/v2/models/{MODEL}/infer", body)
+
+
+@contextlib.contextmanager
+def staged(root: Path, unwell: Mapping[str, Any]) -> Iterator[GrayFleet]:
+    """Run a fleet of three Tritons behind a HAProxy; all they write is below *root*.
+
+    Args:
+        root: An empty directory.
+        unwell: The spec's ``instance.unwell``.
+    """
+    version = root / "models" / MODEL / "1"
+    version.mkdir(parents=True)
+    (version / "model.py").write_text(CODE.read_text())
+    (version.parent / "config.pbtxt").write_text(CONFIG)
+    with pytest.MonkeyPatch.context() as patch, Door(root, "gray", grpc=False) as door:
+        patch.setenv("TARN_HOME", str(root))
+        options = {"socket": str(door.socket)}
+        spec = {
+            "name": "gray",
+            "models": {"repository": str(root / "models")},
+            "replicas": {"min": 3, "max": 3},
+            "instance": {"unready_after": "2s", "replace_after": "10s", "unwell": dict(unwell)},
+            "drain": {"timeout": "30s", "quiesce": "500ms"},
+            "discovery": [{"use": "haproxy", "required": True, "options": options}],
+        }
+        with tarn.Cluster(spec) as running:
+            running.wait(ready=3, timeout="60s")
+            yield GrayFleet(running, door)
 
 
 def stubs(pid: int) -> list[int]:

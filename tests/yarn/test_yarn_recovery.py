@@ -1,8 +1,11 @@
 """Masters, Tritons, NodeManagers and the ResourceManager die; the same containers go on serving."""
 
 import signal
+import time
+from typing import Any
 
 import pytest
+from gray_fleet import stubs
 from house import ids, kill, until
 from yarn_fleet import Fleet, dead, steady
 
@@ -77,6 +80,33 @@ def test_a_killed_triton_is_replaced_and_nothing_else(yarn_house, hadoop) -> Non
     assert victim["id"] not in ids(after)
     assert [i["reason"] for i in after["ended"] if i["id"] == victim["id"]]
     fleet.down()
+
+
+def test_one_whose_stub_was_killed_is_ejected_and_replaced(yarn_house, hadoop, capsys) -> None:
+    """Triton goes on to say that it is ready; the neighbour loses nothing."""
+    fleet = started(yarn_house, hadoop, "stub", 2)
+    before = fleet.status()
+    victim, other = before["instances"]
+    triton = fleet.tritons()[victim["container_id"]]
+    with steady(fleet, {"instances": [other]}):
+        began_s = time.monotonic()
+        for stub in stubs(triton):
+            kill(stub)
+        unwell = until(lambda: _one(fleet, victim)["unwell"], 20, "its being unwell")
+        out_s = time.monotonic() - began_s
+        assert unwell["ejected"]
+        assert "killed by signal 9" in unwell["message"]
+        assert "TARN-1124" in fleet.tarn("events")
+        until(lambda: len(ids(fleet.status()) - {victim["id"]}) == 2, 60, "its replacement")
+    with capsys.disabled():
+        took_s = time.monotonic() - began_s
+        print(f"\n  stub killed on YARN: out after {out_s:.1f} s, replaced after {took_s:.1f} s")
+    assert not dead(triton)
+    fleet.down()
+
+
+def _one(fleet: Fleet, wanted: dict[str, Any]) -> dict[str, Any]:
+    return next(i for i in fleet.status()["instances"] if i["id"] == wanted["id"])
 
 
 def test_a_stopped_master_is_superseded_and_touches_nothing(yarn_house, hadoop) -> None:
