@@ -95,13 +95,13 @@ def test_one_whose_stub_was_killed_is_ejected_and_replaced(yarn_house, hadoop, c
         unwell = until(lambda: _one(fleet, victim)["unwell"], 20, "its being unwell")
         out_s = time.monotonic() - began_s
         assert unwell["ejected"]
+        assert not dead(triton)
         assert "killed by signal 9" in unwell["message"]
         assert "TARN-1124" in fleet.tarn("events")
         until(lambda: len(ids(fleet.status()) - {victim["id"]}) == 2, 60, "its replacement")
     with capsys.disabled():
         took_s = time.monotonic() - began_s
         print(f"\n  stub killed on YARN: out after {out_s:.1f} s, replaced after {took_s:.1f} s")
-    assert not dead(triton)
     fleet.down()
 
 
