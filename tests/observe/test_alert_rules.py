@@ -115,6 +115,17 @@ STORY = (
         OF_CLUSTER,
     ),
     Hours(
+        "TarnInstanceUnwell",
+        {
+            f'tarn_unwell_instances{{{AT}, symptom="failing"}}': "0x2 1x9 0x9",
+            f'tarn_unwell_instances{{{AT}, symptom="stalled"}}': "0x2 1x2 0x20",  # replaced soon
+            f'tarn_unwell_instances{{{AT}, symptom="slow"}}': "0x30",
+        },
+        "9m",
+        ("2m", "6m", "14m"),
+        {"cluster": "ocr", "symptom": "failing"},
+    ),
+    Hours(
         "TarnRequestsLostInDrains",
         {
             f'tarn_drained_requests_total{{{AT}, result="finished"}}': "0+9x60",

@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from tarn.cluster.anchor import anchor
-from tarn.cluster.cause import Cause, age, first_words
+from tarn.cluster.cause import Cause, age, first_words, instance_reason, instance_state
 from tarn.cluster.explain import causes
 from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
@@ -98,13 +98,13 @@ def instances(items: Iterable[Row]) -> str:
         [
             (
                 _code(item["id"]),
-                _state("suspect" if item.get("suspect") else item["state"]),
+                _state(instance_state(item)),
                 age(item.get("age_s")),
                 _code(item.get("http")),
                 _code(item.get("grpc")),
                 "" if item.get("busy") is None else f"{item['busy']:g}",
                 item.get("node"),
-                first_words(item.get("suspect") or item.get("reason") or ""),
+                instance_reason(item),
             )
             for item in items
         ],

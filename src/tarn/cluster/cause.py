@@ -1,10 +1,13 @@
 """One thing that is not as desired: what was found, and what can be done; and how it is said."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from tarn.domain import CODES
 
-__all__ = ["Cause", "age", "first_words", "span"]
+__all__ = ["Cause", "age", "first_words", "instance_reason", "instance_state", "span"]
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
@@ -62,3 +65,14 @@ def span(seconds: float) -> str:
 def first_words(text: object) -> str:
     """Return the first paragraph of *text* as one line: what went wrong, without its traceback."""
     return " ".join(str(text).strip().partition("\n\n")[0].split())
+
+
+def instance_state(item: Mapping[str, Any]) -> str:
+    """Return the state of an instance of the status in one word: a ready one may be suspect."""
+    return "suspect" if item.get("suspect") else str(item["state"])
+
+
+def instance_reason(item: Mapping[str, Any]) -> str:
+    """Return why an instance of the status is in its state, or is unwell in the view."""
+    unwell = (item.get("unwell") or {}) if item["state"] == "ready" else {}
+    return first_words(item.get("suspect") or unwell.get("message") or item.get("reason") or "")

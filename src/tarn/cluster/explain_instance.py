@@ -24,10 +24,10 @@ def about_instance(item: Item, *, halted: bool = False) -> Iterator[Cause]:
             yield _requested(item)
         case "starting":
             yield _starting(item, halted=halted)
+        case "ready" if _is_silent(item):
+            yield _suspect(item, halted=halted)
         case "ready" if item.get("unwell"):
             yield _unwell(item, halted=halted)
-        case "ready" if item.get("suspect"):
-            yield _suspect(item, halted=halted)
         case "draining":
             yield _draining(item)
         case "ready" if (item.get("waits") or {}).get("for") == "replacement":
@@ -80,6 +80,12 @@ def _starting(item: Item, *, halted: bool) -> Cause:
     ends = "it is ended, and not replaced," if halted else "it is replaced"
     found += _until(item, f"{ends} unless it is ready")
     return Cause(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
+
+
+def _is_silent(item: Item) -> bool:
+    """Say whether it is out of the view for another reason than its outcomes: that is worse."""
+    unwell = item.get("unwell") or {}
+    return bool(item.get("suspect")) and item["suspect"] != unwell.get("message")
 
 
 def _suspect(item: Item, *, halted: bool) -> Cause:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tarn.cluster.cause import age, first_words
+from tarn.cluster.cause import age, first_words, instance_reason, instance_state
 
 __all__ = ["cluster_table", "columns", "instance_table", "limits_words", "moment"]
 
@@ -101,11 +101,11 @@ def instance_table(instances: Iterable[Mapping[str, Any]]) -> str:
         (
             (
                 item["id"],
-                "suspect" if item.get("suspect") else item["state"],
+                instance_state(item),
                 age(item.get("age_s")),
                 item.get("http"),
                 item.get("node"),
-                first_words(item.get("suspect") or item.get("reason") or ""),
+                instance_reason(item),
             )
             for item in instances
         ),

@@ -12,6 +12,7 @@ from tarn.domain import Reading, State
 from tarn.domain.calls_everywhere import behind
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.mixed import mixture
+from tarn.domain.told_failures import told_failures
 
 __all__ = [
     "Trouble",
@@ -119,6 +120,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
     yield from _of_stubs(fleet)
     yield from _alike(fleet, now_s)
+    yield from _told(fleet, now_s)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -159,6 +161,16 @@ def _alike(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
             found += f"; {newest}"
         fault = f"a model {one.symptom} on all instances alike"
         yield Trouble(fault.replace("failing", "fails"), found, "TARN-1152", one.model)
+
+
+def _told(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
+    """Name the instances that clients leave alone, unless their outcomes say what is wrong."""
+    told = told_failures(fleet, now_s)
+    for instance in fleet.of(State.READY) if told else ():
+        if instance.unwell is None and (count := told.get(instance.id, 0)):
+            answers = "1 bad answer" if count == 1 else f"{count} bad answers"
+            warning = f"{instance.id}: clients leave it alone after {answers}"
+            yield Trouble("", warning, "TARN-1128", instance.id)
 
 
 def _newest_versions(fleet: Fleet, model: str) -> str:

@@ -34,7 +34,7 @@ __all__ = [
 MOST_CALLS = 500
 """Things that calls are kept for: each is looked at in ticks, shown, and saved."""
 MOST_BYTES = 192 * 1024
-"""Of all bodies together: they are saved with each state, perhaps over a network."""
+"""Of all that is kept of calls: it is saved with each state, perhaps over a network."""
 MOST_ATTEMPTS = 4
 """An instance that refused a call so often is not asked again: only another call is new."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
@@ -139,8 +139,9 @@ class WantedCalls:
 
     @property
     def size(self) -> int:
-        """Bytes of all bodies."""
-        return sum(len(call.body.encode()) for call in (*self.calls, *self.former))
+        """Bytes of all bodies, and of the texts that callers choose."""
+        calls = (*self.calls, *self.former)
+        return sum(len(f"{c.model}{c.body}{c.request}".encode("utf-8", "replace")) for c in calls)
 
     def asked(self, call: ControlCall, had: Callable[[int], bool]) -> "WantedCalls":
         """Return the calls with *call*, the newest; *had* says whether some instance had another.

@@ -134,9 +134,9 @@ class Instance:
     @property
     def out_for(self) -> str:
         """Why a ready instance is kept out of the view; empty when it is in."""
-        if self.suspect or self.unwell is None or not self.unwell.ejected:
+        if self.suspect or self.state is not State.READY or self.unwell is None:
             return self.suspect
-        return self.unwell.words
+        return self.unwell.words if self.unwell.ejected else ""
 
     @property
     def wants_test(self) -> bool:

@@ -82,11 +82,19 @@ def _control(kind: CallKind, body: Body) -> ControlRequest:
     if not isinstance(value, Mapping) or not (value or of_models):
         found = "is missing" if value is None else f"= {_shown(value)}"
         raise _wrong(given, found, "an object: name to value")
+    for name, one in value.items():
+        if not all(map(_is_scalar, one if isinstance(one, list) else [one])):
+            right = "a text, a number, true, false or null, or a list of these"
+            raise _wrong(f"{given}.{name[:60]}", f"= {_shown(one)}", right)
     try:
         text = json.dumps(value, sort_keys=True, allow_nan=False)
     except ValueError as error:
         raise _wrong(given, f"= {_shown(value)}", "values that JSON has") from error
     return ControlRequest(kind, model, text, _text(body, "request"))
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | bool | int | float)
 
 
 def acknowledge(name: str, body: Body, at: float) -> Acknowledge:

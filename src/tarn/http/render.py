@@ -283,7 +283,7 @@ def _instance(
 
 
 def _unwell(unwell: Unwell | None) -> dict[str, object] | None:
-    if unwell is None:
+    if unwell is None or unwell.for_all:  # of a model that fails everywhere the troubles tell
         return None
     return {
         "symptom": str(unwell.symptom),

@@ -115,10 +115,17 @@ def test_says_a_sentence_for_each_thing_that_is_not_as_desired():
             ),
         ),
         (
-            instance(1, suspect="so", unwell=UNWELL | {"ejected": True}),
+            instance(1, suspect=UNWELL["message"], unwell=UNWELL | {"ejected": True}),
             (
                 "demo-0001 is failing: model 'm' failed 9 of 9; it is out of the view, and gets"
                 " test requests. `tarn logs demo-0001` shows Triton's log."
+            ),
+        ),
+        (  # it does not even answer: that is what ends it
+            instance(1, suspect="no answer", unwell=UNWELL | {"ejected": True}),
+            (
+                "demo-0001 is kept out of the view: no answer."
+                " `tarn logs demo-0001` shows Triton's log."
             ),
         ),
         (

@@ -1,8 +1,9 @@
 """What `tarn status` prints of one cluster."""
 
 import pytest
+from fake_fleet import instance
 
-from tarn.cluster.table import cluster_table
+from tarn.cluster.table import cluster_table, instance_table
 
 
 def _follower(
@@ -36,3 +37,32 @@ def test_a_cluster_without_followers_has_no_such_line() -> None:
     followers = [_follower("lb1", 7)]
     for one in (status, {**status, "followers": followers, "ended_at": 1.0}):
         assert "followed" not in cluster_table(one, None)
+
+
+UNWELL = {"symptom": "failing", "model": "m", "message": "model 'm' failed 9 of 9"}
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (
+            instance(1, suspect=UNWELL["message"], unwell=UNWELL | {"ejected": True}),
+            ("suspect", "model 'm' failed 9 of 9"),
+        ),
+        (
+            instance(1, unwell=UNWELL | {"ejected": False}),
+            ("ready", "model 'm' failed 9 of 9"),
+        ),
+        (
+            instance(1, "draining", reason="asked for", unwell=UNWELL | {"ejected": True}),
+            ("draining", "asked for"),
+        ),
+        (instance(1, reason="it is all well"), ("ready", "it is all well")),
+    ],
+)
+def test_an_instance_that_fails_its_users_has_the_reason_in_its_row(item, words) -> None:
+    """Also where it stays in the view, as the last one of the fleet."""
+    row = instance_table([item]).splitlines()[1]
+    state, reason = words
+    assert row.split()[1] == state
+    assert row.endswith(reason)

@@ -37,6 +37,7 @@ from tarn.domain.spec import DrainSpec, ReplicasSpec
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
 from tarn.testing.wait import until
+from tarn.triton.test_sources import KnownTests
 
 MODELS = Known((ModelState("echo", "READY"),))
 
@@ -54,7 +55,7 @@ class FakeScraper:
     """Every target answers well, but for those that a test makes silent."""
 
     def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
+        self.clock, self.tests = clock, KnownTests()
         self.targets: Mapping[str, Target] = {}
         self.watched = 0
         self.silent: set[str] = set()

@@ -4,8 +4,10 @@ import attrs
 
 from tarn.control.troubles import of_fleet, of_readings
 from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, Reading, State
-from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.fleet import Fleet, Rules, ToldFailures
 from tarn.domain.spec import ModelsSpec
+from tarn.domain.told_failures import HOLDS_S
+from tarn.domain.unwell import Symptom, Unwell
 
 
 def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
@@ -39,3 +41,17 @@ def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> 
         "on 2 of 4 instances a Python model's process ended",
         "",
     )
+
+
+def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
+    """Their word is no proof: health has none of it, and what outcomes show says more."""
+    one = Instance("w-0001", "h", State.READY)
+    unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 0.0)
+    two = attrs.evolve(one, id="w-0002", unwell=unwell)
+    told = tuple(ToldFailures("client", id_, 3, 10.0) for id_ in ("w-0001", "w-0002", "w-0009"))
+    fleet = Fleet("w", Epoch(1, 1), 2, (one, two), told_failures=told)
+    rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
+    (trouble,) = of_fleet(fleet, rules, 11.0)
+    assert (trouble.code, trouble.subject, trouble.fault) == ("TARN-1128", "w-0001", "")
+    assert trouble.said == "w-0001: clients leave it alone after 3 bad answers"
+    assert list(of_fleet(fleet, rules, 10.0 + HOLDS_S)) == []

@@ -104,6 +104,12 @@ def test_what_is_kept_is_bounded_in_number_and_size() -> None:
     with pytest.raises(RefusedError, match="would be kept") as caught:
         asked(some, attrs.evolve(LOAD, body=json.dumps({"config": "x" * 200_000})))
     assert caught.value.code == "TARN-1165"
+    named = WantedCalls(
+        200,
+        tuple(ControlCall(n, CallKind.LOAD, f"m{n}", request="\ud800" * 1000) for n in range(200)),
+    )
+    with pytest.raises(RefusedError, match="would be kept"):  # what callers choose counts, too
+        asked(attrs.evolve(some, control=named), LOAD)
     many = WantedCalls(
         MOST_CALLS,
         tuple(ControlCall(n, CallKind.LOAD, f"m{n}") for n in range(1, MOST_CALLS + 1)),

@@ -1,12 +1,13 @@
 """Bodies become commands, or one clear error; never anything else."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.domain import Acknowledge, Command
+from tarn.domain import Acknowledge, Command, ControlRequest
 from tarn.errors import ConfigError
 from tarn.http.commands import MOST_SESSIONS, VERBS, acknowledge, command, revision
 
@@ -114,3 +115,20 @@ def test_a_persons_texts_are_bounded() -> None:
         command("pause", {"for": "5m", "reason": "x" * 2000})
     with pytest.raises(ConfigError, match="has 5000 characters"):
         command("drain", {"instance": "w" * 5000})
+
+
+@pytest.mark.parametrize("value", [{}, [[]], [{}], {"a": {"b": 1}}])
+def test_what_triton_is_given_is_flat(value: object) -> None:
+    """A nested value could be too deep for who reads it again; Triton takes none."""
+    for verb, given_ in (("load", "parameters"), ("log-settings", "settings")):
+        body = {given_: {"one": value}} | ({"model": "m"} if verb == "load" else {})
+        with pytest.raises(ConfigError) as caught:
+            command(verb, body)
+        assert caught.value.where == f"{given_}.one"
+
+
+def test_what_tritonclient_sends_is_taken() -> None:
+    settings = {"trace_level": ["TIMESTAMPS"], "trace_rate": None, "log_verbose_level": 1}
+    asked = command("trace-settings", {"settings": settings})
+    assert isinstance(asked, ControlRequest)
+    assert json.loads(asked.body) == settings

@@ -33,6 +33,7 @@ from tarn.domain import (
 from tarn.domain.held import Held, Hold
 from tarn.domain.outlook import Holds, Prospect, Waits
 from tarn.domain.size_outlook import SizeOutlook
+from tarn.domain.unwell import Symptom, Unwell
 from tarn.http.feed import decision_changes, event_changes, fleet_changes
 from tarn.http.render import encode, health, holds_json, render_instances_json, render_status
 from tarn.http.scaling import scaling_json
@@ -282,3 +283,23 @@ def test_an_instance_tells_what_it_waits_for() -> None:
         "sessions": 0,
         "lacks": "",
     }
+
+
+def test_an_ejected_instance_is_suspect_with_the_reason_while_it_is_ready() -> None:
+    """One that leaves for it has that as its reason, and is not suspect."""
+    unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 1.0, ejected=True)
+    sick = attrs.evolve(instance(1), unwell=unwell)
+    leaving = attrs.evolve(sick, state=State.DRAINING)
+    asked = attrs.evolve(sick, unwell=attrs.evolve(unwell, ejected=False, for_all=True))
+    first, second, third = json.loads(render_status(snapshot(sick, leaving, asked), 100.0))[
+        "instances"
+    ]
+    assert (first["suspect"], second["suspect"], third["suspect"]) == (unwell.said, "", "")
+    assert first["unwell"] == {
+        "symptom": "failing",
+        "model": "m",
+        "message": "it failed 9 of 9",
+        "ejected": True,
+        "confirmed": False,
+    }
+    assert third["unwell"] is None, "its model fails everywhere: that is told of the model"
