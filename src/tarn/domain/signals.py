@@ -24,7 +24,7 @@ KEEP = 300
 _FULL_FROM = 0.25
 """Requests that wait in a full instance, as a share of those that execute."""
 _STUCK_AFTER_S = 3.0
-"""Requests that wait while none ends for so long, and so many mean times, are not worked off."""
+"""Where none ends well for so long, and so many mean times, what waits is not worked off."""
 _STUCK_MEANS = 3.0
 
 
@@ -206,7 +206,7 @@ def _fleet_wide(
 def _when_full(seen: _Seen, pending: Sample[float], stuck_s: float) -> Sample[float]:
     """Return what the full ones execute, each in the mean: what executes there is what can.
 
-    One in which requests wait and none has ended for *stuck_s* executes nothing.
+    One in which requests wait and none ended well for *stuck_s* executes nothing.
     """
     if isinstance(pending, Unknown):
         return pending

@@ -183,10 +183,15 @@ class _Judge:
         return self._changed.get(instance.id, instance.unwell)
 
     def _twice(self, key: tuple[str, str]) -> bool:
-        """Say whether *key* was noticed at an earlier look too, and the ones between."""
+        """Say whether *key* was noticed at an earlier look too, and the ones between.
+
+        What is slow must be so in two windows: one very long request is in several looks.
+        """
         first_s = self._noticed.get(key, self._now_s)
         self._seen[key] = first_s
-        return self._now_s - first_s >= self._rules.spec.scaling.interval_s
+        slow = key[1] == Symptom.SLOW
+        apart_s = self._spec.window_s if slow else self._rules.spec.scaling.interval_s
+        return self._now_s - first_s >= apart_s
 
     # -- test requests -----------------------------------------------------------------------
 
@@ -378,7 +383,7 @@ class _Judge:
     # stalled
 
     def _stalled(self, model: str, serving: list[Instance]) -> dict[str, _Found]:
-        """Return the instances in which requests for *model* wait and none ends."""
+        """Return the instances in which requests for *model* wait and none completes."""
         stalls = self._history.stalls
         waiting = [i for i in serving if (i.id, model) in stalls]
         if not waiting:
@@ -514,16 +519,22 @@ class _Judge:
             self._well(instance, "its requests are answered well")
 
     def _untested(self, instance: Instance, unwell: Unwell) -> None:
-        """Bring one back in time that no test request can be made for; or take it as proven."""
-        if unwell.tests or unwell.confirmed:
+        """Bring one back in time that no test request can be made for; or take it as proven.
+
+        One that is proven and not replaced, since nobody wants or can, is tried again, too: only
+        the requests of users can show that it is well.
+        """
+        if unwell.tests:
             return
         for_s = UNTESTED_S * self._doubled(instance.id)
-        if self._now_s - unwell.since_s < for_s:
+        since_s = unwell.since_s if unwell.confirmed_s is None else unwell.confirmed_s
+        if self._now_s - since_s < for_s:
             return
         known = self._ejections.get(instance.id)
         count = 1 if known is None else known.count
         stalled = self._history.waits(instance.id, unwell.model)
-        if stalled or count >= UNTESTED_EJECTIONS:
+        proven = stalled or count >= UNTESTED_EJECTIONS
+        if proven and self._spec.replace and not unwell.confirmed:
             why = "requests wait in it still" if stalled else f"it was ejected {count} times"
             self._changed[instance.id] = attrs.evolve(
                 unwell, confirmed_s=self._now_s, answer=f"none can be sent, and {why}"
@@ -674,4 +685,4 @@ def _waits(stall: Stall, model: str) -> str:
     waits = round(stall.pending)
     count = "1 request waits" if waits == 1 else f"{waits} requests wait"
     for_s = stall.seen_s - stall.since_s
-    return f"model '{model}': {count}, and none has ended for {for_s:.0f} s"
+    return f"model '{model}': {count}, and none was answered well for {for_s:.0f} s"
