@@ -11,7 +11,9 @@ from tarn.control.state import Saver
 from tarn.domain import Reading, State
 from tarn.domain.calls_everywhere import behind
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.instance import FRESH_S
 from tarn.domain.mixed import mixture
+from tarn.domain.renewal import takes_more
 
 __all__ = [
     "Trouble",
@@ -119,6 +121,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
     yield from _of_stubs(fleet)
     yield from _alike(fleet, now_s)
+    yield from _of_memory(fleet, rules)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -159,6 +162,24 @@ def _alike(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
             found += f"; {newest}"
         fault = f"a model {one.symptom} on all instances alike"
         yield Trouble(fault.replace("failing", "fails"), found, "TARN-1152", one.model)
+
+
+def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Trouble]:
+    """Say that `instance.max_rss` is less than instances take, and so replaces none of them."""
+    limit = rules.spec.instance.max_rss_mib
+    if limit is None:
+        return
+    beyond = [i for i in fleet.of(State.READY) if takes_more(i, limit)]
+    if not beyond:
+        return
+    most = max(beyond, key=lambda i: i.fresh_mib or 0)
+    fault = f"{len(beyond)} instances held more than instance.max_rss from the beginning"
+    warning = (
+        f"instance.max_rss = {limit} MiB: {most.id} held {most.fresh_mib} MiB within "
+        f"{FRESH_S / 60:.0f} minutes after it became ready, so a replacement would, too; "
+        f"{len(beyond)} of {len(fleet.instances)} are not replaced for their memory"
+    )
+    yield Trouble(fault, warning, "TARN-1176", fleet.name)
 
 
 def _newest_versions(fleet: Fleet, model: str) -> str:

@@ -115,6 +115,9 @@ class Triton:
     unread: tuple[float, str] = (0.0, "")
     """Until when it cannot be scraped, and how: ``old``, ``no metrics`` or ``silent``."""
     was_in_view: bool = False
+    began_s: float = 0.0
+    mib: tuple[float, float] = (100.0, 0.0)
+    """What it takes from the beginning, and what it leaks each second."""
 
     @property
     def pending(self) -> int:
@@ -202,6 +205,7 @@ class GrayWorld:
         self.everywhere: Fault | None = None
         self.heirs: Fault | None = None
         """What is wrong with each instance that starts."""
+        self.mib = (100.0, 0.0)
         self.tests = True
         self.now_s = 1000.0
         spec = ClusterSpec(
@@ -314,7 +318,16 @@ class GrayWorld:
 
     def _facts(self) -> tuple[Fact, ...]:
         running = [
-            Running(t.id, "hash", f"c{t.id}", "h", _endpoint(t.id)) for t in self.tritons.values()
+            Running(
+                t.id,
+                "hash",
+                f"c{t.id}",
+                "h",
+                _endpoint(t.id),
+                started_at=t.began_s,
+                rss_mib=int(t.mib[0] + t.mib[1] * (self.now_s - t.began_s)) // 16 * 16,
+            )
+            for t in self.tritons.values()
         ]
         asked = [Asked(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
         return (*running, *asked, *self.ended.values())
@@ -368,7 +381,9 @@ class GrayWorld:
         for id_, _ in sorted(wish.want):
             if id_ not in self.tritons and id_ not in self.ended:
                 fault = None if self.heirs is None else attrs.evolve(self.heirs)
-                self.tritons[id_] = Triton(id_, self.now_s + STARTS_S, fault)
+                self.tritons[id_] = Triton(
+                    id_, self.now_s + STARTS_S, fault, began_s=self.now_s, mib=self.mib
+                )
         for id_ in wish.stop & self.tritons.keys():
             self.lost += self.tritons.pop(id_).pending
             self.stopped[id_] = self.now_s
