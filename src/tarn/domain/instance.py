@@ -134,7 +134,12 @@ class Instance:
         """Whether traffic may be sent to it."""
         if self.state is not State.READY or self.suspect or self.endpoint is None:
             return False
-        return self.unwell is None or not self.unwell.ejected
+        return not self.ejected
+
+    @property
+    def ejected(self) -> bool:
+        """Whether it is out of the view because it is unwell."""
+        return self.unwell is not None and self.unwell.ejected
 
     @property
     def out_for(self) -> str:

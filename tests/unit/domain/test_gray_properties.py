@@ -50,10 +50,10 @@ def disturb(world: GrayWorld) -> None:
     """Let a scrape be missed, a model be loaded again or a process die; nothing of it is gray."""
     chance, now_s = world.chance, world.now_s
     some = [t for t in world.tritons.values() if t.was_in_view]
-    if not some or chance.random() >= 0.02:
+    if not some or chance.random() >= 0.03:
         return
     triton = chance.choice(some)
-    match chance.choice(("old", "no metrics", "silent", "reload", "crash")):
+    match chance.choice(("old", "no metrics", "silent", "reload", "crash", "crash")):
         case "reload":
             triton.counted.clear()
         case "crash":
