@@ -74,7 +74,7 @@ def test_a_sick_one_is_no_capacity_and_the_first_to_go(
     ready = [{i.id for i in v.instances if i.state is State.READY} for v in watched.views]
     shrinks = (before - after for before, after in itertools.pairwise(ready))
     assert "sim-0001" in next(gone for gone in shrinks if gone)
-    assert run.ready[-1] == run.desired[-1] <= 3
+    assert run.ready[-1] == run.desired[-1] < max(run.desired)
 
 
 @pytest.mark.parametrize("use", POLICIES)
