@@ -9,7 +9,7 @@ from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.replacing import leaver, most
-from tarn.domain.verdicts import stalled_after_s
+from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.victims import surplus
 
 __all__ = ["Plan", "plan"]

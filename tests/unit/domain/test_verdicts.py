@@ -16,7 +16,8 @@ from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_stubs
+from tarn.domain.symptoms import stalled_after_s
+from tarn.domain.verdicts import judge_outcomes, may_eject, suspect_stubs
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
