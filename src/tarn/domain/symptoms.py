@@ -12,7 +12,7 @@ from tarn.domain.outcomes import Grown, Outcome, OutcomeHistory, Stall
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.unwell import Ejection, Symptom
 
-__all__ = ["Evidence", "Found", "stalled_after_s"]
+__all__ = ["Evidence", "SymptomFound", "stalled_after_s"]
 
 LEAST_SHARE = 0.2
 """A smaller share of failed requests is for alerts of the users' own; nobody is doubted for it."""
@@ -38,7 +38,7 @@ SLOW_REQUESTS = 5
 SAME_BATCH = 1.5
 """Times another mean batch size within which computing times can be compared."""
 
-Found = tuple[Symptom, str, str, bool]
+SymptomFound = tuple[Symptom, str, str, bool]
 """A symptom, the model, what was seen, and whether there was nothing to compare with."""
 
 
@@ -69,9 +69,9 @@ class Evidence:
 
     def failing(
         self, model: str, serving: list[Instance], doubted: AbstractSet[str]
-    ) -> dict[str, Found]:
+    ) -> dict[str, SymptomFound]:
         """Return those of *doubted* that fail far more requests of *model* than others."""
-        found: dict[str, Found] = {}
+        found: dict[str, SymptomFound] = {}
         elsewhere: dict[int, _Elsewhere] = {}
         for instance in serving:
             if instance.id not in doubted:
@@ -146,7 +146,7 @@ class Evidence:
             return f"{counts} in {span_s:.0f} s, on {where}"
         return ""
 
-    def stalled(self, model: str, serving: list[Instance]) -> dict[str, Found]:
+    def stalled(self, model: str, serving: list[Instance]) -> dict[str, SymptomFound]:
         """Return the instances in which requests for *model* wait and none completes."""
         stalls = self._history.stalls
         waiting = [i for i in serving if (i.id, model) in stalls]
@@ -155,7 +155,7 @@ class Evidence:
         newest = self._history.newest
         mean_s = _mean_s(newest[i.id][model] for i in serving)
         working: set[str] | None = None
-        found: dict[str, Found] = {}
+        found: dict[str, SymptomFound] = {}
         for instance in waiting:
             stall = stalls[instance.id, model]
             limit_s = self._limit_s(newest[instance.id].get(model), model, mean_s)
@@ -181,9 +181,9 @@ class Evidence:
         one = self._history.since(place, instance.id, model)
         return one is not None and one.completed > 0
 
-    def slow(self, ready: list[Instance]) -> dict[str, Found]:
+    def slow(self, ready: list[Instance]) -> dict[str, SymptomFound]:
         """Return the instances whose compute times are several times those of the others."""
-        found: dict[str, Found] = {}
+        found: dict[str, SymptomFound] = {}
         rows: dict[str, list[tuple[float, float, Instance]]] = {}
         for instance in ready:
             for model in self._history.newest.get(instance.id, ()):
@@ -198,7 +198,10 @@ class Evidence:
         return found
 
     def _judge_times(
-        self, model: str, by_mean: list[tuple[float, float, Instance]], found: dict[str, Found]
+        self,
+        model: str,
+        by_mean: list[tuple[float, float, Instance]],
+        found: dict[str, SymptomFound],
     ) -> None:
         usual_s, usual_batch, _ = by_mean[(len(by_mean) - 1) // 2]
         for mean_s, batch, instance in reversed(by_mean):

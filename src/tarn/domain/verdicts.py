@@ -16,7 +16,7 @@ from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
-from tarn.domain.symptoms import Evidence, Found
+from tarn.domain.symptoms import Evidence, SymptomFound
 from tarn.domain.unwell import Alike, Ejection, Symptom, Unwell
 
 __all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "suspect_stubs"]
@@ -236,7 +236,7 @@ class _Judge:
             self._forget()
             return
         evidence = Evidence(history, self._spec, self._ejections)
-        found: dict[str, Found] = {}
+        found: dict[str, SymptomFound] = {}
         for model in sorted(models):
             serving = [i for i in ready if model in history.newest.get(i.id, ())]
             self._judge_model(model, serving, evidence, found)
@@ -248,7 +248,11 @@ class _Judge:
         self._forget()
 
     def _judge_model(
-        self, model: str, serving: list[Instance], evidence: Evidence, found: dict[str, Found]
+        self,
+        model: str,
+        serving: list[Instance],
+        evidence: Evidence,
+        found: dict[str, SymptomFound],
     ) -> None:
         alike = ""
         if model in self._history.failing or self._is_alike(model):
@@ -271,7 +275,9 @@ class _Judge:
 
     # -- marks -------------------------------------------------------------------------------
 
-    def _mark(self, ready: list[Instance], found: dict[str, Found], *, looked_slow: bool) -> None:
+    def _mark(
+        self, ready: list[Instance], found: dict[str, SymptomFound], *, looked_slow: bool
+    ) -> None:
         """Mark what two looks in a row have found, and clear what nothing speaks against."""
         if not looked_slow:  # what was noticed then is neither seen again nor over
             slow = {k: at_s for k, at_s in self._noticed.items() if k[1] == Symptom.SLOW}
@@ -292,7 +298,7 @@ class _Judge:
         self._eject(ready)
         self._tell(ready)
 
-    def _begin(self, instance: Instance, one: Found) -> None:
+    def _begin(self, instance: Instance, one: SymptomFound) -> None:
         symptom, model, said, alone = one
         self._changed[instance.id] = Unwell(symptom, model, said, self._now_s, alone=alone)
         self._fresh.append(instance.id)
@@ -315,7 +321,7 @@ class _Judge:
             return "it stays in the view (instance.unwell.eject is false)"
         return "it stays in the view: at most half of the ready ones are ejected, never the last"
 
-    def _seen_again(self, instance: Instance, unwell: Unwell, one: Found) -> None:
+    def _seen_again(self, instance: Instance, unwell: Unwell, one: SymptomFound) -> None:
         """Keep the mark. Its first words stand: they would change with every look."""
         symptom, model, said, alone = one
         if unwell.for_all:

@@ -31,6 +31,7 @@ from tarn.domain import (
     Running,
     Unknown,
 )
+from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.domain.outcomes import Outcome, Tested
@@ -222,6 +223,8 @@ class GrayWorld:
         )
         self.tritons: dict[str, Triton] = {}
         self.ended: dict[str, Ended] = {}
+        self.stubs: dict[str, str] = {}
+        """What the runtime says of processes of models that ended."""
         self.lost = 0.0
         self.stopped: dict[str, float] = {}
         """Who was told to stop, and when: the size never changes here, so each was replaced."""
@@ -258,7 +261,7 @@ class GrayWorld:
         for triton in self.tritons.values():
             triton.answer(self.now_s, self, wants.get(triton.id, ""))
         before = self.fleet.event_totals
-        seen = Seen(self.now_s, self.now_s, self._facts(), self._readings())
+        seen = Seen(self.now_s, self.now_s, self.facts(), self._readings())
         self.fleet = tick(self.fleet, seen, self.rules)
         if self.fleet.event_totals is not before:
             for event in self.fleet.events[-10:]:
@@ -316,7 +319,8 @@ class GrayWorld:
             parts[members[(first + place) % len(members)]] += 1
         return parts
 
-    def _facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the runtime says."""
         running = [
             Running(
                 t.id,
@@ -330,7 +334,8 @@ class GrayWorld:
             for t in self.tritons.values()
         ]
         asked = [Asked(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
-        return (*running, *asked, *self.ended.values())
+        stubs = [StubEnded(id_, said, self.now_s, MODEL) for id_, said in self.stubs.items()]
+        return (*running, *asked, *self.ended.values(), *stubs)
 
     def _is_new(self, instance: Instance) -> bool:
         return instance.id not in self.tritons and instance.id not in self.ended

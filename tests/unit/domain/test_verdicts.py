@@ -6,17 +6,18 @@ from given import AT, NOW_S, fleet, ready, rules
 from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
-from tarn.domain import Down, Known, Reading
+from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet
+from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
+from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.verdicts import judge_outcomes, may_eject, suspect_stubs
 from tarn.domain.victims import surplus
 
@@ -233,6 +234,21 @@ def test_one_whose_process_ended_is_suspected_at_once() -> None:
     again = suspected(some, "w-0001")
     assert again.instances[0].in_view, "the last one stays"
     assert suspected(again, "w-0001") is again
+
+
+def test_a_new_master_lets_nobody_use_one_whose_process_ended_under_the_old_one() -> None:
+    """It is ejected in the very tick in which it becomes ready again."""
+    world = GrayWorld(1, 3)
+    world.run(40)
+    world.stubs = {"w-0002": SAID}
+    world.tritons["w-0002"].fault = Fault("dead", world.now_s)
+    epoch, state = Epoch(2, 1), saved(world.fleet, 0.0)
+    found = Recovered(tuple(fact for fact in world.facts() if isinstance(fact, Running)))
+    world.fleet = begin(epoch, state, found, world.rules, now_s=world.now_s, at=world.now_s)
+    for _ in range(5):
+        world.step()
+        assert "w-0002" not in {m.instance_id for m in world.fleet.view.members}
+    assert world.replaced == ["w-0002"]
 
 
 MARK = Unwell(Symptom.FAILING, "echo", "it failed", NOW_S, ejected=True, confirmed_s=NOW_S)
