@@ -217,7 +217,11 @@ class Evidence:
 
 
 class _Elsewhere:
-    """What became of one model's requests in one span, on the better half of its instances."""
+    """What became of one model's requests in one span, on the better half of its instances.
+
+    On fewer where the rest of that half fails far more than they do: one that works is enough to
+    say that the model does.
+    """
 
     def __init__(self, rows: Iterable[tuple[str, Grown]], least: float) -> None:
         by_share = sorted(rows, key=lambda row: (row[1].share, row[0]))
@@ -225,7 +229,7 @@ class _Elsewhere:
         ended = failed = 0.0
         ids: set[str] = set()
         for place, (id_, one) in enumerate(by_share):
-            if place >= count and ended >= least:
+            if ended >= least and (place >= count or _differs(one, failed / ended)):
                 break
             ids.add(id_)
             ended, failed = ended + one.ended, failed + one.failed

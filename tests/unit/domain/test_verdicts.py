@@ -67,6 +67,21 @@ def test_one_that_fails_a_third_of_its_requests_is_found_too() -> None:
     assert healthy(world)
 
 
+@pytest.mark.parametrize(("size", "sick_ones"), [(4, 3), (5, 4), (10, 7)])
+def test_most_that_fail_are_found_where_one_works(size: int, sick_ones: int) -> None:
+    """Half are ejected at most; all are replaced in the end, one after another."""
+    world = GrayWorld(1, size)
+    world.run(65)
+    bad = [f"w-{n:04d}" for n in range(1, sick_ones + 1)]
+    for id_ in bad:
+        world.tritons[id_].fault = Fault("failing", world.now_s)
+    world.run(8)
+    assert {subject for _, code, subject, _ in world.log if code == "TARN-1122"} == set(bad)
+    world.run(150)
+    assert world.replaced == bad
+    assert healthy(world)
+
+
 def test_one_that_hangs_is_ejected_after_ten_seconds_and_drains_without_end() -> None:
     """What waits there never ends: the drain is cut long before its limit of 300 s."""
     world = sick("stalled")
