@@ -110,21 +110,22 @@ def test_gray_faults_never_take_half_or_the_last_and_all_recovers(seed: int, siz
 
 @MANY
 @given(SEEDS, SIZES, st.sampled_from(("failing", "stalled", "dead")))
-def test_one_sick_instance_is_out_in_time_and_replaced_and_nobody_else(
+def test_sick_ones_are_told_in_time_and_replaced_and_nobody_else(
     seed: int, size: int, kind: str
 ) -> None:
-    """Within 4 s of a failure and 13 s of a hang; confirmed by test requests, replaced."""
+    """Within 4 s of a failure and 13 s of a hang, as long as one works; a single one is out."""
     world = GrayWorld(seed, size)
     world.run(30)
-    victim = world.chance.choice(list(world.tritons.values()))
-    victim.fault = Fault(kind, world.now_s)
-    for second in range(1, 61):
-        world.step()
-        world.check()
-        serves = victim.id in {m.instance_id for m in world.fleet.view.members}
-        limit = {"failing": 4, "stalled": 13, "dead": 13}[kind]
-        assert not serves or second <= limit, world.log
-    assert list(world.stopped) == [victim.id]
+    sick = world.chance.sample(list(world.tritons), world.chance.choice((1, 1, size - 1)))
+    for id_ in sick:
+        world.tritons[id_].fault = Fault(kind, world.now_s)
+    limit = {"failing": 4, "stalled": 13, "dead": 13}[kind]
+    world.run(limit)
+    assert {subject for _, code, subject, _ in world.log if code == "TARN-1122"} == set(sick)
+    if len(sick) == 1:
+        assert sick[0] not in {m.instance_id for m in world.fleet.view.members}
+    world.run(50 * len(sick))
+    assert world.stopped.keys() == set(sick)
     assert settle(world)
 
 
