@@ -11,8 +11,10 @@ from tarn.control.state import Saver
 from tarn.domain import Reading, State
 from tarn.domain.calls_everywhere import behind
 from tarn.domain.fleet import Fleet, Rules
+from tarn.domain.instance import FRESH_S
 from tarn.domain.mixed import mixture
 from tarn.domain.told_failures import told_failures
+from tarn.domain.renewal import takes_more
 
 __all__ = [
     "Trouble",
@@ -121,6 +123,7 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
     yield from _of_stubs(fleet)
     yield from _alike(fleet, now_s)
     yield from _told(fleet, now_s)
+    yield from _of_memory(fleet, rules)
     late = now_s - fleet.started_s >= COMES_WITHIN_S
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
@@ -171,6 +174,24 @@ def _told(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
             answers = "1 bad answer" if count == 1 else f"{count} bad answers"
             warning = f"{instance.id}: clients leave it alone after {answers}"
             yield Trouble("", warning, "TARN-1128", instance.id)
+
+
+def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Trouble]:
+    """Say that `instance.max_rss` is less than instances take, and so replaces none of them."""
+    limit = rules.spec.instance.max_rss_mib
+    if limit is None:
+        return
+    beyond = [i for i in fleet.of(State.READY) if takes_more(i, limit)]
+    if not beyond:
+        return
+    most = max(beyond, key=lambda i: i.fresh_mib or 0)
+    fault = f"{len(beyond)} instances held more than instance.max_rss from the beginning"
+    warning = (
+        f"instance.max_rss = {limit} MiB: {most.id} held {most.fresh_mib} MiB within "
+        f"{FRESH_S / 60:.0f} minutes after it became ready, so a replacement would, too; "
+        f"{len(beyond)} of {len(fleet.instances)} are not replaced for their memory"
+    )
+    yield Trouble(fault, warning, "TARN-1176", fleet.name)
 
 
 def _newest_versions(fleet: Fleet, model: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import State
 from tarn.domain.samples import Known
 from tarn.domain.scaling import FleetView
 
@@ -55,7 +55,7 @@ def capacity(fleet: FleetView) -> Capacity:
     slowest_s, ready, ages_s = 0.0, 0, []
     for instance in fleet.instances:
         if instance.state is State.READY:
-            ready += not _is_ejected(instance)
+            ready += not instance.ejected
             if instance.ready_s is not None and not instance.adopted:  # it started long before
                 slowest_s = max(slowest_s, instance.ready_s - instance.requested_s)
         elif instance.state in (State.REQUESTED, State.STARTING):
@@ -70,15 +70,11 @@ def _newer(fleet: FleetView, ages_s: Iterable[float]) -> int:
     oldest_s = max(ages_s, default=0.0)
     return sum(
         instance.state is State.READY
-        and not _is_ejected(instance)
+        and not instance.ejected
         and fleet.now_s - instance.ready_s < oldest_s
         for instance in fleet.instances
         if instance.ready_s is not None and oldest_s
     )
-
-
-def _is_ejected(instance: Instance) -> bool:
-    return instance.unwell is not None and instance.unwell.ejected
 
 
 def executed_when_full(fleet: FleetView, ready: int) -> float | None:

@@ -87,6 +87,7 @@ _TABLE = (
     Code("TARN-1152", _A, "model fails everywhere", "A model fails on all instances alike, or answers on none, so the instances are not to blame: none is ejected or replaced for it. The message has Triton's own error, where a test request brought it.", "Look at what changed: the model's version, what it needs (files, tokens, databases), or what callers send; see docs/how-to/when-an-instance-is-unwell.md."),
     Code("TARN-1162", _W, "instance slow", "A model computes several times as long on it as on others, at the same batch size. It is reported, and nothing else is done.", "Look at its node: another program, a hot or shared GPU, a swapping machine; `tarn drain INSTANCE` replaces it."),
     Code("TARN-1172", _I, "instance worn", "It has run for longer than `instance.max_age`, or its processes hold more memory than `instance.max_rss`: it serves until a replacement does, then it drains.", "Nothing."),
+    Code("TARN-1176", _W, "instance.max_rss too low", "An instance held more memory than `instance.max_rss` within ten minutes after it became ready, so a replacement would hold as much. It is not replaced for its memory.", "Raise `instance.max_rss` above what a fresh instance takes under load; a leak as fast as that needs a repair of the model."),
     # 12xx: size
     Code("TARN-1200", _I, "size decided", "The desired number of replicas changed.", "`tarn scaling explain` says why."),
     Code("TARN-1201", _I, "scaling paused", "No scaling decisions until the pause ends.", "`tarn resume` ends it at once."),

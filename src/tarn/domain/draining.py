@@ -35,7 +35,7 @@ class Drain:
     """A counter vanished with its model, and not by our unload, before which all was seen to rest:
     what had moved in it since the look before is not seen."""
     moved_s: float | None = None
-    """Monotonic second at which a request was last seen to have ended since it left."""
+    """Monotonic second at which a request was last seen to have succeeded since it left."""
     unload_s: float | None = None
     """Monotonic second at which its models were asked to unload; there is no way back."""
     unloaded: Sample[bool] = attrs.field(default=_NOT_ASKED)
@@ -99,7 +99,7 @@ class Drain:
             self,
             began=self.began or counts,
             last=counts,
-            moved_s=taken_s if self.last is not None and counts != last else self.moved_s,
+            moved_s=taken_s if counts.succeeded != last.succeeded else self.moved_s,
             succeeded=self.succeeded + max(0.0, more[0]),
             failed=self.failed + max(0.0, more[1]),
             fell=fell,

@@ -131,7 +131,7 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         notes.append(("TARN-1101", instance.id, f"started on {fact.node} as {fact.container_id}"))
     elif _same_place(instance, fact) and instance.missing_s is None:
         if fact.rss_mib != instance.rss_mib:
-            instance = instance.but(rss_mib=fact.rss_mib)
+            instance = instance.holding(fact.rss_mib, now_s)
         return _leaving(instance, fact, now_s, notes)
     placed = attrs.evolve(
         instance,
@@ -141,8 +141,8 @@ def _running(instance: Instance, fact: Running, now_s: float, notes: list[Note])
         ranks=fact.ranks,
         missing_s=None,
         started_at=fact.started_at,
-        rss_mib=fact.rss_mib,
     )
+    placed = placed.holding(fact.rss_mib, now_s)
     return _leaving(placed, fact, now_s, notes)
 
 

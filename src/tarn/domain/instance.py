@@ -12,7 +12,7 @@ from tarn.domain.endpoint import Endpoint
 from tarn.domain.samples import Known, Sample, Unknown
 from tarn.domain.unwell import Unwell
 
-__all__ = ["ALIVE", "PLACED", "TRANSITIONS", "Instance", "State", "id_of"]
+__all__ = ["ALIVE", "FRESH_S", "PLACED", "TRANSITIONS", "Instance", "State", "id_of"]
 
 
 class State(enum.StrEnum):
@@ -30,6 +30,9 @@ ALIVE = frozenset({State.REQUESTED, State.STARTING, State.READY, State.DRAINING}
 """States in which an instance asks for or holds something of the runtime."""
 PLACED = frozenset({State.STARTING, State.READY, State.DRAINING})
 """States in which an instance has a process, as far as the master knows."""
+
+FRESH_S = 600.0
+"""What an instance holds so soon after it became ready is what it takes, and no leak."""
 
 TRANSITIONS: dict[State, frozenset[State]] = {
     State.REQUESTED: frozenset({State.STARTING, State.DRAINING, State.STOPPED, State.FAILED}),
@@ -123,13 +126,20 @@ class Instance:
     """Wall second at which its process began; 0: not known."""
     rss_mib: int | None = None
     """Memory that its processes hold; None: its runtime does not say."""
+    fresh_mib: int | None = None
+    """The most that they held while it was fresh; None: this master did not see it then."""
 
     @property
     def in_view(self) -> bool:
         """Whether traffic may be sent to it."""
         if self.state is not State.READY or self.suspect or self.endpoint is None:
             return False
-        return self.unwell is None or not self.unwell.ejected
+        return not self.ejected
+
+    @property
+    def ejected(self) -> bool:
+        """Whether it is out of the view because it is unwell."""
+        return self.unwell is not None and self.unwell.ejected
 
     @property
     def out_for(self) -> str:
@@ -174,6 +184,14 @@ class Instance:
     def quiet(self) -> bool:
         """Known to have nothing queued and nothing executing."""
         return isinstance(self.busy, Known) and self.busy.value == 0
+
+    def holding(self, rss_mib: int | None, now_s: float) -> "Instance":
+        """Return the instance whose processes hold *rss_mib* now."""
+        ready_s = now_s if self.ready_s is None else self.ready_s
+        fresh_mib = self.fresh_mib
+        if rss_mib is not None and not self.adopted and now_s - ready_s < FRESH_S:
+            fresh_mib = max(fresh_mib or 0, rss_mib)
+        return self.but(rss_mib=rss_mib, fresh_mib=fresh_mib)
 
     def become(self, state: State, now_s: float, reason: str = "") -> "Instance":
         """Return the instance in *state* since *now_s*; an illegal step is a ``ValueError``."""

@@ -102,10 +102,13 @@ def grown(old: Outcome, new: Outcome) -> Grown:
 
 
 class Stall(NamedTuple):
-    """Requests for one model wait in one instance, and none of them ends."""
+    """Requests for one model wait in one instance, and none of them is answered well.
+
+    Failures end no stall: a dead Python process works its queue off at one failure a second.
+    """
 
     since_s: float
-    """Monotonic second of the last look at which one had ended, or none waited."""
+    """Monotonic second of the last look at which one had completed, or none waited."""
     seen_s: float
     """Monotonic second of the newest look that found it so."""
     pending: float
@@ -143,8 +146,8 @@ class OutcomeHistory:
     """Model to the instances on which a request failed since the look before."""
     stalls: Mapping[Key, Stall] = attrs.field(factory=dict, hash=False)
     longest: Mapping[str, float] = attrs.field(factory=dict, hash=False)
-    """Model to the seconds that the longest request seen computed, or for which none ended while
-    some waited, and then one did: so long it may take."""
+    """Model to the seconds that the longest request seen computed, or for which none completed
+    while some waited, and then one did: so long it may take."""
     slow_s: float = float("-inf")
     """When compute times were compared last."""
 
@@ -191,7 +194,7 @@ class OutcomeHistory:
                 was = old.get(model, new)
                 if new.failed > was.failed:
                     failing.setdefault(model, []).append(id_)
-                elif new.completed > was.completed:
+                if new.completed > was.completed:
                     us = (new.compute_us - was.compute_us) / (new.completed - was.completed)
                     if us > longest.get(model, _SHORT_S) * 1e6:
                         longest[model] = min(us / 1e6, LONGEST_MOST_S)
@@ -245,7 +248,7 @@ class OutcomeHistory:
         return longest
 
     def waits(self, instance_id: str, model: str) -> bool:
-        """Say whether requests wait there and none ends."""
+        """Say whether requests wait there and none completes."""
         return (instance_id, model) in self.stalls
 
     def enough(

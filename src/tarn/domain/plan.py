@@ -9,7 +9,7 @@ from tarn.domain.follow_up import open_sessions
 from tarn.domain.instance import Instance, State
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.replacing import leaver, most
-from tarn.domain.verdicts import stalled_after_s
+from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.victims import surplus
 
 __all__ = ["Plan", "plan"]
@@ -164,7 +164,7 @@ def _next(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> _Next
 
 
 def _stands_still(instance: Instance, fleet: Fleet, rules: Rules, now_s: float) -> bool:
-    """Say whether an unwell one drains no further: nothing has ended in it for long enough."""
+    """Say whether an unwell one drains no further: nothing ended well in it for long enough."""
     if instance.unwell is None or not instance.unwell.severe:
         return False
     moved_s = None if instance.drain is None else instance.drain.moved_s

@@ -15,7 +15,7 @@ from tarn.domain.replacing import no_room
 from tarn.domain.strikes import may_relapse
 from tarn.domain.verdicts import FOR_UNWELL
 
-__all__ = ["leave_at_once", "retire_worn"]
+__all__ = ["leave_at_once", "retire_worn", "takes_more"]
 
 AT_ONCE = 10
 """One in so many instances may be on its way at once, and one always."""
@@ -104,7 +104,8 @@ def _spared(instance: Instance, fleet: Fleet, rules: Rules) -> bool:
 def _worn(fleet: Fleet, rules: Rules, now_s: float, at: float) -> tuple[Instance | None, str]:
     """Return the oldest that is too old, or one that holds too much memory, and which it is.
 
-    Only while all is at rest: so they leave one at a time.
+    Only while all is at rest: so they leave one at a time. One that held too much from the
+    beginning stays: another one would hold as much.
     """
     spec, instances = rules.spec.instance, fleet.instances
     if fleet.strikes or len(instances) != fleet.desired or not all(i.in_view for i in instances):
@@ -113,10 +114,17 @@ def _worn(fleet: Fleet, rules: Rules, now_s: float, at: float) -> tuple[Instance
         age_s, rss_mib = _age_s(i, now_s, at), i.rss_mib
         if spec.max_age_s is not None and age_s > spec.max_age_s:
             return i, f"it has run for longer than instance.max_age = {spec.max_age_s:g} s"
-        if spec.max_rss_mib is not None and rss_mib is not None and rss_mib > spec.max_rss_mib:
+        if spec.max_rss_mib is None or rss_mib is None or takes_more(i, spec.max_rss_mib):
+            continue
+        if rss_mib > spec.max_rss_mib:
             limit = f"instance.max_rss = {spec.max_rss_mib} MiB"
             return i, f"its processes hold {rss_mib} MiB, more than {limit}"
     return None, ""
+
+
+def takes_more(instance: Instance, max_rss_mib: int) -> bool:
+    """Say whether *instance* held more than *max_rss_mib* from the beginning."""
+    return instance.fresh_mib is not None and instance.fresh_mib > max_rss_mib
 
 
 def _age_s(instance: Instance, now_s: float, at: float) -> float:

@@ -24,7 +24,7 @@ KEEP = 300
 _FULL_FROM = 0.25
 """Requests that wait in a full instance, as a share of those that execute."""
 _STUCK_AFTER_S = 3.0
-"""Requests that wait while none ends for so long, and so many mean times, are not worked off."""
+"""Where none ends well for so long, and so many mean times, what waits is not worked off."""
 _STUCK_MEANS = 3.0
 
 
@@ -108,7 +108,9 @@ class Signals:
 
         Args:
             instances: Only the ready ones count, suspect ones too: they have work, and cannot say.
-                Those that start are looked at, so that their first second as ready ones is known.
+                Not those that are ejected: new requests go to the others, and nobody else works
+                off what waits in them, which in Triton's gauge may be for ever. Those that start
+                are looked at, so that their first second as ready ones is known.
             readings: Instance id to what was scraped of it last.
             now_s: Monotonic seconds of this look.
             oldest_s: What was read longer ago counts as unknown.
@@ -125,7 +127,7 @@ class Signals:
                 one = see(self._seen.get(id_), reading, now_s, oldest_s)
             if not isinstance(one, Unknown):
                 known[id_] = one
-            if ready:
+            if ready and not instance.ejected:
                 seen[id_] = one
         now, compute_s = _fleet_wide(seen, now_s, self._compute_s)
         for name, metric in self.kept.metrics.items():
@@ -206,7 +208,7 @@ def _fleet_wide(
 def _when_full(seen: _Seen, pending: Sample[float], stuck_s: float) -> Sample[float]:
     """Return what the full ones execute, each in the mean: what executes there is what can.
 
-    One in which requests wait and none has ended for *stuck_s* executes nothing.
+    One in which requests wait and none ended well for *stuck_s* executes nothing.
     """
     if isinstance(pending, Unknown):
         return pending

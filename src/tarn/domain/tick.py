@@ -60,12 +60,12 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
-    fleet = suspect_stubs(fleet, _just_ended(before, fleet, facts), rules, now_s, at)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = enact(fleet, step, rules, now_s, at)
+    fleet = suspect_stubs(fleet, _just_ended(before, fleet, facts), rules, now_s, at)
     if (
         leaving := step.drain | step.retire | {id_ for id_, _ in step.replace}
     ):  # what had ended then is its receipt's first line
@@ -77,12 +77,16 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
 
 
 def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[StubEnded]:
-    """Return those of *facts* of which *fleet* has heard, and *before* had not."""
+    """Return those of *facts* of which the ready ones of *fleet* have heard, and had not *before*.
+
+    One that has just become ready is news, too: a new master finds it so, and lets nobody use it.
+    """
     stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
     if not stubs:
         return []
-    known = {i.id: i.stub_ended for i in before.instances}
-    heard = [i.id for i in fleet.instances if i.stub_ended and i.stub_ended != known.get(i.id)]
+    known = {i.id: i.stub_ended for i in before.of(State.READY)}
+    ready = fleet.of(State.READY)
+    heard = [i.id for i in ready if i.stub_ended and i.stub_ended != known.get(i.id)]
     return [stubs[id_] for id_ in heard if id_ in stubs]
 
 

@@ -13,7 +13,7 @@ class Symptom(enum.StrEnum):
     FAILING = "failing"
     """It fails far more requests than other instances of the same model, or than it did before."""
     STALLED = "stalled"
-    """Requests wait in it, and none has ended for much longer than the model takes."""
+    """Requests wait in it, and none has completed for much longer than the model takes."""
     SLOW = "slow"
     """The model computes several times as long as elsewhere: told, and nothing else."""
 

@@ -65,11 +65,17 @@ def test_requests_that_wait_while_none_ends_are_a_stall_since_the_last_one_ended
 
 
 @pytest.mark.parametrize(
-    "last", [Outcome(10, 2, pending=4), Outcome(11, 1, pending=4), Outcome(10, 1, pending=0)]
+    "last", [Outcome(11, 1, pending=4), Outcome(10, 1, pending=0), Outcome(3, 0, pending=0)]
 )
-def test_a_failure_an_answer_or_an_empty_queue_end_a_stall(last: Outcome) -> None:
+def test_an_answer_or_an_empty_queue_end_a_stall(last: Outcome) -> None:
     stuck = Outcome(10.0, 1.0, pending=4.0)
     assert not looks((1.0, stuck), (2.0, stuck), (3.0, last)).stalls
+
+
+def test_a_dead_process_that_fails_one_request_a_second_is_stalled() -> None:
+    """Where nothing has told that it is dead: twenty failures would take twenty seconds."""
+    history = looks(*((float(s), Outcome(10.0, float(s), pending=4.0)) for s in range(1, 12)))
+    assert [s.seen_s - s.since_s for s in history.stalls.values()] == [10.0]
 
 
 def test_counters_that_are_not_read_any_more_make_no_stall() -> None:

@@ -227,6 +227,16 @@ def test_a_queue_that_nobody_works_off_is_load() -> None:
     assert newest(seen, "pending") == Known(0.0)
 
 
+def test_a_queue_that_a_dead_process_fails_one_by_one_is_load() -> None:
+    """As a killed stub does it, one a second: they end, and nobody is served."""
+    seen = look(Signals(), 10.0, reading(1, 10.0, requests_total=9.0, request_us_total=9e5))
+    for step in range(1, 6):
+        now_s, waits = 10.0 + step, 254.0 - step
+        dead = {"requests_total": 19.0, "request_us_total": 19e5, "failures_total": step - 1.0}
+        seen = look(seen, now_s, reading(1, now_s, pending=waits, executing=1.0, **dead))
+    assert newest(seen, "offered_load") == Known(249.0)
+
+
 def test_what_waits_for_long_requests_is_no_load_of_its_own_while_some_end() -> None:
     """Requests of 4 s: two looks without an end are nothing unusual."""
     seen = look(Signals(), 10.0, reading(1, 10.0))

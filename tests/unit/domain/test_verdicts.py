@@ -6,17 +6,19 @@ from given import AT, NOW_S, fleet, ready, rules
 from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
-from tarn.domain import Down, Known, Reading
+from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet
+from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
+from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_stubs
+from tarn.domain.verdicts import judge_outcomes, may_eject, suspect_stubs
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
@@ -62,6 +64,21 @@ def test_one_that_fails_a_third_of_its_requests_is_found_too() -> None:
     world = sick("failing", share=0.34)
     world.run(40)
     assert world.replaced == ["w-0002"]
+    assert healthy(world)
+
+
+@pytest.mark.parametrize(("size", "sick_ones"), [(4, 3), (5, 4), (10, 7)])
+def test_most_that_fail_are_found_where_one_works(size: int, sick_ones: int) -> None:
+    """Half are ejected at most; all are replaced in the end, one after another."""
+    world = GrayWorld(1, size)
+    world.run(65)
+    bad = [f"w-{n:04d}" for n in range(1, sick_ones + 1)]
+    for id_ in bad:
+        world.tritons[id_].fault = Fault("failing", world.now_s)
+    world.run(8)
+    assert {subject for _, code, subject, _ in world.log if code == "TARN-1122"} == set(bad)
+    world.run(150)
+    assert world.replaced == bad
     assert healthy(world)
 
 
@@ -232,6 +249,21 @@ def test_one_whose_process_ended_is_suspected_at_once() -> None:
     again = suspected(some, "w-0001")
     assert again.instances[0].in_view, "the last one stays"
     assert suspected(again, "w-0001") is again
+
+
+def test_a_new_master_lets_nobody_use_one_whose_process_ended_under_the_old_one() -> None:
+    """It is ejected in the very tick in which it becomes ready again."""
+    world = GrayWorld(1, 3)
+    world.run(40)
+    world.stubs = {"w-0002": SAID}
+    world.tritons["w-0002"].fault = Fault("dead", world.now_s)
+    epoch, state = Epoch(2, 1), saved(world.fleet, 0.0)
+    found = Recovered(tuple(fact for fact in world.facts() if isinstance(fact, Running)))
+    world.fleet = begin(epoch, state, found, world.rules, now_s=world.now_s, at=world.now_s)
+    for _ in range(5):
+        world.step()
+        assert "w-0002" not in {m.instance_id for m in world.fleet.view.members}
+    assert world.replaced == ["w-0002"]
 
 
 MARK = Unwell(Symptom.FAILING, "echo", "it failed", NOW_S, ejected=True, confirmed_s=NOW_S)

@@ -137,23 +137,22 @@ def _listening(port: int) -> Iterator[str]:
 def rss_mib(pid: int) -> int | None:
     """Return the memory in MiB that *pid* and its descendants hold; None: it has ended.
 
-    What they share with one another is counted once, that of *pid*. It is rounded to 16 MiB, so
+    What they share with one another, by a fork too, is counted once. It is rounded to 16 MiB, so
     that it does not change with every look.
     """
-    held, shared, waiting = 0, 0, [pid]
+    held_kib, waiting = 0, [pid]
     while waiting:
         one = waiting.pop()
         folder = _PROC / str(one)
         try:
-            pages = (folder / "statm").read_text().split()
+            # of pages that several processes hold, each has its part ("proportional set size")
+            lines = (folder / "smaps_rollup").read_text().splitlines()
             # each thread has the children that it started itself
             born = [(task / "children").read_text() for task in (folder / "task").iterdir()]
         except OSError:  # it ended while we looked
             if one == pid:
                 return None
             continue
-        held += int(pages[1]) - int(pages[2])
-        shared = int(pages[2]) if one == pid else shared
+        held_kib += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
         waiting += [int(child) for text in born for child in text.split()]
-    mib = (held + shared) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return max(_ROUND_MIB, round(mib / _ROUND_MIB) * _ROUND_MIB)
+    return max(_ROUND_MIB, round(held_kib / 1024 / _ROUND_MIB) * _ROUND_MIB)
