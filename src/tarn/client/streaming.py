@@ -141,7 +141,8 @@ class GrpcClient:
                         yield result
             except TimedOutError:
                 whose = Blame.SERVER
-                raise
+                if heard or not course.spared(slot, whose):
+                    raise
             except InferenceServerException as error:
                 whose = _whose_fault(error)
                 if heard and error.status() == _CUT:
@@ -190,6 +191,8 @@ class GrpcClient:
     def _failed(self, course: Course, slot: Slot, error: InferenceServerException) -> None:
         """Return when the request may be asked of another one; raise when not."""
         if error.status() == _LATE:
+            if course.spared(slot, _whose_fault(error)):
+                return
             raise course.late(slot, error.message()) from error
         if error.status() != _CUT:
             if course.spared(slot, _whose_fault(error)):

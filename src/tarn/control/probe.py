@@ -410,7 +410,8 @@ class Probe:
                 self._around.kinds.forget(test.model)  # its configuration may be another one
                 continue
             ok, said = found
-            self._tested = Tested(asked_s, ok, said, test.number)
+            late = not ok and self._around.clock.now_s() - asked_s >= test.timeout_s
+            self._tested = Tested(asked_s, ok, said, test.number, test.model, late)
             self._around.changed(self._id)
             self._around.wake()
 

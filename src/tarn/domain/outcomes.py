@@ -66,6 +66,10 @@ class Tested:
     """Triton's own error, or that there was no answer; empty when it was answered well."""
     number: int = 1
     """Counts the test requests to this instance."""
+    model: str = ""
+    """The model that was asked."""
+    late: bool = False
+    """It took all of its time. A busy instance does the same: its queue is long, or full."""
 
 
 class Grown(NamedTuple):

@@ -20,7 +20,8 @@ from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
-from tarn.domain.verdicts import judge_outcomes, suspect_stubs
+from tarn.domain.told_failures import check_hints
+from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 
 __all__ = ["Seen", "tick"]
@@ -60,7 +61,11 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
-    fleet = suspect_stubs(fleet, _just_ended(before, fleet, facts), rules, now_s, at)
+    fleet, proven = check_hints(
+        fleet, seen.readings, now_s, doubt=doubt or fleet.frozen_s is not None
+    )
+    suspicions = (*_just_ended(before, fleet, facts), *proven)
+    fleet = suspect_at_once(fleet, suspicions, rules, now_s, at)
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
@@ -76,14 +81,14 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     return watch_mixture(_settle(fleet, now_s), now_s)
 
 
-def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[StubEnded]:
-    """Return those of *facts* of which *fleet* has heard, and *before* had not."""
+def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Suspicion]:
+    """Return whom those of *facts* make suspect that are new to *fleet*, and not in *before*."""
     stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
     if not stubs:
         return []
     known = {i.id: i.stub_ended for i in before.instances}
     heard = [i.id for i in fleet.instances if i.stub_ended and i.stub_ended != known.get(i.id)]
-    return [stubs[id_] for id_ in heard if id_ in stubs]
+    return [Suspicion(id_, stubs[id_].model, stubs[id_].said) for id_ in heard if id_ in stubs]
 
 
 def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:

@@ -37,6 +37,7 @@ from tarn.domain.spec import DrainSpec, ReplicasSpec
 from tarn.testing.context import cluster_spec, launch_of
 from tarn.testing.fakes import FakeClock, FakeDiscovery, FakeRuntime, FakeStateStore
 from tarn.testing.wait import until
+from tarn.triton.test_sources import KnownTests
 
 MODELS = Known((ModelState("echo", "READY"),))
 
@@ -57,6 +58,7 @@ class FakeScraper:
         self.clock = clock
         self.targets: Mapping[str, Target] = {}
         self.watched = 0
+        self.tests = KnownTests()
         self.silent: set[str] = set()
         self.broken = ""
         self.lack = ""

@@ -9,8 +9,10 @@ import random
 
 import attrs
 
+from tarn.control.aim import tests_now
 from tarn.domain import (
     Asked,
+    Demand,
     Ended,
     Endpoint,
     Epoch,
@@ -23,8 +25,10 @@ from tarn.domain import (
     Recovered,
     Running,
 )
+from tarn.domain.events import Asker
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
+from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome, Tested
 from tarn.domain.spec import (
     ClusterSpec,
@@ -37,9 +41,17 @@ from tarn.domain.spec import (
 )
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
+from tarn.triton.test_requests import TestRequest
+from tarn.triton.test_sources import KnownTests
 
 MODEL = "echo"
 STARTS_S, HANGS_S = 3.0, 6.0
+SAID = {
+    "stalled": "no answer for 6 s",
+    "busy": "no answer for 6 s",
+    "failing": "Stub process is not healthy.",
+    "reset": "connection reset",
+}
 LIVE, MODELS = Known(value=True), Known((ModelState(MODEL, "READY"),))
 
 
@@ -48,7 +60,8 @@ class Fault:
     """What is wrong with an instance from one moment to another."""
 
     kind: str
-    """``failing``, ``stalled`` or ``slow``."""
+    """``failing``, ``stalled`` or ``slow``; ``busy``: test requests wait too long in its queue;
+    ``reset``: it cuts connections, and counts nothing."""
     from_s: float = 0.0
     until_s: float = float("inf")
     share: float = 1.0
@@ -81,6 +94,8 @@ class Triton:
             case "stalled":
                 self.pending = min(came, 500)
                 return
+            case "reset":
+                return
             case "failing":
                 assert fault is not None
                 bad = int(came * fault.share)
@@ -101,13 +116,13 @@ class Triton:
             return
         fault = next((f for f in (self.fault, world.everywhere) if f and f.at(now_s)), None)
         kind = fault.kind if fault else ""
-        if now_s - self.asked_s < (HANGS_S if kind == "stalled" else 1.0):
+        late = kind in ("stalled", "busy")
+        if now_s - self.asked_s < (HANGS_S if late else 1.0):
             return
-        said = {"stalled": "no answer for 6 s", "failing": "Stub process is not healthy."}.get(
-            kind, ""
-        )
+        said = SAID.get(kind, "")
         number = 1 if self.tested is None else self.tested.number + 1
-        self.tested = Tested(self.asked_s, not said, said, number)
+        self.tested = Tested(self.asked_s, not said, said, number, MODEL, late)
+        world.tests_sent.append(self.asked_s)
         self.asked_s = now_s
 
 
@@ -121,6 +136,13 @@ class GrayWorld:
         self.heirs: Fault | None = None
         """What is wrong with each instance that starts."""
         self.tests = True
+        self.known = KnownTests([TestRequest(MODEL, b"{}")])
+        self.tests_sent: list[float] = []
+        """When each test request was sent that was answered since."""
+        self.hints: list[tuple[str, tuple[str, ...]]] = []
+        """(who, the instances that they say fail; none: all), said each second."""
+        self.counted = True
+        """Its counters can be read."""
         self.now_s = 1000.0
         spec = ClusterSpec(
             "w",
@@ -163,7 +185,8 @@ class GrayWorld:
         self.now_s += 1.0
         members = [m.instance_id for m in self.fleet.view.members]
         arrived = self._arrived() // len(members) if members else 0
-        wants = {i.id for i in self.fleet.instances if i.wants_test}
+        self._hear()
+        wants = tests_now(self.fleet, self._readings(), self.known, self.now_s, 1.0)
         for triton in self.tritons.values():
             triton.live(arrived if triton.id in members else 0, self.now_s, self)
             triton.answer(self.now_s, self, wanted=triton.id in wants)
@@ -175,6 +198,16 @@ class GrayWorld:
                 if event.last == self.now_s and event.code > "TARN-1119":
                     self.log.append((self.now_s, event.code, event.subject, event.message))
         self._obey()
+
+    def _hear(self) -> None:
+        """Let clients say what they say."""
+        for who, ids in self.hints:
+            said = tuple((id_, MODEL, 1) for id_ in ids or tuple(self.tritons))
+            asker = Asker("r", user=who)
+            word = Demand("c", 0, 0, said)
+            now_s = self.now_s
+            some, _ = obey(self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker)
+            self.fleet = some
 
     def check(self) -> None:
         """Hold the bound of the view."""
@@ -216,7 +249,8 @@ class GrayWorld:
         }
         return Reading(
             triton.id, self.now_s, LIVE, "", MODELS,
-            metrics=metrics, outcomes={MODEL: outcome}, tested=triton.tested,
+            metrics=metrics if self.counted else {}, tested=triton.tested,
+            outcomes={MODEL: outcome} if self.counted else {},
         )  # fmt: skip
 
     def _obey(self) -> None:

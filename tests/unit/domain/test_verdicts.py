@@ -7,7 +7,6 @@ from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
 from tarn.domain import Down, Known, Reading
-from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet
 from tarn.domain.obey import obey
 from tarn.domain.outcomes import Outcome
@@ -16,7 +15,13 @@ from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, stalled_after_s, suspect_stubs
+from tarn.domain.verdicts import (
+    Suspicion,
+    judge_outcomes,
+    may_eject,
+    stalled_after_s,
+    suspect_at_once,
+)
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
@@ -220,8 +225,7 @@ SAID = "process echo_0_0 (pid 7) of the Python model 'echo' was killed by SIGKIL
 
 
 def suspected(some: Fleet, instance_id: str) -> Fleet:
-    stub = StubEnded(instance_id, SAID, AT, "echo")
-    return suspect_stubs(some, [stub], rules(), NOW_S, AT)
+    return suspect_at_once(some, [Suspicion(instance_id, "echo", SAID)], rules(), NOW_S, AT)
 
 
 def test_one_whose_process_ended_is_suspected_at_once() -> None:
