@@ -24,8 +24,8 @@ from tarn.domain import Endpoint
 from tarn.domain.outcomes import Tested
 from tarn.triton.answers import Blame, blame, error_line
 from tarn.triton.metrics import EXECUTIONS, FAILURE, PENDING, SUCCESS, parse
+from tarn.triton.test_files import parse as parse_file
 from tarn.triton.test_requests import MADE, TestRequest
-from tarn.triton.test_requests import parse as parse_file
 
 pytestmark = needed
 

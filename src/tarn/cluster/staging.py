@@ -63,7 +63,6 @@ def examined(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) ->
     """
     yield from look_at_tests(spec)
     yield from _unmeasured(spec)
-    yield from _untestable(spec)
     location, remote = spec.models.repository, _capabilities(spec, plugins).remote
     if "://" in location:
         if remote and spec.instance.warmup is not None:
@@ -77,17 +76,6 @@ def examined(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) ->
     else:
         with contextlib.suppress(OSError):  # perhaps only the nodes' user may read it
             yield from fitting.misfits(location, spec, None)
-
-
-def _untestable(spec: ClusterSpec) -> Iterator[Finding]:
-    test = spec.instance.test_request
-    if test is not None and not Path(test).is_file():
-        yield Finding(
-            "TARN-2002",
-            f"instance.test_request = '{test}'",
-            "there is no such file",
-            "Name a file with a request that every well instance answers, or remove the key",
-        )
 
 
 def _unmeasured(spec: ClusterSpec) -> Iterator[Finding]:

@@ -78,7 +78,7 @@ def test_a_test_request_must_be_there(fleet, tmp_path):
     tested = {"instance": {"test_request": str(file)}}
     with pytest.raises(ConfigError, match=r"instance\.test_request"):
         cluster(fleet, str(tmp_path), **tested).up()
-    file.write_text("{}")
+    file.write_text('{"model": "m", "inputs": []}')
     (tmp_path / "m" / "1").mkdir(parents=True)
     findings = cluster(fleet, str(tmp_path), **tested).plan()["findings"]
     assert not [one for one in findings if "test_request" in str(one)]

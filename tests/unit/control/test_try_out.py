@@ -17,7 +17,9 @@ from tarn.control.scrape import Scraper, Target
 from tarn.control.warmup import try_out
 from tarn.domain import Endpoint, Instance, Launch, Reading, State, spec
 from tarn.testing.fake_triton import FakeTriton
-from tarn.triton.test_requests import FILE, MADE, ExpectedAnswer, MadeFrom, TestRequest, parse
+from tarn.triton.made_tests import MadeFrom
+from tarn.triton.test_files import parse
+from tarn.triton.test_requests import FILE, MADE, ExpectedAnswer, TestRequest
 from tarn.triton.test_sources import KnownTests
 
 HANG = None
