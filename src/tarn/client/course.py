@@ -6,7 +6,7 @@ from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.descriptors import shortage
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["Course"]
 
@@ -87,7 +87,7 @@ class Course:
             case CutError():
                 self.cut(slot, error)
             case LateError():
-                if not self.spared(slot, Blame.SERVER):
+                if not self.spared(slot, Culprit.SERVER):
                     raise self.late(slot, error) from error
                 self._note(slot, error)
             case _:
@@ -129,13 +129,13 @@ class Course:
             next_step="Raise answer_within_s if answers may take this long",
         )
 
-    def spared(self, slot: Slot, whose: Blame | None) -> bool:
+    def spared(self, slot: Slot, whose: Culprit | None) -> bool:
         """Return whether another instance is asked after a bad answer of *slot*, or none in time.
 
         It is where the call tried out whether *slot* answers well again, since a trial must cost
         no user a request; but not where the call may not be executed twice. *whose* fault it was.
         """
-        bad = whose in (Blame.SERVER, Blame.MODEL)
+        bad = whose in (Culprit.SERVER, Culprit.MODEL)
         return bad and self._trial and self._repeats > 0 and self.elsewhere(slot)
 
     def elsewhere(self, slot: Slot) -> bool:

@@ -20,7 +20,7 @@ user loses nothing. Only where for `UNREPEATED_AFTER_S` no such request came, an
 
 from collections.abc import Iterable
 
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = [
     "LONGEST_BACK_OFF_S",
@@ -106,7 +106,7 @@ class AnswerRecord:
         self.times += 1
 
 
-def enough(record: AnswerRecord, whose: Blame, others: Iterable[AnswerRecord]) -> bool:
+def enough(record: AnswerRecord, whose: Culprit, others: Iterable[AnswerRecord]) -> bool:
     """Return whether *record*, whose newest answer was bad by *whose* fault, says enough.
 
     Args:
@@ -114,10 +114,10 @@ def enough(record: AnswerRecord, whose: Blame, others: Iterable[AnswerRecord]) -
         whose: The server's or the model's.
         others: Of the same model at the other instances.
     """
-    if whose is Blame.SERVER:
+    if whose is Culprit.SERVER:
         return record.failed >= SERVER_FAILURES
     well = (other.well_s >= record.since_s for other in others)
-    return whose is Blame.MODEL and record.failed >= MODEL_FAILURES and any(well)
+    return whose is Culprit.MODEL and record.failed >= MODEL_FAILURES and any(well)
 
 
 def room(alone: int, count: int) -> bool:

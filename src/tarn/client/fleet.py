@@ -10,7 +10,7 @@ from tarn.client.choosing import choose
 from tarn.client.ejecting import LONGEST_BACK_OFF_S, AnswerRecord, back_off_s, enough, room
 from tarn.client.targets import Target
 from tarn.interfaces import Clock
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["Fleet", "Kept", "Slot"]
 
@@ -166,7 +166,7 @@ class Fleet:
         *,
         answered: bool,
         model: str = "",
-        whose: Blame | None = None,
+        whose: Culprit | None = None,
     ) -> None:
         """Say that a request ended, and whether with an answer; *connection* may carry another.
 
@@ -259,14 +259,14 @@ class Fleet:
         )
         return tuple(s for s in well if s not in tried) or well or sound
 
-    def _judge(self, slot: Slot, model: str, whose: Blame | None, *, answered: bool) -> int:
+    def _judge(self, slot: Slot, model: str, whose: Culprit | None, *, answered: bool) -> int:
         """Take the end of a request for *model* at *slot*.
 
         Returns:
             The bad answers for which it is left alone by this one; else 0.
         """
         well = answered and whose is None
-        if not well and whose not in (Blame.SERVER, Blame.MODEL):
+        if not well and whose not in (Culprit.SERVER, Culprit.MODEL):
             if model in slot.models:  # no others are begun: callers invent names
                 slot.models[model].told_nothing()
             return 0
@@ -286,7 +286,7 @@ class Fleet:
         record.leave_alone(now_s)
         return told
 
-    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Blame) -> bool:
+    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Culprit) -> bool:
         """Say whether *slot* may be left alone for its newest answer, which is bad."""
         others = [s for s in self._slots if s is not slot]
         records = (s.models[model] for s in others if model in s.models)

@@ -20,7 +20,7 @@ from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -169,7 +169,7 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
-        self._outcomes: Mapping[str, Outcome] = {}
+        self._outcomes: Mapping[str, RequestCounts] = {}
         self._unread = 0
         """Looks in a row at the metrics that brought nothing while the instance was live."""
         self._unmeasured = ""

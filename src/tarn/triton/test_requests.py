@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import attrs
 
-from tarn.triton.answers import Blame, blame, error_line
+from tarn.triton.answers import Culprit, blame, error_line
 from tarn.triton.tensors import FLOATS, flat, is_number, shown
 
 __all__ = [
@@ -159,11 +159,11 @@ def judge(request: TestRequest, status: int, body: bytes, *, proven: bool) -> tu
     if status == _NOT_FOUND and not request.version:
         return Judged.BAD, said  # suspected of failing a model which it does not even have
     match blame(status, said):
-        case Blame.CALLER:
+        case Culprit.CALLER:
             return Judged.UNFIT, said
-        case Blame.NOBODY:
+        case Culprit.NOBODY:
             return Judged.LATER, said
-        case Blame.MODEL if request.source == MADE and not proven:
+        case Culprit.MODEL if request.source == MADE and not proven:
             return Judged.UNPROVEN, said
         case _:
             return Judged.BAD, said

@@ -29,7 +29,7 @@ from tarn.domain.events import Asker
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
 from tarn.domain.obey import obey
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.domain.spec import (
     ClusterSpec,
     DrainSpec,
@@ -237,7 +237,7 @@ class GrayWorld:
     def _reading(self, triton: Triton) -> Reading:
         if triton.serves_s > self.now_s:
             return Reading(triton.id, self.now_s, gone="connection refused")
-        outcome = Outcome(
+        outcome = RequestCounts(
             triton.completed, triton.failed, triton.pending, None,
             triton.compute_us, triton.completed, triton.completed,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tarn.config import environ
 from tarn.domain import Known, Reading
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.domain.verdicts import judge_outcomes
 
 WORLDS = int(environ().get("TARN_GRAY_WORLDS", "40"))
@@ -109,7 +109,9 @@ class Queues:
         while starts and starts[0] <= now_s:
             starts.popleft()
         completed, failed, compute_us = counted
-        outcome = Outcome(completed, failed, len(starts), None, compute_us, completed, completed)
+        outcome = RequestCounts(
+            completed, failed, len(starts), None, compute_us, completed, completed
+        )
         metrics = {"requests_total": Known(float(completed))}
         return Reading(f"w-{place + 1:04d}", now_s, metrics=metrics, outcomes={"echo": outcome})
 

@@ -9,7 +9,7 @@ from tarn.control.troubles import of_fleet
 from tarn.domain import Down, Known, Reading
 from tarn.domain.fleet import Fleet
 from tarn.domain.obey import obey
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
@@ -204,7 +204,10 @@ def test_a_late_tick_doubts_nobody() -> None:
 
 def _failing(now_s: float, step: int) -> dict[str, Reading]:
     metrics = {"requests_total": Known(0.0)}
-    rows = {"w-0001": Outcome(50.0, 40.0 * step), "w-0002": Outcome(50.0 + 40.0 * step, 0.0)}
+    rows = {
+        "w-0001": RequestCounts(50.0, 40.0 * step),
+        "w-0002": RequestCounts(50.0 + 40.0 * step, 0.0),
+    }
     return {
         id_: Reading(id_, now_s, metrics=metrics, outcomes={"echo": one})
         for id_, one in rows.items()
