@@ -22,10 +22,10 @@ from real_triton import CONFIG, Clock, infer_body, needed, real_triton
 from tarn.control.scrape import Scraper, Target
 from tarn.domain import Endpoint
 from tarn.domain.outcomes import Tested
-from tarn.triton.answers import Blame, blame, error_line
+from tarn.triton.answers import Culprit, blame, error_line
 from tarn.triton.metrics import EXECUTIONS, FAILURE, PENDING, SUCCESS, parse
+from tarn.triton.test_files import parse as parse_file
 from tarn.triton.test_requests import MADE, TestRequest
-from tarn.triton.test_requests import parse as parse_file
 
 pytestmark = needed
 
@@ -222,7 +222,7 @@ def test_a_killed_stub_fails_each_request_after_a_second(bench: Bench) -> None:
     for client in clients:
         client.join(DEADLINE_S)
     assert answers == [(500, STUB_DEAD.format("killed"))] * 3
-    assert blame(*answers[0]) is Blame.SERVER
+    assert blame(*answers[0]) is Culprit.SERVER
     assert bench.grown("killed", before) == {"BACKEND": 4.0}
 
 
@@ -290,7 +290,7 @@ def test_a_model_that_raises_fails_at_once(bench: Bench) -> None:
         "Failed to process the request(s) for model 'raises_0_0', message: RuntimeError: CUDA "
         "error: device-side assert triggered"
     )
-    assert blame(status, said) is Blame.MODEL
+    assert blame(status, said) is Culprit.MODEL
     assert took_s < 10.0
     assert bench.grown("raises", before) == {"BACKEND": 2.0, "executions": 2.0}
     assert bench.says_it_is_well("raises")
@@ -352,5 +352,5 @@ def test_what_a_caller_gets_wrong_is_the_callers_fault(
     line = error_line(answer[2])
     assert answer[0] == status
     assert said in line
-    assert blame(status, line) is Blame.CALLER
+    assert blame(status, line) is Culprit.CALLER
     assert bench.grown("well", before) == {}

@@ -1,5 +1,6 @@
 """`tarn models`: loading and unloading at every instance there is and will be."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def load(  # noqa: PLR0913 (options)
 
     Exit code 2 where an instance refuses it, and 4 where one has not had it in time.
     """
-    given = None if config is None else _text(config)
+    given = None if config is None else _json_object(config)
     done = cluster.load_model(model, config=given, wait=None if no_wait else timeout)
     emit(done, form, lambda: _sentence(done))
 
@@ -78,17 +79,32 @@ def wanted(cluster: Cluster, *, form: str) -> None:
     emit(answer, form, lambda: _table(answer.get("calls", ())))
 
 
-def _text(path: str) -> str:
+def _json_object(path: str) -> str:
+    """Return the text of a file that holds a JSON object."""
     try:
-        return Path(path).read_text("utf-8")
+        text = Path(path).read_text("utf-8")
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path) from error
     except UnicodeDecodeError:
         raise ConfigError("is not UTF-8 text", where=path) from None
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        right = "Right would be a model configuration, as `GET /v2/models/MODEL/config` answers it"
+        raise ConfigError("is not a JSON object", where=path, right=right)
+    return text
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
     what = f"{row['kind']} of {row['model']} (call {row['call']})"
+    if row.get("overtaken_by"):
+        return f"{what}: call {row['overtaken_by']} took its place"
+    if row.get("refuses") and "of" not in row:
+        return "\n".join((f"{what}: no instance could do it", *_others({"not_yet": (), **row})))
+    if "overtaken_by" not in row and "of" not in row:
+        return f"{what}: asked for; another master is at work since, and does not know it"
     if "of" not in row:
         return f"{what}: done"
     return "\n".join((f"{what}: {row['has']} of {row['of']} instances have it", *_others(row)))

@@ -33,7 +33,7 @@ from tarn.client.wire import Answer, CutError, LateError, NotConnectedError, Wir
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
 from tarn.follow import FleetCall
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["AioClient"]
 
@@ -313,7 +313,7 @@ class AioClient(_Spoken):
             answer = await self._over(self._session(slot), slot.target, request)
             answered, whose = True, whose_fault(answer)
         except LateError:
-            whose = Blame.SERVER
+            whose = Culprit.SERVER
             raise
         finally:
             self._fleet.give_back(slot, None, answered=answered, model=request.model, whose=whose)

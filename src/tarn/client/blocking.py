@@ -30,7 +30,7 @@ from tarn.client.wire import Answer, Connection, CutError, LateError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError, TimedOutError
 from tarn.follow import FleetCall
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["HttpClient", "PendingInference"]
 
@@ -347,7 +347,7 @@ class HttpClient(Spoken):
                 if kept is None:
                     connection.close()
         except LateError:
-            whose = Blame.SERVER
+            whose = Culprit.SERVER
             raise
         finally:
             self._fleet.give_back(slot, kept, answered=answered, model=request.model, whose=whose)

@@ -6,7 +6,7 @@ from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.descriptors import shortage
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["Course"]
 
@@ -27,7 +27,7 @@ class Course:
     A refused connection is always tried elsewhere, until `Options.wait_s` is over. A connection
     that was cut is so only where the call may be repeated, and at most twice. An answer 503 means
     that the instance did not take the request; one other is asked. So is one where the call tried
-    out whether an instance answers well again, and it did not.
+    out whether an instance answers well again, and it did not, or not in time.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class Course:
 
     def take(self) -> Slot | None:
         """Return where to send it now; None: wait `left_s`, then ask again."""
-        slot = self._fleet.take(self._tried, self._model)
+        slot = self._fleet.take(self._tried, self._model, repeats=self._repeats > 0)
         self._trial = slot is not None and slot.alone_for(self._model)
         return slot
 
@@ -87,7 +87,9 @@ class Course:
             case CutError():
                 self.cut(slot, error)
             case LateError():
-                raise self.late(slot, error) from error
+                if not self.spared(slot, Culprit.SERVER):
+                    raise self.late(slot, error) from error
+                self._note(slot, error)
             case _:
                 raise UnreachableError(str(error), where=slot.target.name) from error
 
@@ -109,7 +111,7 @@ class Course:
             UnreachableError: It may not be repeated, or not once more.
         """
         self._note(slot, why)
-        self._fleet.cut(slot)
+        self._fleet.cut(slot, self._model)
         if self._repeats == 0:
             raise UnreachableError(
                 f"the connection was cut before the answer was whole ({why}), so the request "
@@ -127,12 +129,13 @@ class Course:
             next_step="Raise answer_within_s if answers may take this long",
         )
 
-    def spared(self, slot: Slot, whose: Blame | None) -> bool:
-        """Return whether a bad answer of *slot* is asked of one other: a trial costs no call.
+    def spared(self, slot: Slot, whose: Culprit | None) -> bool:
+        """Return whether another instance is asked after a bad answer of *slot*, or none in time.
 
-        *whose* fault it was. Not where the call may not be executed twice.
+        It is where the call tried out whether *slot* answers well again, since a trial must cost
+        no user a request; but not where the call may not be executed twice. *whose* fault it was.
         """
-        bad = whose in (Blame.SERVER, Blame.MODEL)
+        bad = whose in (Culprit.SERVER, Culprit.MODEL)
         return bad and self._trial and self._repeats > 0 and self.elsewhere(slot)
 
     def elsewhere(self, slot: Slot) -> bool:

@@ -11,16 +11,22 @@ caller's fault, or the model's own wherever it is asked. So
 
 Never are more than half of the instances left alone, and never the last one: a model that fails
 everywhere is no reason to give all requests to whoever has not failed yet.
+
+A client knows no test request: only the master has those, and it is told, so that it sends one. So
+one request of a user tries out whether the instance answers well again, one at a time. It is a
+request that may be repeated, and it is asked of another instance when the trial fails, so that the
+user loses nothing. Only where for `UNREPEATED_AFTER_S` no such request came, another one tries.
 """
 
 from collections.abc import Iterable
 
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = [
     "LONGEST_BACK_OFF_S",
     "MODEL_FAILURES",
     "SERVER_FAILURES",
+    "UNREPEATED_AFTER_S",
     "AnswerRecord",
     "back_off_s",
     "enough",
@@ -32,6 +38,8 @@ FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.2, 5.0
 SERVER_FAILURES = 2
 """One may be chance. Of a model whose process is gone each takes a second, and half of the requests
 go there meanwhile."""
+UNREPEATED_AFTER_S = 30.0
+"""How long a trial waits for a request that may be repeated, before one that may not tries."""
 MODEL_FAILURES = 5
 """Of callers half of whose requests are wrong, one in thirty would meet so many by chance."""
 
@@ -60,9 +68,10 @@ class AnswerRecord:
         """Whether it is left alone, or tried out."""
         return self.times > 0
 
-    def may_get(self, now_s: float) -> bool:
-        """Return whether a request may go there."""
-        return self.times == 0 or (self.until_s <= now_s and not self.tried)
+    def may_get(self, now_s: float, *, repeats: bool = True) -> bool:
+        """Return whether a request may go there; *repeats*: it may be repeated elsewhere."""
+        until_s = self.until_s if repeats else self.until_s + UNREPEATED_AFTER_S
+        return self.times == 0 or (until_s <= now_s and not self.tried)
 
     def try_out(self) -> None:
         """Note that one request goes there; no other does until something became of it."""
@@ -97,7 +106,7 @@ class AnswerRecord:
         self.times += 1
 
 
-def enough(record: AnswerRecord, whose: Blame, others: Iterable[AnswerRecord]) -> bool:
+def enough(record: AnswerRecord, whose: Culprit, others: Iterable[AnswerRecord]) -> bool:
     """Return whether *record*, whose newest answer was bad by *whose* fault, says enough.
 
     Args:
@@ -105,10 +114,10 @@ def enough(record: AnswerRecord, whose: Blame, others: Iterable[AnswerRecord]) -
         whose: The server's or the model's.
         others: Of the same model at the other instances.
     """
-    if whose is Blame.SERVER:
+    if whose is Culprit.SERVER:
         return record.failed >= SERVER_FAILURES
     well = (other.well_s >= record.since_s for other in others)
-    return whose is Blame.MODEL and record.failed >= MODEL_FAILURES and any(well)
+    return whose is Culprit.MODEL and record.failed >= MODEL_FAILURES and any(well)
 
 
 def room(alone: int, count: int) -> bool:

@@ -10,7 +10,7 @@ from tritonclient.utils import InferenceServerException
 from tarn.client.targets import Target
 from tarn.client.wire import Answer, LateError, WireError
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
-from tarn.triton.answers import Blame, blame, error_line
+from tarn.triton.answers import Culprit, blame, error_line
 
 __all__ = ["lost_sequence", "one_of", "raise_if_error", "several", "single", "whose_fault"]
 
@@ -35,7 +35,7 @@ def raise_if_error(answer: Answer) -> None:
     raise InferenceServerException(msg=said, status=status)
 
 
-def whose_fault(answer: Answer) -> Blame | None:
+def whose_fault(answer: Answer) -> Culprit | None:
     """Return whose fault *answer* is; None: it is a good one."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
         return None

@@ -10,7 +10,7 @@ from tarn.client.choosing import choose
 from tarn.client.ejecting import LONGEST_BACK_OFF_S, AnswerRecord, back_off_s, enough, room
 from tarn.client.targets import Target
 from tarn.interfaces import Clock
-from tarn.triton.answers import Blame
+from tarn.triton.answers import Culprit
 
 __all__ = ["Fleet", "Kept", "Slot"]
 
@@ -74,7 +74,7 @@ class Fleet:
         self._ejected = 0
         self._alone: dict[str, int] = {}
         """How many are left alone for what a model answered."""
-        self._failing: list[Callable[[str, int], None]] = []
+        self._failing: list[Callable[[str, str, int], None]] = []
         self._turn = int(draw() * 1000)  # clients that start together begin elsewhere
         self._listeners: list[Callable[[], None]] = []
         self._closed = False
@@ -88,10 +88,11 @@ class Fleet:
         """Call *changed* after each change of the view, on the thread that brought it."""
         self._listeners.append(changed)
 
-    def listen_to_failures(self, failing: Callable[[str, int], None]) -> None:
-        """Call *failing* with an instance's id, and how many bad answers made it left alone.
+    def listen_to_failures(self, failing: Callable[[str, str, int], None]) -> None:
+        """Call *failing* with (instance id, model, how many bad answers) when one is left alone.
 
-        Also with each one by which it stays so. On the thread of that request; must not block.
+        Connections that were cut count as bad answers. It is also called with each bad answer by
+        which the instance stays left alone. On the thread of that request; must not block.
         """
         self._failing.append(failing)
 
@@ -126,17 +127,21 @@ class Fleet:
         """Add *targets*, and remove nothing: an incomplete view is obeyed so."""
         self.obey([*targets, *(slot.target for slot in self._slots)])
 
-    def take(self, tried: Collection[Slot] = (), model: str = "") -> Slot | None:
+    def take(
+        self, tried: Collection[Slot] = (), model: str = "", *, repeats: bool = True
+    ) -> Slot | None:
         """Return an instance for one more request, which is then in flight; None: there is none.
 
         Args:
             tried: Those that failed this request already; one of them only when no other is left.
             model: Which model it is for; empty: for none.
+            repeats: It may be repeated elsewhere; then it may try out whether one that was left
+                alone answers well again.
         """
         with self._lock:
             slots = self._slots
             if tried or self._ejected or self._alone.get(model):
-                slots = self._allowed(tried, model)
+                slots = self._allowed(tried, model, repeats=repeats)
             if not slots:
                 return None
             if not tried:  # or one that fails each time would have its turn each time
@@ -161,7 +166,7 @@ class Fleet:
         *,
         answered: bool,
         model: str = "",
-        whose: Blame | None = None,
+        whose: Culprit | None = None,
     ) -> None:
         """Say that a request ended, and whether with an answer; *connection* may carry another.
 
@@ -186,16 +191,25 @@ class Fleet:
         if connection is not None:
             connection.close()
         if failures:
-            for failing in self._failing:
-                failing(slot.target.instance_id, failures)
+            self._tell(slot, model, failures)
 
-    def cut(self, slot: Slot) -> None:
-        """Note that a connection to *slot* was cut; who does it again and again is left alone."""
+    def cut(self, slot: Slot, model: str = "") -> None:
+        """Note that a connection to *slot*, which asked *model*, was cut.
+
+        An instance that does so again and again is left alone, and the listeners hear of it: such
+        failures stand in no counter of Triton.
+        """
         with self._lock:
             slot.cuts += 1
-            often = slot.cuts >= CUTS_TO_EJECT
-        if often:
+            cuts = slot.cuts
+        if cuts >= CUTS_TO_EJECT:
             self.eject(slot)
+            if model:
+                self._tell(slot, model, cuts if cuts == CUTS_TO_EJECT else 1)
+
+    def _tell(self, slot: Slot, model: str, failures: int) -> None:
+        for failing in self._failing:
+            failing(slot.target.instance_id, model, failures)
 
     def eject(self, slot: Slot) -> None:
         """Leave *slot* alone, for longer each time, or until the view changes.
@@ -232,21 +246,27 @@ class Fleet:
         self._closed = True
         self.obey(())
 
-    def _allowed(self, tried: Collection[Slot], model: str) -> tuple[Slot, ...]:
+    def _allowed(
+        self, tried: Collection[Slot], model: str, *, repeats: bool = True
+    ) -> tuple[Slot, ...]:
         """Return who may get a request: one that answers badly only where there is no other."""
         now_s = self._clock.now_s()
         sound = tuple(s for s in self._slots if not s.failures or s.until_s <= now_s)
-        well = tuple(s for s in sound if model not in s.models or s.models[model].may_get(now_s))
+        well = tuple(
+            s
+            for s in sound
+            if model not in s.models or s.models[model].may_get(now_s, repeats=repeats)
+        )
         return tuple(s for s in well if s not in tried) or well or sound
 
-    def _judge(self, slot: Slot, model: str, whose: Blame | None, *, answered: bool) -> int:
+    def _judge(self, slot: Slot, model: str, whose: Culprit | None, *, answered: bool) -> int:
         """Take the end of a request for *model* at *slot*.
 
         Returns:
             The bad answers for which it is left alone by this one; else 0.
         """
         well = answered and whose is None
-        if not well and whose not in (Blame.SERVER, Blame.MODEL):
+        if not well and whose not in (Culprit.SERVER, Culprit.MODEL):
             if model in slot.models:  # no others are begun: callers invent names
                 slot.models[model].told_nothing()
             return 0
@@ -266,7 +286,7 @@ class Fleet:
         record.leave_alone(now_s)
         return told
 
-    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Blame) -> bool:
+    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Culprit) -> bool:
         """Say whether *slot* may be left alone for its newest answer, which is bad."""
         others = [s for s in self._slots if s is not slot]
         records = (s.models[model] for s in others if model in s.models)

@@ -19,7 +19,7 @@ from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
-from tarn.triton.answers import GRPC_STATUS, Blame, blame
+from tarn.triton.answers import GRPC_STATUS, Culprit, blame
 
 __all__ = ["GrpcClient"]
 
@@ -140,8 +140,9 @@ class GrpcClient:
                         heard = True
                         yield result
             except TimedOutError:
-                whose = Blame.SERVER
-                raise
+                whose = Culprit.SERVER
+                if heard or not course.spared(slot, whose):
+                    raise
             except InferenceServerException as error:
                 whose = _whose_fault(error)
                 if heard and error.status() == _CUT:
@@ -190,12 +191,14 @@ class GrpcClient:
     def _failed(self, course: Course, slot: Slot, error: InferenceServerException) -> None:
         """Return when the request may be asked of another one; raise when not."""
         if error.status() == _LATE:
+            if course.spared(slot, _whose_fault(error)):
+                return
             raise course.late(slot, error.message()) from error
         if error.status() != _CUT:
             if course.spared(slot, _whose_fault(error)):
                 return
             raise error
-        if _whose_fault(error) is Blame.NOBODY:  # it was not taken: the queue is full
+        if _whose_fault(error) is Culprit.NOBODY:  # it was not taken: the queue is full
             if course.elsewhere(slot):
                 return
             raise error
@@ -203,7 +206,7 @@ class GrpcClient:
         course.cut(slot, error.message())
 
     def _give_back(
-        self, slot: Slot, *, answered: bool, model: str = "", whose: Blame | None = None
+        self, slot: Slot, *, answered: bool, model: str = "", whose: Culprit | None = None
     ) -> None:
         self._fleet.give_back(slot, None, answered=answered, model=model, whose=whose)
         if slot.gone:
@@ -279,11 +282,11 @@ class _Answers:
                 return
 
 
-def _whose_fault(error: InferenceServerException) -> Blame | None:
+def _whose_fault(error: InferenceServerException) -> Culprit | None:
     """Return whose fault *error* is; None where the connection ended, and tells by itself."""
     code = str(error.status()).removeprefix("StatusCode.")
     whose = blame(GRPC_STATUS.get(code, 500), error.message() or "")
-    return None if whose is Blame.SERVER and error.status() == _CUT else whose
+    return None if whose is Culprit.SERVER and error.status() == _CUT else whose
 
 
 def _credentials(targets: Iterable[Target], options: Options, roots: bytes | None) -> Any:

@@ -18,7 +18,7 @@ REFUSED_EVERY_S = 30.0
 """Who may not say it asks again no sooner: only a person can change that."""
 CLOSE_WITHIN_S = 5.0
 MOST_FAILING = 100
-"""Instances of which one word tells that they fail."""
+"""Models on instances of which one message tells that they fail."""
 _LONGEST_NAME = 64
 
 
@@ -26,8 +26,8 @@ class Waiters:
     """Wakes a cluster that sleeps while requests wait for it. Thread-safe.
 
     One thread tells the master, at most once a second; there is none while nobody waits and no
-    instance was left alone for its bad answers. What goes
-    wrong is nobody's error here: the request that waits says in time that it waited in vain.
+    instance was left alone for its bad answers. What goes wrong is nobody's error here: the request
+    that waits says in time that it waited in vain.
 
     Args:
         source: Finds the master; None: there is none to tell.
@@ -38,8 +38,8 @@ class Waiters:
         self._source, self._fleet = source, fleet
         self._changed = threading.Condition()
         self._count = 0
-        self._failures: dict[str, int] = {}
-        """Instance to bad answers that are not told yet."""
+        self._failures: dict[str, dict[str, int]] = {}
+        """Instance to model to bad answers that are not told yet."""
         fleet.listen_to_failures(self.failing)
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -60,8 +60,8 @@ class Waiters:
                 self._count -= 1
                 self._changed.notify_all()
 
-    def failing(self, instance_id: str, count: int) -> None:
-        """Tell the master that *count* answers of this instance were bad, by no caller's fault.
+    def failing(self, instance_id: str, model: str, count: int) -> None:
+        """Tell the master that *count* answers of *model* there were bad, by no caller's fault.
 
         Any thread, never blocks. What cannot be told is forgotten: an instance that goes on failing
         is told again.
@@ -69,8 +69,10 @@ class Waiters:
         if self._source is None or not instance_id:
             return
         with self._changed:
-            if instance_id in self._failures or len(self._failures) < MOST_FAILING:
-                self._failures[instance_id] = self._failures.get(instance_id, 0) + count
+            known = model in self._failures.get(instance_id, ())
+            if known or sum(map(len, self._failures.values())) < MOST_FAILING:
+                models = self._failures.setdefault(instance_id, {})
+                models[model] = models.get(model, 0) + count
             self._begin(self._source)
 
     def _begin(self, source: Source) -> None:

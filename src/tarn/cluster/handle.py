@@ -392,7 +392,8 @@ class Cluster(Looking):
             everywhere.wait_everywhere(number, look, around.clock, limit_s, around.rest)
         answer = look(number)
         rows = (*answer.get("calls", ()), *answer.get("over", ()))
-        return next((row for row in rows if row["call"] == number), answer)
+        asked = {"call": number, "kind": call.verb, "model": call.body.get("model", "")}
+        return next((row for row in rows if row["call"] == number), asked)  # a new master forgets
 
     # --- what is the case ---
 

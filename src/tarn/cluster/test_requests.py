@@ -9,7 +9,8 @@ from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.interfaces import Finding
 from tarn.plain import did_you_mean
-from tarn.triton.test_requests import LONGEST_FILE, TestRequest, parse
+from tarn.triton.test_files import LONGEST_FILE, parse
+from tarn.triton.test_requests import TestRequest
 
 __all__ = ["carried_tests", "look_at_tests"]
 

@@ -1,6 +1,6 @@
 """Where the scraper looks, for a fleet. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import attrs
@@ -9,8 +9,11 @@ from tarn.control.scrape import Target
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Instance, Launch, Reading, State
 from tarn.domain.control_calls import NO_CALLS, WantedCalls
+from tarn.domain.fleet import Fleet, HintCheck
+from tarn.domain.told_failures import answered_since, peers_of
+from tarn.domain.verdicts import CONFIRM
 from tarn.triton.restricted import keys
-from tarn.triton.test_requests import TestRequest
+from tarn.triton.test_requests import MADE, TestRequest
 from tarn.triton.test_sources import KnownTests
 
 __all__ = ["Sent", "aim", "tests_now"]
@@ -64,7 +67,7 @@ def aim(
 
 
 def tests_now(
-    instances: Sequence[Instance],
+    fleet: Fleet,
     readings: Mapping[str, Reading],
     known: KnownTests,
     now_s: float,
@@ -73,21 +76,45 @@ def tests_now(
     """Return which instances get a test request now, by id.
 
     One that is suspected gets one after another, *each_s* apart at least, each with a number of its
-    own; while it is on its way it stays the same.
+    own; while it is on its way it stays the same. Those that clients told of are checked, too.
     """
     tests: dict[str, TestRequest] = {}
-    for suspect in instances:
+    for suspect in fleet.instances:
         if not suspect.wants_test or suspect.unwell is None:
             continue
-        model, reading = suspect.unwell.model, readings.get(suspect.id)
-        tested = None if reading is None else reading.tested
-        number = 1 if tested is None else tested.number
-        if tested is not None and now_s - tested.asked_s >= each_s:
-            number += 1
-        peers = (i.id for i in instances if i.in_view and i.id != suspect.id and _has(i, model))
-        tests.update(known.tests_for(suspect.id, model, number, peer=next(peers, "")))
+        model = suspect.unwell.model
+        number = _number(readings.get(suspect.id), now_s, each_s)
+        peer = next((i.id for i in peers_of(suspect.id, model, fleet.instances)), "")
+        tests.update(known.tests_for(suspect.id, model, number, peer=peer))
+    for check in fleet.hint_checks:
+        test = None if check.over else known.test_for(check.model)
+        if test is None:
+            continue
+        for id_ in _asked_for(check, test, fleet, readings, known):
+            number = _number(readings.get(id_), now_s, each_s)
+            tests.setdefault(id_, attrs.evolve(test, number=number))
     return tests
 
 
-def _has(instance: Instance, model: str) -> bool:
-    return any(name == model and state == "READY" for name, state, _ in instance.models)
+def _asked_for(
+    check: HintCheck,
+    test: TestRequest,
+    fleet: Fleet,
+    readings: Mapping[str, Reading],
+    known: KnownTests,
+) -> Iterator[str]:
+    """Yield who gets *test* for *check*: the instance, and once another one to compare with."""
+    if check.failed < CONFIRM:
+        yield check.instance_id
+    if check.failed or (test.source == MADE and not known.is_proven(test)):
+        peers = [i.id for i in peers_of(check.instance_id, check.model, fleet.instances)]
+        if not any(answered_since(readings.get(id_), check) for id_ in peers):
+            yield from peers[:1]
+
+
+def _number(reading: Reading | None, now_s: float, each_s: float) -> int:
+    """Return the number of the test request for now; a new one only *each_s* after the old one."""
+    tested = None if reading is None else reading.tested
+    if tested is None:
+        return 1
+    return tested.number + (now_s - tested.asked_s >= each_s)

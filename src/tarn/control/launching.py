@@ -10,7 +10,8 @@ from tarn.domain import ClusterSpec, Launch, Secret
 from tarn.domain.brought import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, LaunchError
-from tarn.triton.test_requests import WARM_UP, TestRequest, parse
+from tarn.triton.test_files import parse
+from tarn.triton.test_requests import WARM_UP, TestRequest
 from tarn.triton.test_sources import KnownTests
 
 __all__ = ["launch_in", "tests_in", "warmup_in"]

@@ -304,7 +304,7 @@ class Control:
             self._view = view
             self._publishers.post(view)
         fleet, each_s = self._fleet, self._rules.spec.scaling.interval_s
-        tests = tests_now(fleet.instances, readings, near.scraper.tests, now_s, each_s)
+        tests = tests_now(fleet, readings, near.scraper.tests, now_s, each_s)
         sent = Sent(self._warmup, fleet.control, tests)
         targets = aim(fleet.instances, self._targets, self._launch, sent)
         if targets != self._targets:

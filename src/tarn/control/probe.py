@@ -20,7 +20,7 @@ from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -169,7 +169,7 @@ class Probe:
         self._metrics: dict[str, Sample[float]] = {}
         self._activity: Activity | None = None
         self._rows: Rows | None = None
-        self._outcomes: Mapping[str, Outcome] = {}
+        self._outcomes: Mapping[str, RequestCounts] = {}
         self._unread = 0
         """Looks in a row at the metrics that brought nothing while the instance was live."""
         self._unmeasured = ""
@@ -410,7 +410,8 @@ class Probe:
                 self._around.kinds.forget(test.model)  # its configuration may be another one
                 continue
             ok, said = found
-            self._tested = Tested(asked_s, ok, said, test.number)
+            late = not ok and self._around.clock.now_s() - asked_s >= test.timeout_s
+            self._tested = Tested(asked_s, ok, said, test.number, test.model, late)
             self._around.changed(self._id)
             self._around.wake()
 

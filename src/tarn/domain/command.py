@@ -81,8 +81,8 @@ class Demand:
     refused: int = 0
     """How many were refused there since it said so last. A client that tries again is counted each
     time, so they say that an instance is wanted, and not how many."""
-    failures: tuple[tuple[str, int], ...] = ()
-    """Instance id to bad answers that were no caller's fault, since it said so last."""
+    failures: tuple[tuple[str, str, int], ...] = ()
+    """(instance id, model, bad answers that were no caller's fault, since it said so last)."""
 
 
 @attrs.frozen

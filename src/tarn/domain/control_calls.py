@@ -36,7 +36,10 @@ MOST_CALLS = 500
 MOST_BYTES = 192 * 1024
 """Of all that is kept of calls: it is saved with each state, perhaps over a network."""
 MOST_ATTEMPTS = 4
-"""An instance that refused a call so often is not asked again: only another call is new."""
+"""An instance that refused a call so often in a row is not asked again: only another call is new.
+The count begins again when it was away, as one that restarts refuses for other reasons."""
+MOST_ATTEMPTS_EVER = 20
+"""The same, however often it was away: a load may be what takes it away each time."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 KEEP_OVER = 50
 LONGEST_ERROR = 1024
@@ -104,13 +107,15 @@ class CallRefusal:
     number: int
     error: str
     attempts: int
+    """In a row, since it was seen again last."""
     retry_s: float
     """Monotonic seconds; it is not sent again before."""
+    attempts_ever: int = 1
 
     @property
     def final(self) -> bool:
         """Whether it is not sent again."""
-        return self.attempts >= MOST_ATTEMPTS
+        return self.attempts >= MOST_ATTEMPTS or self.attempts_ever >= MOST_ATTEMPTS_EVER
 
 
 @attrs.frozen
@@ -277,8 +282,9 @@ class CallProgress:
     def said_no(self, number: int, error: str, now_s: float, wanted: WantedCalls) -> "CallProgress":
         """Return the progress after the call *number* was refused with *error*."""
         old = self.refusal(number)
-        attempts = 1 if old is None else old.attempts + 1
-        refusal = CallRefusal(number, shortened(error), attempts, now_s + when_again(attempts))
+        attempts, ever = (1, 1) if old is None else (old.attempts + 1, old.attempts_ever + 1)
+        retry_s = now_s + when_again(attempts)
+        refusal = CallRefusal(number, shortened(error), attempts, retry_s, ever)
         others = (one for one in self.refused if one.number != number)
         return attrs.evolve(self, refused=(*others, refusal), at_work=0).pruned(wanted)
 
@@ -287,8 +293,12 @@ class CallProgress:
         return attrs.evolve(self, at_work=0)
 
     def seen_again(self) -> "CallProgress":
-        """Return the progress of an instance that was away: its attempts begin again."""
-        return attrs.evolve(self, refused=tuple(one for one in self.refused if one.final))
+        """Return the progress of an instance that was away: its attempts begin again, at once."""
+        again = (
+            one if one.final else attrs.evolve(one, attempts=0, retry_s=float("-inf"))
+            for one in self.refused
+        )
+        return attrs.evolve(self, refused=tuple(again))
 
     def pruned(self, wanted: WantedCalls) -> "CallProgress":
         """Return the same progress, as short as *wanted* allows."""

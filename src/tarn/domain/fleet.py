@@ -18,7 +18,7 @@ from tarn.domain.state import Pause
 from tarn.domain.unwell import Alike, Ejection
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Demanded", "Fleet", "FollowerState", "Rules", "ToldFailures"]
+__all__ = ["Demanded", "Fleet", "FollowerState", "HintCheck", "Rules", "ToldFailures"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -50,14 +50,36 @@ class FollowerState:
 
 @attrs.frozen
 class ToldFailures:
-    """What a client of the fleet says of an instance; a hint, for whoever may follow may say it."""
+    """What a client says of a model on an instance: a hint, since anybody who may infer can lie."""
 
     source: str
-    """The client's name."""
+    """The name that the client gives itself."""
+    principal: str
+    """Who it proved to be, as `Asker.principal`; empty where nobody asked over the API."""
     instance_id: str
+    model: str
     count: int
-    """Bad answers that were no caller's fault, since its word before."""
+    """Bad answers that were no caller's fault, since it said so last."""
     heard_s: float
+
+
+@attrs.frozen
+class HintCheck:
+    """Test requests that the master sends because of a hint, and what came of them."""
+
+    instance_id: str
+    model: str
+    principal: str
+    """Whose hint it was."""
+    since_s: float
+    tests: int = 0
+    """Number of the newest test request that counted."""
+    failed: int = 0
+    """Test requests in a row that failed."""
+    answer: str = ""
+    """What the newest failed one brought."""
+    over: bool = False
+    """No more test requests are sent for it."""
 
 
 @attrs.frozen
@@ -142,9 +164,11 @@ class Fleet:
     """What the policy wished lately; begins with the first size, so that a new master does not
     shrink what it has hardly looked at."""
     demand: Demanded | None = None
+    """None: nobody ever waited for an instance."""
     told_failures: tuple[ToldFailures, ...] = ()
     """What clients said of instances lately, the newest last: see `tarn.domain.told_failures`."""
-    """None: nobody ever waited for an instance."""
+    hint_checks: tuple[HintCheck, ...] = ()
+    """The newest check of each instance that a client's hint led to, the newest last."""
     decisions: tuple[Decision, ...] = ()
     events: tuple[Event, ...] = ()
     event_totals: Mapping[str, int] = attrs.field(factory=dict, hash=False)

@@ -65,7 +65,8 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         fleet = acknowledged(fleet, command.applied, now_s, at, lease_s=lease_s, held_by=who)
         return fleet, Done(fleet.spec_revision, f"view revision {fleet.view.revision}")
     if isinstance(command, Demand):
-        return _demanded(fleet, command, now_s)
+        who = "" if asker is None else asker.principal
+        return _demanded(fleet, command, who, now_s)
     if if_match is not None and if_match != fleet.spec_revision:
         raise ConflictError(
             f"the spec revision is {fleet.spec_revision}, not {if_match}",
@@ -163,11 +164,11 @@ def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
     )
 
 
-def _demanded(fleet: Fleet, demand: Demand, now_s: float) -> tuple[Fleet, Done]:
+def _demanded(fleet: Fleet, demand: Demand, who: str, now_s: float) -> tuple[Fleet, Done]:
     """Hear that requests wait; the next tick decides what comes of it."""
     if fleet.ending:
         return fleet, Done(fleet.spec_revision, f"{fleet.name} is ending")
-    fleet = hear_failures(fleet, demand, now_s)
+    fleet = hear_failures(fleet, demand, who, now_s)
     if not demand.waiting and not demand.refused:
         message = "heard" if demand.failures else "nobody waits"
         return fleet, Done(fleet.spec_revision, message)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import attrs
 
-__all__ = ["Grown", "Outcome", "OutcomeHistory", "Outcomes", "Stall", "Tested", "grown"]
+__all__ = ["Grown", "OutcomeHistory", "Outcomes", "RequestCounts", "Stall", "Tested", "grown"]
 
 SPANS = 10
 """Spans into which the window is divided."""
@@ -26,7 +26,7 @@ LONGEST_MOST_S = 60.0
 
 
 @attrs.frozen
-class Outcome:
+class RequestCounts:
     """What one Triton counts of one model since the model was loaded."""
 
     completed: float = 0.0
@@ -66,6 +66,10 @@ class Tested:
     """Triton's own error, or that there was no answer; empty when it was answered well."""
     number: int = 1
     """Counts the test requests to this instance."""
+    model: str = ""
+    """The model that was asked."""
+    late: bool = False
+    """It took all of its time. A busy instance does the same: its queue is long, or full."""
 
 
 class Grown(NamedTuple):
@@ -88,7 +92,7 @@ class Grown(NamedTuple):
         return self.failed / self.ended if self.ended else 0.0
 
 
-def grown(old: Outcome, new: Outcome) -> Grown:
+def grown(old: RequestCounts, new: RequestCounts) -> Grown:
     """Return what *new* has more than *old*; counters that fell began again at 0."""
     if new.completed < old.completed or new.failed < old.failed:
         old = _NOTHING
@@ -114,7 +118,7 @@ class Stall(NamedTuple):
     pending: float
 
 
-Outcomes = Mapping[str, Outcome]
+Outcomes = Mapping[str, RequestCounts]
 """Model to what is counted of it."""
 Key = tuple[str, str]
 """An instance id and a model."""
@@ -130,7 +134,7 @@ class _Read(Protocol):
     def counted_s(self) -> float | None: ...
 
 
-class _Look(NamedTuple):
+class _CountsAt(NamedTuple):
     at_s: float
     of: Mapping[str, Outcomes]
     """By instance id."""
@@ -140,7 +144,7 @@ class _Look(NamedTuple):
 class OutcomeHistory:
     """The newest counters of each instance, older ones for the window, and what stands still."""
 
-    looks: tuple[_Look, ...] = attrs.field(default=(), hash=False)
+    looks: tuple[_CountsAt, ...] = attrs.field(default=(), hash=False)
     """Oldest first; the last one is the newest look, the others are about a span apart."""
     failing: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict, hash=False)
     """Model to the instances on which a request failed since the look before."""
@@ -203,7 +207,7 @@ class OutcomeHistory:
                     if stall is not None:
                         stalls[id_, model] = stall
         return OutcomeHistory(
-            _kept(old_looks, _Look(now_s, now), window_s),
+            _kept(old_looks, _CountsAt(now_s, now), window_s),
             {model: tuple(ids) for model, ids in failing.items()},
             stalls,
             self._learned(now, stalls, longest),
@@ -220,7 +224,7 @@ class OutcomeHistory:
             return Stall(since_s, counted_s, pending)
         return Stall(stall.since_s, max(stall.seen_s, counted_s), pending)
 
-    def _without(self, back: AbstractSet[str]) -> tuple[_Look, ...]:
+    def _without(self, back: AbstractSet[str]) -> tuple[_CountsAt, ...]:
         """Return the looks without those that are *back*: nobody saw what they did meanwhile.
 
         Counters of two sources (metrics, then statistics) do not go on from one another, either.
@@ -228,7 +232,7 @@ class OutcomeHistory:
         if not any(id_ in look.of for id_ in back for look in self.looks):
             return self.looks
         return tuple(
-            _Look(at_s, {id_: one for id_, one in of.items() if id_ not in back})
+            _CountsAt(at_s, {id_: one for id_, one in of.items() if id_ not in back})
             for at_s, of in self.looks
         )
 
@@ -280,7 +284,9 @@ class OutcomeHistory:
         return None if old is None or new is None else grown(old, new)
 
 
-def _kept(looks: tuple[_Look, ...], newest: _Look, window_s: float) -> tuple[_Look, ...]:
+def _kept(
+    looks: tuple[_CountsAt, ...], newest: _CountsAt, window_s: float
+) -> tuple[_CountsAt, ...]:
     """Return *looks* with the *newest*: about a span apart, and none beyond the window but one."""
     if len(looks) > 1 and looks[-1].at_s - looks[-2].at_s < window_s / SPANS:
         looks = looks[:-1]
@@ -290,5 +296,5 @@ def _kept(looks: tuple[_Look, ...], newest: _Look, window_s: float) -> tuple[_Lo
     return (*looks[old:], newest)
 
 
-_NOTHING = Outcome()
+_NOTHING = RequestCounts()
 _NO_OUTCOMES: Outcomes = {}

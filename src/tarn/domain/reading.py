@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain.control_calls import CallProgress
 from tarn.domain.facts import StubEnded
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.domain.samples import Known, Sample, Unknown
 
 __all__ = ["NOT_LOADED", "QUEUE_CAPACITY", "ModelState", "Reading"]
@@ -58,7 +58,7 @@ class Reading:
     stub_ended: StubEnded | None = None
     """What the watcher beside its Triton tells through the repository index; None: nothing, or
     there is none. Then the runtime may tell."""
-    outcomes: Mapping[str, Outcome] = attrs.field(factory=dict, hash=False)
+    outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict, hash=False)
     """Model to what became of its requests, as read last; without a model of which nothing is
     known."""
     blind: str = ""

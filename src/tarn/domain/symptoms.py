@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from tarn.domain.instance import Instance
-from tarn.domain.outcomes import Grown, Outcome, OutcomeHistory, Stall
+from tarn.domain.outcomes import Grown, OutcomeHistory, RequestCounts, Stall
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.unwell import Ejection, Symptom
 
@@ -168,7 +168,7 @@ class Evidence:
             found[instance.id] = Symptom.STALLED, model, _waits(stall, model), alone
         return found
 
-    def _limit_s(self, outcome: Outcome | None, model: str, mean_s: float) -> float:
+    def _limit_s(self, outcome: RequestCounts | None, model: str, mean_s: float) -> float:
         limit_s = stalled_after_s(self._spec, mean_s, self._history.longest.get(model, 0.0))
         return limit_s if outcome is not None and outcome.completed else FIRST_TIMES * limit_s
 
@@ -252,7 +252,7 @@ def _differs(own: Grown, usual: float) -> bool:
     return own.ended * apart >= CERTAINTY
 
 
-def _mean_s(outcomes: Iterable[Outcome]) -> float:
+def _mean_s(outcomes: Iterable[RequestCounts]) -> float:
     """Return the mean compute time over all of them; 0 before any request has completed."""
     completed = compute_us = 0.0
     for one in outcomes:

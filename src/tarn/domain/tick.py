@@ -20,7 +20,8 @@ from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
-from tarn.domain.verdicts import judge_outcomes, suspect_stubs
+from tarn.domain.told_failures import check_hints
+from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 
 __all__ = ["Seen", "tick"]
@@ -60,12 +61,16 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     silence_s = rules.spec.scaling.interval_s + rules.spec.instance.unready_after_s
     fleet = guard(fleet, now_s, at, late=doubt, silence_s=silence_s)
     fleet = judge_outcomes(fleet, seen.readings, rules, now_s, at, doubt=doubt)
+    fleet, proven = check_hints(
+        fleet, seen.readings, now_s, doubt=doubt or fleet.frozen_s is not None
+    )
     fleet = _end_pause(fleet, at)
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
     fleet = enact(fleet, step, rules, now_s, at)
-    fleet = suspect_stubs(fleet, _just_ended(before, fleet, facts), rules, now_s, at)
+    suspicions = (*_just_ended(before, fleet, facts), *proven)
+    fleet = suspect_at_once(fleet, suspicions, rules, now_s, at)
     if (
         leaving := step.drain | step.retire | {id_ for id_, _ in step.replace}
     ):  # what had ended then is its receipt's first line
@@ -76,8 +81,8 @@ def tick(fleet: Fleet, seen: Seen, rules: Rules) -> Fleet:
     return watch_mixture(_settle(fleet, now_s), now_s)
 
 
-def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[StubEnded]:
-    """Return those of *facts* of which the ready ones of *fleet* have heard, and had not *before*.
+def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Suspicion]:
+    """Return whom those of *facts* make suspect of which the ready ones of *fleet* have just heard.
 
     One that has just become ready is news, too: a new master finds it so, and lets nobody use it.
     """
@@ -87,7 +92,7 @@ def _just_ended(before: Fleet, fleet: Fleet, facts: Iterable[Fact]) -> list[Stub
     known = {i.id: i.stub_ended for i in before.of(State.READY)}
     ready = fleet.of(State.READY)
     heard = [i.id for i in ready if i.stub_ended and i.stub_ended != known.get(i.id)]
-    return [stubs[id_] for id_ in heard if id_ in stubs]
+    return [Suspicion(id_, stubs[id_].model, stubs[id_].said) for id_ in heard if id_ in stubs]
 
 
 def _stubs_read(seen: Seen) -> tuple[StubEnded, ...]:

@@ -9,17 +9,17 @@ same moment: what begins everywhere at once is seen on one of them first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import attrs
 
-from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import Evidence, SymptomFound
 from tarn.domain.unwell import Alike, Ejection, Symptom, Unwell
 
-__all__ = ["FOR_UNWELL", "judge_outcomes", "may_eject", "suspect_stubs"]
+__all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
 
 FOR_UNWELL = "it is unwell, as test requests confirmed"
 """Why an unwell instance that is still in the view retires."""
@@ -69,17 +69,25 @@ def judge_outcomes(  # noqa: PLR0913 (what was read, and when)
     return judge.result(at)
 
 
-def suspect_stubs(
-    fleet: Fleet, stubs: Iterable[StubEnded], rules: Rules, now_s: float, at: float
-) -> Fleet:
-    """Return *fleet* with those suspected at once of which a process of a model has just ended.
+class Suspicion(NamedTuple):
+    """What makes an instance suspect without any counter."""
 
-    Such a fact tells more than a counter. The instance is ejected as far as the view's bound
-    allows, and gets test requests; one that is suspected already stays so.
+    instance_id: str
+    model: str
+    said: str
+
+
+def suspect_at_once(
+    fleet: Fleet, suspicions: Iterable[Suspicion], rules: Rules, now_s: float, at: float
+) -> Fleet:
+    """Return *fleet* with those suspected at once of which one fact tells more than a counter.
+
+    Each is ejected as far as the view's bound allows, and gets test requests; one that is
+    suspected already stays so.
     """
     judge = _Judge(fleet, rules, now_s)
-    for stub in stubs:
-        judge.suspect(stub.instance_id, stub.model, stub.said)
+    for one in suspicions:
+        judge.suspect(one.instance_id, one.model, one.said)
     return judge.result(at)
 
 

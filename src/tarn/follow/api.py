@@ -204,7 +204,7 @@ class Api:
         source: str,
         waiting: int,
         refused: int = 0,
-        failures: Mapping[str, int] | None = None,
+        failures: Mapping[str, Mapping[str, int]] | None = None,
     ) -> Json:
         """Say that *waiting* requests are held at *source* because there is no instance.
 
@@ -212,14 +212,15 @@ class Api:
         cluster that sleeps, within its limits, unless a person set its size to 0. *refused* ones
         (since it was said last) wake it, too, and count as none that waits.
 
-        *failures* are bad answers by instance id, since it was said last, that were no caller's
-        fault. They make no instance start; a master older than this refuses them.
+        *failures* are bad answers by instance id and model, since it was said last, that were no
+        caller's fault. The master takes them as a hint: it sends a test request of its own. They
+        start no instance; a master older than this refuses them.
         """
         body: dict[str, object] = {"from": source, "waiting": waiting}
         if refused:
             body["refused"] = refused
         if failures:
-            body["failures"] = dict(failures)
+            body["failures"] = {id_: dict(models) for id_, models in failures.items()}
         return self._put("demand", body, None)
 
     def link(self) -> Json:

@@ -1,15 +1,24 @@
 """Sends a control call to a whole fleet, and waits until everybody who serves has had it."""
 
+import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
+from tarn.domain.control_calls import MOST_BYTES
 from tarn.errors import RefusedError, TimedOutError
 from tarn.interfaces import Clock
 
-__all__ = ["FleetCall", "load", "log_settings", "trace_settings", "unload", "wait_everywhere"]
+__all__ = [
+    "FleetCall",
+    "load",
+    "log_settings",
+    "trace_settings",
+    "unload",
+    "wait_everywhere",
+]
 
 Json = Mapping[str, Any]
 
@@ -20,11 +29,26 @@ NAMED = 10
 
 @attrs.frozen
 class FleetCall:
-    """A control call for every instance of a fleet; sent twice, it is one all the same."""
+    """A control call for every instance of a fleet; sent twice, it is one all the same.
+
+    Raises:
+        RefusedError: It is larger than a master keeps, which would cut us off while we send it.
+    """
 
     verb: str
     body: Mapping[str, object]
     request: str = attrs.field(factory=lambda: uuid.uuid4().hex)
+
+    def __attrs_post_init__(self) -> None:
+        size = len(json.dumps(self.body))
+        if size > MOST_BYTES:
+            raise RefusedError(
+                f"the {self.verb} has {size} bytes",
+                code="TARN-1165",
+                right=f"At most {MOST_BYTES} bytes are kept for instances to come",
+                next_step="Put configurations and files into the model repository, and load from "
+                "there",
+            )
 
 
 def load(model: str, parameters: Mapping[str, object] | None = None) -> FleetCall:
@@ -128,9 +152,21 @@ def _over(answer: Json, number: int) -> tuple[int, Sequence[Json]]:
         return number, ()
     rows = (*answer.get("calls", ()), *over.values())
     by = next((one for one in rows if one["call"] == newer), None)
-    if by is None or by["kind"] != done["kind"]:
-        raise RefusedError(f"the {_said(done)} was overtaken by call {newer}")
+    if by is None or by["kind"] != done["kind"] or not _brings_the_same(by, done):
+        other = "" if by is None else f", a {_said(by)} with other parameters"
+        if by is not None and by["kind"] != done["kind"]:
+            other = f", the {_said(by)}"
+        raise RefusedError(
+            f"the {_said(done)} was overtaken by call {newer}{other}",
+            next_step="`tarn models wanted` shows what is wanted now; ask again if that is wrong",
+        )
     return _open(answer, newer)
+
+
+def _brings_the_same(newer: Json, older: Json) -> bool:
+    """Say whether *newer* has what *older* asked for; settings are added up, so they have."""
+    settings = older["kind"] not in ("load", "unload")
+    return settings or newer.get("digest") == older.get("digest")
 
 
 def _said(row: Json) -> str:

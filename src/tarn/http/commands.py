@@ -42,7 +42,7 @@ LONGEST_ERROR = 1024
 MOST_SESSIONS = 4096
 """Instances whose open sessions one acknowledgement may tell."""
 MOST_FAILING = 256
-"""Instances of which one word may tell that they fail."""
+"""Models on instances of which one request may tell that they fail."""
 _LONGEST_TEXT = 1024
 
 
@@ -125,8 +125,7 @@ def demand(body: Body) -> Demand:
     waiting = _whole(body, "waiting")
     if waiting is None:
         raise _wrong("waiting", "is missing", "how many requests wait, a whole number")
-    failures = _counts(body, "failures", MOST_FAILING, "bad answers")
-    return Demand(source, waiting, _whole(body, "refused") or 0, failures)
+    return Demand(source, waiting, _whole(body, "refused") or 0, _failures(body))
 
 
 def revision(if_match: str | None) -> int | None:
@@ -215,16 +214,33 @@ def _time(body: Body, at: float) -> float:
 
 
 def _sessions(body: Body) -> tuple[tuple[str, int], ...]:
-    return _counts(body, "sessions", MOST_SESSIONS, "open sessions")
+    value = body.get("sessions", {})
+    return _counts(value, "sessions", MOST_SESSIONS, "instance id to open sessions")
 
 
-def _counts(body: Body, name: str, most: int, what: str) -> tuple[tuple[str, int], ...]:
-    """Return an object of the body that counts something of at most *most* instances."""
-    value = body.get(name, {})
+def _failures(body: Body) -> tuple[tuple[str, str, int], ...]:
+    """Return what is said of models on instances, of at most `MOST_FAILING` pairs."""
+    value = body.get("failures", {})
     if not isinstance(value, Mapping):
-        raise _wrong(name, f"= {_shown(value)}", f"an object: instance id to {what}")
+        right = "an object: instance id to an object: model to bad answers"
+        raise _wrong("failures", f"= {_shown(value)}", right)
+    told: list[tuple[str, str, int]] = []
+    for id_, models in sorted(value.items()):
+        where = f"failures.{id_[:60]}"
+        told += (
+            (id_, *one) for one in _counts(models, where, MOST_FAILING, "model to bad answers")
+        )
+        if len(told) > MOST_FAILING:
+            raise _wrong("failures", "names too many models", f"at most {MOST_FAILING} in all")
+    return tuple(told)
+
+
+def _counts(value: object, name: str, most: int, what: str) -> tuple[tuple[str, int], ...]:
+    """Return *value*, an object of at most *most* counts, each under a name."""
+    if not isinstance(value, Mapping):
+        raise _wrong(name, f"= {_shown(value)}", f"an object: {what}")
     if len(value) > most:
-        raise _wrong(name, f"names {len(value)} instances", f"at most {most}")
+        raise _wrong(name, f"has {len(value)} entries", f"at most {most}")
     return tuple(sorted((key, _count(f"{name}.{key[:60]}", n)) for key, n in value.items()))
 
 

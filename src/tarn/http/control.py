@@ -1,5 +1,6 @@
 """``GET /api/v1/control``: which control calls are wanted, and who has had each. Pure."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 
@@ -56,6 +57,7 @@ def _call(call: ControlCall) -> Json:
         "kind": str(call.kind),
         "model": call.model,
         "given": sorted(json.loads(call.body)),
+        "digest": hashlib.sha256(call.body.encode()).hexdigest()[:16],
         "asked_at": call.asked_at,
     }
 

@@ -28,7 +28,7 @@ from tarn.domain import (
     RuntimeWish,
     Unknown,
 )
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.simulator.model import Model
 from tarn.simulator.queueing import Queueing
 
@@ -307,7 +307,7 @@ class World:
             "gpu_utilization": triton.utilization,
         }
         metrics = {name: Known(number) for name, number in numbers.items()}
-        outcome = Outcome(
+        outcome = RequestCounts(
             triton.requests,
             triton.failed,
             numbers["pending"],

@@ -19,7 +19,7 @@ UNAVAILABLE.
 import enum
 import json
 
-__all__ = ["GRPC_STATUS", "Blame", "blame", "error_line"]
+__all__ = ["GRPC_STATUS", "Culprit", "blame", "error_line"]
 
 LONGEST_LINE = 300
 """Characters of an error that are shown to people."""
@@ -55,7 +55,7 @@ _MALFORMED = (
 _TRACEBACK = "\n\nAt:\n"
 
 
-class Blame(enum.StrEnum):
+class Culprit(enum.StrEnum):
     """Who is to blame for an answer that is an error."""
 
     NOBODY = "nobody"
@@ -68,7 +68,7 @@ class Blame(enum.StrEnum):
     """The instance cannot answer, whatever the request."""
 
 
-def blame(status: int, said: str) -> Blame:
+def blame(status: int, said: str) -> Culprit:
     """Return whose fault an answer with *status* is, which is an error, and in which Triton *said*.
 
     Args:
@@ -76,12 +76,12 @@ def blame(status: int, said: str) -> Blame:
         said: Triton's sentence.
     """
     if status < _INTERNAL or status == _UNIMPLEMENTED:
-        return Blame.CALLER
+        return Culprit.CALLER
     if status == _UNAVAILABLE and _FULL in said:
-        return Blame.NOBODY
+        return Culprit.NOBODY
     if status != _INTERNAL or (_STUB in said and _NOT_HEALTHY in said):
-        return Blame.SERVER
-    return Blame.CALLER if said.startswith(_MALFORMED) else Blame.MODEL
+        return Culprit.SERVER
+    return Culprit.CALLER if said.startswith(_MALFORMED) else Culprit.MODEL
 
 
 def error_line(body: bytes) -> str:

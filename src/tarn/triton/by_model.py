@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import attrs
 
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.triton.metrics import (
     COMPUTE_US,
     EXECUTIONS,
@@ -54,7 +54,7 @@ class Rows:
     of: Mapping[str, Row]
     """By model."""
     series: tuple[object, ...] = attrs.field(repr=False)
-    outcomes: Mapping[str, Outcome] = attrs.field(factory=dict)
+    outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict)
     """By model, too: whether it serves its callers."""
 
 
@@ -73,17 +73,17 @@ def rows(seen: Metrics, before: Rows | None = None) -> Rows | None:
     return Rows(read, series, outcomes)
 
 
-def _read(seen: Metrics) -> tuple[dict[str, Row], dict[str, Outcome]]:
+def _read(seen: Metrics) -> tuple[dict[str, Row], dict[str, RequestCounts]]:
     own = _own_failures(seen)
     told = PENDING in seen.series
     rows: dict[str, Row] = {}
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, RequestCounts] = {}
     for name, each in _sums(seen).items():
         succeeded, failed, request_us, queue_us, waits, *computed = each
         pending = waits if told else None
         rows[name] = Row(succeeded, failed, request_us, queue_us, pending)
         if name != NAMELESS:
-            outcomes[name] = Outcome(succeeded, own.get(name, 0.0), pending, None, *computed)
+            outcomes[name] = RequestCounts(succeeded, own.get(name, 0.0), pending, None, *computed)
     return rows, outcomes
 
 

@@ -1,6 +1,5 @@
 """An inference request that any model takes, made from its metadata. Pure."""
 
-import json
 import math
 import struct
 from collections.abc import Mapping
@@ -8,23 +7,10 @@ from typing import Any
 
 import attrs
 
+from tarn.triton.tensors import BYTES, SIZES, in_binary
+
 __all__ = ["Canary", "canary", "given"]
 
-_SIZES = {
-    "BOOL": 1,
-    "UINT8": 1,
-    "INT8": 1,
-    "UINT16": 2,
-    "INT16": 2,
-    "FP16": 2,
-    "BF16": 2,
-    "UINT32": 4,
-    "INT32": 4,
-    "FP32": 4,
-    "UINT64": 8,
-    "INT64": 8,
-    "FP64": 8,
-}
 _TEXT = b"0"
 """One element of a BYTES input: text and a number alike."""
 
@@ -46,23 +32,18 @@ def canary(metadata: Mapping[str, Any]) -> Canary:
 
     Raises:
         ValueError: An input has a data type that Triton's documentation does not name.
-
-    Source: Triton ``docs/protocol/extension_binary_data.md``: the tensors follow the JSON.
     """
-    inputs, blobs = [], []
+    inputs: list[tuple[str, str, list[int], bytes]] = []
     for tensor in metadata.get("inputs", ()):
         shape = [1 if size < 0 else size for size in tensor["shape"]]
         blob = _zeros(tensor["datatype"], math.prod(shape))
-        blobs.append(blob)
-        named = {"name": tensor["name"], "datatype": tensor["datatype"], "shape": shape}
-        inputs.append({**named, "parameters": {"binary_data_size": len(blob)}})
-    asked = {"inputs": inputs, "parameters": {"binary_data_output": True}}
-    head = json.dumps(asked).encode()
+        inputs.append((tensor["name"], tensor["datatype"], shape, blob))
+    body, length = in_binary(inputs)
     headers = (
         ("Content-Type", "application/octet-stream"),
-        ("Inference-Header-Content-Length", str(len(head))),
+        ("Inference-Header-Content-Length", str(length)),
     )
-    return Canary(str(metadata["name"]), head + b"".join(blobs), headers)
+    return Canary(str(metadata["name"]), body, headers)
 
 
 def given(model: str, body: bytes) -> Canary:
@@ -71,8 +52,8 @@ def given(model: str, body: bytes) -> Canary:
 
 
 def _zeros(datatype: str, count: int) -> bytes:
-    if datatype == "BYTES":
+    if datatype == BYTES:
         return (struct.pack("<I", len(_TEXT)) + _TEXT) * count
-    if datatype not in _SIZES:
+    if datatype not in SIZES:
         raise ValueError(f"no request can be made for an input of type {datatype}")
-    return bytes(_SIZES[datatype] * count)
+    return bytes(SIZES[datatype] * count)

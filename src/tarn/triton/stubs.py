@@ -23,7 +23,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LOOK_EVERY_S", "PREFIX", "Child", "Children", "End", "Stubs", "entry", "main"]
+__all__ = ["LOOK_EVERY_S", "PREFIX", "Child", "Children", "End", "StubHistory", "entry", "main"]
 
 LOOK_EVERY_S = 0.5
 """An end is told when two looks saw it: within a second, and never while Triton waits for it."""
@@ -130,7 +130,7 @@ class _Stub(NamedTuple):
         return self.model == end.model and same and self.look >= look
 
 
-class Stubs:
+class StubHistory:
     """The stubs of one Triton, from look to look; it sees only what it is given."""
 
     def __init__(self) -> None:
@@ -188,7 +188,7 @@ def _clean(name: str) -> str:
 def main(arguments: list[str]) -> int:
     """Show on the board what ended, until Triton has."""
     board, triton = Path(arguments[0]), int(arguments[1])
-    children, stubs, shown = Children(), Stubs(), set[str]()
+    children, stubs, shown = Children(), StubHistory(), set[str]()
     while os.getppid() == triton:
         with contextlib.suppress(OSError):  # no descriptor, no room: the next look tries again
             ends = stubs.seen(children.look({triton})[triton], time.time())

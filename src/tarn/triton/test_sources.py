@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 
-from tarn.triton.test_requests import MADE, MadeFrom, TestRequest, made_from
+from tarn.triton.made_tests import MadeFrom, made_from
+from tarn.triton.test_requests import MADE, TestRequest
 
 __all__ = ["KnownTests"]
 

@@ -70,6 +70,29 @@ def test_who_refuses_is_exit_code_2_and_who_is_late_4(tarn, fleet: FakeFleet) ->
     assert "demo-0002 has not had it yet: it is at work on it" in out
 
 
+def test_a_configuration_of_a_mebibyte_is_refused_with_what_to_do(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
+    """Before it is sent."""
+    Path("c.json").write_text(json.dumps({"parameters": "x" * (1 << 20)}))
+    code, out, err = tarn("load", "second", "--config", "c.json")
+    assert (code, out) == (2, "")
+    assert "TARN-1165" in err
+    assert "into the model repository" in err
+    assert fleet.asked == []
+
+
+def test_what_became_of_a_call_meanwhile_is_said(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
+    """Another took its place, nobody could do it, or a new master does not know it."""
+    fleet.control = {"calls": [], "over": [{**ROW, "overtaken_by": 2, "refuses": []}]}
+    del fleet.control["over"][0]["of"]
+    out = tarn("load", "second", "--no-wait")[1]
+    assert out == "load of second (call 1): call 2 took its place\n"
+    fleet.control["over"][0] |= {"overtaken_by": None, "refuses": [BAD]}
+    out = tarn("load", "second", "--no-wait")[1]
+    assert "no instance could do it\ndemo-0001 refuses it: 400 no weights" in out
+    fleet.control = {"calls": [], "over": []}
+    assert "another master is at work since" in tarn("load", "second", "--no-wait")[1]
+
+
 def test_wanted_shows_who_has_what(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
     """A row for each call; a sentence where nothing was asked for."""
     assert tarn("wanted")[1].startswith("nothing was asked for")
@@ -86,6 +109,10 @@ def test_a_configuration_that_cannot_be_read_is_said(tarn, fleet: FakeFleet) -> 
     """Nothing is asked then."""
     Path("bad.json").write_bytes(b"\xff")
     assert "bad.json: is not UTF-8 text" in tarn("load", "second", "--config", "bad.json")[2]
+    for text in ("name: second", "[]", "{" * 100_000):
+        Path("bad.json").write_text(text)
+        code, _, err = tarn("load", "second", "--config", "bad.json")
+        assert (code, "bad.json: is not a JSON object" in err) == (2, True)
     code, _, err = tarn("load", "second", "--config", "nowhere.json")
     assert (code, "nowhere.json: cannot be read" in err) == (2, True)
     assert fleet.asked == []

@@ -192,18 +192,18 @@ def test_a_master_that_knows_no_failures_is_told_of_them_once():
     """And goes on hearing who waits."""
     master = OldMaster()
     waiters = Waiters(master, Fleet(FakeClock()))
-    waiters.failing("llama-0001", 3)
+    waiters.failing("llama-0001", "m", 3)
     with waiters.one():
         until(lambda: len(master.heard) == 2)
     waiters.close()
-    assert [failures for _, failures in master.heard] == [{"llama-0001": 3}, {}]
+    assert [failures for _, failures in master.heard] == [{"llama-0001": {"m": 3}}, {}]
     assert master.heard[1][0] == 1
 
 
 def test_failures_without_a_master_or_without_a_name_are_nobodys_to_hear():
     master = OldMaster()
-    Waiters(None, Fleet(FakeClock())).failing("llama-0001", 3)
+    Waiters(None, Fleet(FakeClock())).failing("llama-0001", "m", 3)
     waiters = Waiters(master, Fleet(FakeClock()))
-    waiters.failing("", 3)
+    waiters.failing("", "m", 3)
     waiters.close()
     assert master.heard == []

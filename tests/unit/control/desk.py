@@ -58,6 +58,7 @@ class FakeScraper:
         self.clock, self.tests = clock, KnownTests()
         self.targets: Mapping[str, Target] = {}
         self.watched = 0
+        self.tests = KnownTests()
         self.silent: set[str] = set()
         self.broken = ""
         self.lack = ""

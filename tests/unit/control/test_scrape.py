@@ -18,7 +18,7 @@ from tarn.control.probe import Probe
 from tarn.control.scrape import Families, Scraper, Target, WarmupRequest
 from tarn.control.warmup import warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, StubEnded, Unknown
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 
 DEADLINE_S = 10.0
@@ -733,7 +733,7 @@ def test_without_metrics_the_statistics_tell_what_executes() -> None:
         reading = watcher.until(lambda r: r.known("pending") == 0)
         assert isinstance(reading.busy, Known)
         assert (reading.busy.value, reading.known("requests_total")) == (0, 0)
-        assert reading.outcomes == {"echo": Outcome()}, "it does not say what waits"
+        assert reading.outcomes == {"echo": RequestCounts()}, "it does not say what waits"
         assert isinstance(reading.metrics["gpu_utilization"], Unknown)
 
 
@@ -742,7 +742,7 @@ def test_outcomes_count_what_the_server_failed_and_not_what_callers_did() -> Non
         model = triton.model("echo")
         model.failures |= {"BACKEND": 3, "REJECTED": 50}
         model.extra_pending = 4
-        reading = watcher.until(lambda r: bool(r.outcomes.get("echo", Outcome()).failed))
+        reading = watcher.until(lambda r: bool(r.outcomes.get("echo", RequestCounts()).failed))
         assert (reading.outcomes["echo"].failed, reading.outcomes["echo"].pending) == (3.0, 4.0)
         assert reading.known("failures_total") == 53.0
         assert reading.counted_s is not None

@@ -48,7 +48,9 @@ def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     one = Instance("w-0001", "h", State.READY)
     unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 0.0)
     two = attrs.evolve(one, id="w-0002", unwell=unwell)
-    told = tuple(ToldFailures("client", id_, 3, 10.0) for id_ in ("w-0001", "w-0002", "w-0009"))
+    told = tuple(
+        ToldFailures("c", "u", id_, "m", 3, 10.0) for id_ in ("w-0001", "w-0002", "w-0009")
+    )
     fleet = Fleet("w", Epoch(1, 1), 2, (one, two), told_failures=told)
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     (trouble,) = of_fleet(fleet, rules, 11.0)

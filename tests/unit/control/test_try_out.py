@@ -17,7 +17,9 @@ from tarn.control.scrape import Scraper, Target
 from tarn.control.warmup import try_out
 from tarn.domain import Endpoint, Instance, Launch, Reading, State, spec
 from tarn.testing.fake_triton import FakeTriton
-from tarn.triton.test_requests import FILE, MADE, ExpectedAnswer, MadeFrom, TestRequest, parse
+from tarn.triton.made_tests import MadeFrom
+from tarn.triton.test_files import parse
+from tarn.triton.test_requests import FILE, MADE, ExpectedAnswer, TestRequest
 from tarn.triton.test_sources import KnownTests
 
 HANG = None
@@ -216,6 +218,22 @@ def test_it_is_sent_once_for_each_number_and_only_where_it_is_asked_for() -> Non
         watcher.scraper.watch({"a": Target(triton.endpoint)})
         looks = triton.looks
         assert watcher.until(lambda _: triton.looks > looks + 6).tested == said
+
+
+def test_an_answer_tells_the_model_and_whether_all_of_the_time_had_passed() -> None:
+    """A busy instance is late, too."""
+    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+        triton.model("m").latency_s = 5.0
+        late = attrs.evolve(body(1), timeout_s=0.2)
+        watcher.scraper.watch({"a": Target(triton.endpoint, test=late)})
+        said = watcher.until(says(1)).tested
+        assert said is not None
+        assert (said.model, said.ok, said.late) == ("m", False, True)
+        triton.model("m").latency_s = 0.0
+        watcher.scraper.watch({"a": Target(triton.endpoint, test=body(2))})
+        said = watcher.until(says(2)).tested
+        assert said is not None
+        assert (said.model, said.ok, said.late) == ("m", True, False)
 
 
 def test_two_are_never_in_flight_and_the_newest_is_the_next() -> None:

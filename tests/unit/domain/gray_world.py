@@ -16,8 +16,10 @@ from collections.abc import Mapping
 
 import attrs
 
+from tarn.control.aim import tests_now
 from tarn.domain import (
     Asked,
+    Demand,
     Ended,
     Endpoint,
     Epoch,
@@ -31,10 +33,12 @@ from tarn.domain import (
     Running,
     Unknown,
 )
+from tarn.domain.events import Asker
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.outcomes import Outcome, Tested
+from tarn.domain.obey import obey
+from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.domain.spec import (
     ClusterSpec,
     DrainSpec,
@@ -46,13 +50,20 @@ from tarn.domain.spec import (
 )
 from tarn.domain.tick import Seen, tick
 from tarn.domain.wishes import runtime_wish
+from tarn.triton.test_requests import TestRequest
+from tarn.triton.test_sources import KnownTests
 
 MODEL = "echo"
 STARTS_S, HANGS_S = 3.0, 6.0
 LIVE = Known(value=True)
-SAID = {"stalled": "no answer for 6 s", "failing": "Stub process is not healthy."}
-SAID["dead"] = SAID["failing"]
-WORST = ("slow", "failing", "dead", "stalled")
+SAID = {
+    "stalled": "no answer for 6 s",
+    "busy": "no answer for 6 s",
+    "failing": "Stub process is not healthy.",
+    "dead": "Stub process is not healthy.",
+    "reset": "connection reset",
+}
+WORST = ("slow", "busy", "failing", "dead", "reset", "stalled")
 
 
 @attrs.define
@@ -61,7 +72,8 @@ class Fault:
 
     kind: str
     """``failing``; ``stalled``; ``dead``: its stub was killed, so it fails one request a second;
-    ``slow``: ten times as slow."""
+    ``slow``: ten times as slow; ``busy``: test requests wait too long in its queue; ``reset``: it
+    cuts connections, and counts nothing."""
     from_s: float = 0.0
     until_s: float = float("inf")
     share: float = 1.0
@@ -137,6 +149,8 @@ class Triton:
         load, fault = world.loads[model], self.faults(now_s, world, model)
         came, one.pending = arrived + one.pending, 0
         kind = fault.kind if fault else ""
+        if kind == "reset":
+            return
         if kind == "stalled":
             one.pending = min(came, 500)
             one.ends = [(end_s + 1.0, took_s) for end_s, took_s in one.ends]
@@ -180,13 +194,15 @@ class Triton:
             return
         fault = self.faults(now_s, world, model)
         kind = fault.kind if fault else ""
-        if now_s - self.asked_s < (HANGS_S if kind == "stalled" else 1.0):
+        late = kind in ("stalled", "busy")
+        if now_s - self.asked_s < (HANGS_S if late else 1.0):
             return
         said = SAID.get(kind, "")
         if fault and fault.luck and kind == "failing" and world.chance.random() >= fault.share:
             said = ""
         number = 1 if self.tested is None else self.tested.number + 1
-        self.tested = Tested(self.asked_s, not said, said, number)
+        self.tested = Tested(self.asked_s, not said, said, number, MODEL, late)
+        world.tests_sent.append(self.asked_s)
         self.asked_s = now_s
 
 
@@ -208,6 +224,12 @@ class GrayWorld:
         """What is wrong with each instance that starts."""
         self.mib = (100.0, 0.0)
         self.tests = True
+        self.tests_sent: list[float] = []
+        """When each test request was sent that was answered since."""
+        self.hints: list[tuple[str, tuple[str, ...]]] = []
+        """(who, the instances that they say fail; none: all), said each second."""
+        self.counted = True
+        """Its counters can be read."""
         self.now_s = 1000.0
         spec = ClusterSpec(
             "w",
@@ -229,6 +251,7 @@ class GrayWorld:
         self.stopped: dict[str, float] = {}
         """Who was told to stop, and when: the size never changes here, so each was replaced."""
         self.log: list[tuple[float, str, str, str]] = []
+        self.known = KnownTests([TestRequest(model, b"{}") for model in self.loads])
         self._models = Known(tuple(ModelState(model, "READY") for model in sorted(self.loads)))
         self._burst = 1.0
 
@@ -255,7 +278,9 @@ class GrayWorld:
         """Let a second pass."""
         self.now_s += 1.0
         members = [m.instance_id for m in self.fleet.view.members]
-        wants = {i.id: i.unwell.model for i in self.fleet.instances if i.wants_test and i.unwell}
+        self._hear()
+        sent = tests_now(self.fleet, self._readings(), self.known, self.now_s, 1.0)
+        wants = {id_: test.model for id_, test in sent.items()}
         self._burst = self.chance.choice((0.25, 0.5, 1.0, 1.0, 1.0, 4.0))
         self._pour(members)
         for triton in self.tritons.values():
@@ -268,6 +293,16 @@ class GrayWorld:
                 if event.last == self.now_s and event.code > "TARN-1119":
                     self.log.append((self.now_s, event.code, event.subject, event.message))
         self._obey()
+
+    def _hear(self) -> None:
+        """Let clients say what they say."""
+        for who, ids in self.hints:
+            said = tuple((id_, MODEL, 1) for id_ in ids or tuple(self.tritons))
+            asker = Asker("r", user=who)
+            word = Demand("c", 0, 0, said)
+            now_s = self.now_s
+            some, _ = obey(self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker)
+            self.fleet = some
 
     def check(self) -> None:
         """Hold the bound of the view: of those that answer and do not leave, half at least."""
@@ -361,7 +396,7 @@ class GrayWorld:
 
     def _scraped(self, triton: Triton) -> Reading:
         outcomes = {
-            model: Outcome(
+            model: RequestCounts(
                 one.completed, one.failed, one.pending, None, one.compute_us,
                 one.completed * self.loads[model].batch, one.completed,
             )
@@ -376,7 +411,8 @@ class GrayWorld:
         }
         return Reading(
             triton.id, self.now_s, LIVE, "", self._models,
-            metrics=metrics, outcomes=outcomes, tested=triton.tested,
+            metrics=metrics if self.counted else {}, tested=triton.tested,
+            outcomes=outcomes if self.counted else {},
         )  # fmt: skip
 
     def _obey(self) -> None:

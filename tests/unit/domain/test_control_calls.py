@@ -11,6 +11,7 @@ from tarn.domain import CallKind, ControlRequest, Done, Instance, ModelState, Re
 from tarn.domain.calls_everywhere import CallState, behind, settle_calls, who_has
 from tarn.domain.control_calls import (
     MOST_ATTEMPTS,
+    MOST_ATTEMPTS_EVER,
     MOST_CALLS,
     CallProgress,
     ControlCall,
@@ -182,6 +183,17 @@ def test_a_refused_call_is_sent_again_a_few_times_and_holds_up_no_other() -> Non
         )
     assert sent == [1, 2, 1, 1, 1]
     assert now_s == NOW_S + 1.0 + 2.0 + 4.0
+    assert progress.gave_up(1)
+
+
+def test_an_instance_that_each_attempt_takes_away_is_not_asked_for_ever() -> None:
+    """What it refused before is asked again at once; in all, only so often."""
+    some, _ = asked(fleet(ready(1)), LOAD)
+    progress, attempts = CallProgress(), 0
+    while next_call(some.control, progress, NOW_S)[0] is not None:
+        progress = progress.said_no(1, "cut off", NOW_S, some.control).seen_again()
+        attempts += 1
+    assert attempts == MOST_ATTEMPTS_EVER
     assert progress.gave_up(1)
 
 

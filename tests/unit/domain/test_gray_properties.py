@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tarn.config import environ
 from tarn.domain import Known, Reading
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.domain.spec import UnwellSpec
 from tarn.domain.verdicts import judge_outcomes
 
@@ -220,9 +220,9 @@ class Queue:
     free: list[float]
     ends: list[tuple[float, float, bool]] = attrs.field(factory=list)
     starts: deque[float] = attrs.field(factory=deque)
-    outcome: Outcome = attrs.field(factory=Outcome)
+    outcome: RequestCounts = attrs.field(factory=RequestCounts)
 
-    def at(self, now_s: float) -> Outcome:
+    def at(self, now_s: float) -> RequestCounts:
         """Return what is counted by then."""
         ends, starts, old = self.ends, self.starts, self.outcome
         count = bad = 0
@@ -235,7 +235,7 @@ class Queue:
             starts.popleft()
         if count or len(starts) != old.pending:
             well = old.completed + count - bad
-            self.outcome = Outcome(
+            self.outcome = RequestCounts(
                 well, old.failed + bad, len(starts), None, old.compute_us + compute_s * 1e6,
                 well, well,
             )  # fmt: skip
@@ -270,7 +270,7 @@ class Queues:
             self.unread_s[chance.randrange(4)] = now_s + chance.choice((2.0, 5.0))
         if chance.random() < 0.0005:
             queue = chance.choice(self.queues[chance.choice(list(self.queues))])
-            queue.outcome = Outcome(pending=queue.outcome.pending)
+            queue.outcome = RequestCounts(pending=queue.outcome.pending)
         for name, model in self.models.items():
             self._arrive(name, model, now_s)
 

@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Known, Reading
-from tarn.domain.outcomes import Grown, Outcome, OutcomeHistory, grown
+from tarn.domain.outcomes import Grown, OutcomeHistory, RequestCounts, grown
 
 
-def read(now_s: float, **models: Outcome) -> dict[str, Reading]:
+def read(now_s: float, **models: RequestCounts) -> dict[str, Reading]:
     """Return the reading of one instance, whose counters were read now."""
     metrics = {"requests_total": Known(0.0)}
     return {"w-0001": Reading("w-0001", now_s, metrics=metrics, outcomes=models)}
 
 
-def looks(*rows: tuple[float, Outcome], window_s: float = 30.0) -> OutcomeHistory:
+def looks(*rows: tuple[float, RequestCounts], window_s: float = 30.0) -> OutcomeHistory:
     history = OutcomeHistory()
     for now_s, outcome in rows:
         history = history.looked(read(now_s, echo=outcome), now_s, window_s)
@@ -22,12 +22,12 @@ def looks(*rows: tuple[float, Outcome], window_s: float = 30.0) -> OutcomeHistor
 
 
 def test_counters_that_fell_began_again_at_zero() -> None:
-    assert grown(Outcome(90, 9), Outcome(3, 1)) == Grown(3, 1)
-    assert grown(Outcome(90, 9), Outcome(93, 10, compute_us=5.0)) == Grown(3, 1, 5.0)
+    assert grown(RequestCounts(90, 9), RequestCounts(3, 1)) == Grown(3, 1)
+    assert grown(RequestCounts(90, 9), RequestCounts(93, 10, compute_us=5.0)) == Grown(3, 1, 5.0)
 
 
 def test_the_shortest_span_with_enough_requests_speaks() -> None:
-    history = looks(*((float(s), Outcome(10.0 * s, 0.0)) for s in range(21)))
+    history = looks(*((float(s), RequestCounts(10.0 * s, 0.0)) for s in range(21)))
     place, one = history.enough("w-0001", "echo", 0.0, 20.0)
     assert one == Grown(20.0, 0.0)
     assert history.looks[place].at_s == 18.0
@@ -44,7 +44,7 @@ def test_no_look_is_kept_for_long_and_one_covers_the_window(
     history, now_s = OutcomeHistory(), 1000.0
     for step in steps:
         now_s += step
-        history = history.looked(read(now_s, echo=Outcome(now_s)), now_s, window_s)
+        history = history.looked(read(now_s, echo=RequestCounts(now_s)), now_s, window_s)
     moments = [look.at_s for look in history.looks]
     assert moments == sorted(moments)
     assert moments[-1] == now_s
@@ -55,31 +55,36 @@ def test_no_look_is_kept_for_long_and_one_covers_the_window(
 
 
 def test_requests_that_wait_while_none_ends_are_a_stall_since_the_last_one_ended() -> None:
-    stuck = Outcome(10.0, 1.0, pending=4.0)
-    history = looks((1.0, Outcome(9.0, 1.0)), (2.0, stuck), (3.0, stuck), (9.0, stuck))
+    stuck = RequestCounts(10.0, 1.0, pending=4.0)
+    history = looks((1.0, RequestCounts(9.0, 1.0)), (2.0, stuck), (3.0, stuck), (9.0, stuck))
     (stall,) = history.stalls.values()
     assert (stall.since_s, stall.seen_s, stall.pending) == (2.0, 9.0, 4.0)
-    over = history.looked(read(10.0, echo=Outcome(11.0, 1.0, pending=4.0)), 10.0, 30.0)
+    over = history.looked(read(10.0, echo=RequestCounts(11.0, 1.0, pending=4.0)), 10.0, 30.0)
     assert not over.stalls
     assert over.longest == {"echo": 7.0}, "so long it may take"
 
 
 @pytest.mark.parametrize(
-    "last", [Outcome(11, 1, pending=4), Outcome(10, 1, pending=0), Outcome(3, 0, pending=0)]
+    "last",
+    [
+        RequestCounts(11, 1, pending=4),
+        RequestCounts(10, 1, pending=0),
+        RequestCounts(3, 0, pending=0),
+    ],
 )
-def test_an_answer_or_an_empty_queue_end_a_stall(last: Outcome) -> None:
-    stuck = Outcome(10.0, 1.0, pending=4.0)
+def test_an_answer_or_an_empty_queue_end_a_stall(last: RequestCounts) -> None:
+    stuck = RequestCounts(10.0, 1.0, pending=4.0)
     assert not looks((1.0, stuck), (2.0, stuck), (3.0, last)).stalls
 
 
 def test_a_dead_process_that_fails_one_request_a_second_is_stalled() -> None:
     """Where nothing has told that it is dead: twenty failures would take twenty seconds."""
-    history = looks(*((float(s), Outcome(10.0, float(s), pending=4.0)) for s in range(1, 12)))
+    history = looks(*((float(s), RequestCounts(10.0, float(s), pending=4.0)) for s in range(1, 12)))
     assert [s.seen_s - s.since_s for s in history.stalls.values()] == [10.0]
 
 
 def test_counters_that_are_not_read_any_more_make_no_stall() -> None:
-    stuck = Outcome(10.0, 1.0, pending=4.0)
+    stuck = RequestCounts(10.0, 1.0, pending=4.0)
     history = looks((1.0, stuck), (2.0, stuck))
     same = read(2.0, echo=stuck)
     for now_s in (3.0, 30.0):
@@ -89,26 +94,28 @@ def test_counters_that_are_not_read_any_more_make_no_stall() -> None:
 
 def test_the_longest_request_is_learned_from_what_the_looks_show() -> None:
     history = looks(
-        (1.0, Outcome(0.0)),
-        (2.0, Outcome(1.0, compute_us=7e6)),
-        (3.0, Outcome(3.0, compute_us=8e6)),
+        (1.0, RequestCounts(0.0)),
+        (2.0, RequestCounts(1.0, compute_us=7e6)),
+        (3.0, RequestCounts(3.0, compute_us=8e6)),
     )
     assert history.longest == {"echo": 7.0}
 
 
 def test_what_an_instance_did_while_nobody_could_read_it_is_not_held_against_it() -> None:
     """Its metrics were away, and its statistics count what its queue rejected as failures, too."""
-    history = looks((1.0, Outcome(50.0)), (2.0, Outcome(60.0)), (6.0, Outcome(90.0)))
+    history = looks(
+        (1.0, RequestCounts(50.0)), (2.0, RequestCounts(60.0)), (6.0, RequestCounts(90.0))
+    )
     history = history.looked({}, 7.0, 30.0)
     for now_s, completed in ((11.0, 95.0), (12.0, 120.0)):
-        outcome = Outcome(completed, 400.0)
+        outcome = RequestCounts(completed, 400.0)
         history = history.looked(read(now_s, echo=outcome), now_s, 30.0)
     assert history.enough("w-0001", "echo", 0.0, 20.0)[1] == Grown(25.0, 0.0)
     assert history.enough("w-0001", "echo", 0.0, 30.0)[1] is None
 
 
 def test_nothing_that_happened_is_no_look() -> None:
-    calm, busy = Outcome(5.0), Outcome(5.0, pending=1.0)
+    calm, busy = RequestCounts(5.0), RequestCounts(5.0, pending=1.0)
     readings = read(1.0, echo=calm)
     history = OutcomeHistory().looked(readings, 1.0, 30.0)
     assert history.rests(readings)

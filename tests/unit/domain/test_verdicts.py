@@ -7,18 +7,17 @@ from gray_world import Fault, GrayWorld
 
 from tarn.control.troubles import of_fleet
 from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
-from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.symptoms import stalled_after_s
 from tarn.domain.tick import Seen, tick
 from tarn.domain.unwell import Symptom, Unwell
-from tarn.domain.verdicts import judge_outcomes, may_eject, suspect_stubs
+from tarn.domain.verdicts import Suspicion, judge_outcomes, may_eject, suspect_at_once
 from tarn.domain.victims import surplus
 
 FOREVER = float("inf")
@@ -216,7 +215,10 @@ def test_a_late_tick_doubts_nobody() -> None:
 
 def _failing(now_s: float, step: int) -> dict[str, Reading]:
     metrics = {"requests_total": Known(0.0)}
-    rows = {"w-0001": Outcome(50.0, 40.0 * step), "w-0002": Outcome(50.0 + 40.0 * step, 0.0)}
+    rows = {
+        "w-0001": RequestCounts(50.0, 40.0 * step),
+        "w-0002": RequestCounts(50.0 + 40.0 * step, 0.0),
+    }
     return {
         id_: Reading(id_, now_s, metrics=metrics, outcomes={"echo": one})
         for id_, one in rows.items()
@@ -237,8 +239,7 @@ SAID = "process echo_0_0 (pid 7) of the Python model 'echo' was killed by SIGKIL
 
 
 def suspected(some: Fleet, instance_id: str) -> Fleet:
-    stub = StubEnded(instance_id, SAID, AT, "echo")
-    return suspect_stubs(some, [stub], rules(), NOW_S, AT)
+    return suspect_at_once(some, [Suspicion(instance_id, "echo", SAID)], rules(), NOW_S, AT)
 
 
 def test_one_whose_process_ended_is_suspected_at_once() -> None:

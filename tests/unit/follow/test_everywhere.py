@@ -84,9 +84,32 @@ def test_a_call_that_another_overtook_is_told_or_followed() -> None:
     newer["over"] = over(overtaken_by=2)["over"]
     Master(newer).wait()
     newer["calls"][0]["kind"] = "unload"
-    assert "overtaken by call 2" in str(error_of(Master(newer), RefusedError))
+    assert "overtaken by call 2, the unload of second" in str(error_of(Master(newer), RefusedError))
     Master(over()).wait()  # done, and not needed any more
     assert "restarted" in str(error_of(Master({"calls": [], "over": []}), RefusedError))
+
+
+def test_a_load_that_one_with_other_parameters_overtook_is_told() -> None:
+    """Two admins at once: the first one's configuration is nowhere any more."""
+    newer = row()
+    newer["calls"][0] |= {"call": 2, "digest": "b"}
+    newer["over"] = over(overtaken_by=2, digest="a")["over"]
+    assert "with other parameters" in str(error_of(Master(newer), RefusedError))
+    newer["over"][0]["digest"] = "b"
+    Master(newer).wait()
+    settings = {"kind": "trace", "model": ""}  # they are added up
+    newer["calls"][0] |= settings
+    newer["over"][0] |= {**settings, "digest": "a"}
+    Master(newer).wait()
+
+
+def test_what_is_larger_than_a_master_keeps_is_not_sent() -> None:
+    """A configuration of 1 MiB: the master would close the connection meanwhile."""
+    with pytest.raises(RefusedError, match="At most 196608 bytes") as caught:
+        load("second", {"config": "x" * (1 << 20)})
+    assert caught.value.code == "TARN-1165"
+    assert "model repository" in str(caught.value)
+    load("second", {"config": "x" * 100_000})
 
 
 def test_each_call_has_a_name_of_its_own() -> None:

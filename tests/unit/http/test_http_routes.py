@@ -609,8 +609,10 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
     assert master.commands[-1] == Demand("lb1", 3)
     web.put("/api/v1/demand", json={"from": "lb1", "waiting": 0, "refused": 79})
     assert master.commands[-1] == Demand("lb1", 0, 79)
-    web.put("/api/v1/demand", json={"from": "c", "waiting": 0, "failures": {"b": 2, "a": 1}})
-    assert master.commands[-1] == Demand("c", 0, 0, (("a", 1), ("b", 2)))
+    failures = {"b": {"n": 2, "m": 3}, "a": {"m": 1}}
+    web.put("/api/v1/demand", json={"from": "c", "waiting": 0, "failures": failures})
+    told = (("a", "m", 1), ("b", "m", 3), ("b", "n", 2))
+    assert master.commands[-1] == Demand("c", 0, 0, told)
 
 
 @pytest.mark.parametrize(
@@ -626,10 +628,11 @@ def test_a_demand_reaches_the_control_thread(web: httpx.Client, master: FakeMast
         (b'{"from": "lb1", "waiting": 1, "for": "me"}', "for"),
         (b'{"from": "lb1", "waiting": 1, "refused": -1}', "refused"),
         (b'{"from": "lb1", "waiting": 1, "failures": [1]}', "failures"),
-        (b'{"from": "lb1", "waiting": 1, "failures": {"a": -1}}', "failures.a"),
+        (b'{"from": "lb1", "waiting": 1, "failures": {"a": 1}}', "failures.a"),
+        (b'{"from": "lb1", "waiting": 1, "failures": {"a": {"m": -1}}}', "failures.a.m"),
         (
             b'{"from": "c", "waiting": 0, "failures": {%s}}'
-            % b",".join(b'"%d": 1' % number for number in range(257)),
+            % b",".join(b'"%d": {"m": 1}' % number for number in range(257)),
             "failures",
         ),
     ],

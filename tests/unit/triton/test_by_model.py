@@ -1,6 +1,6 @@
 """One scrape, model by model."""
 
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.triton.by_model import NAMELESS, Row, rows
 from tarn.triton.metrics import gpu_signals, parse
 
@@ -47,7 +47,7 @@ def test_only_failures_of_its_own_count_in_an_outcome() -> None:
     )
     found = rows(parse(text.encode() + b"\n"))
     assert found is not None
-    assert found.outcomes["a"] == Outcome(7.0, 21.0, 3.0, None, 900.0, 28.0, 7.0)
+    assert found.outcomes["a"] == RequestCounts(7.0, 21.0, 3.0, None, 900.0, 28.0, 7.0)
     assert found.outcomes["old"].failed == 5.0, "this Triton gives no reasons"
     assert found.of["a"].failed == 4321.0
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tarn.domain import Known, Unknown
-from tarn.domain.outcomes import Outcome
+from tarn.domain.outcomes import RequestCounts
 from tarn.testing.fake_state import FakeModel
 from tarn.triton.by_model import rows
 from tarn.triton.metrics import FAILURE, PENDING, QUEUE_US, REQUEST_US, SUCCESS
@@ -50,7 +50,7 @@ def test_their_rows_are_named_as_those_of_the_metrics() -> None:
 def test_they_tell_outcomes_too_but_not_what_waits() -> None:
     found = rows(parse_statistics(json.dumps({"model_stats": [ONE]}).encode()))
     assert found is not None
-    assert found.outcomes == {"m": Outcome(5.0, 2.0, None, None, 8000.0, 7.0, 3.0)}
+    assert found.outcomes == {"m": RequestCounts(5.0, 2.0, None, None, 8000.0, 7.0, 3.0)}
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.testing.fake_tensors import echo
+from tarn.triton.made_tests import MOST_COPIES, MadeFrom, made_from
+from tarn.triton.test_files import LONGEST_FILE, RequestFlaw, parse
 from tarn.triton.test_requests import (
-    LONGEST_FILE,
     MADE,
-    MOST_COPIES,
     ExpectedAnswer,
-    Flaw,
     Judged,
-    MadeFrom,
     TestRequest,
     judge,
-    made_from,
-    parse,
 )
 
 INPUT = {"name": "IN", "datatype": "FP32", "shape": [2], "data": [0.5, 1]}
@@ -173,7 +169,7 @@ def test_whatever_is_written_is_read_or_refused(value: object) -> None:
 def test_a_file_that_is_too_long_is_not_read() -> None:
     requests, found = parse(b" " * (LONGEST_FILE + 1))
     assert requests == ()
-    assert found[0] == Flaw("", f"has {LONGEST_FILE + 1} bytes", found[0].right)
+    assert found[0] == RequestFlaw("", f"has {LONGEST_FILE + 1} bytes", found[0].right)
 
 
 # -- the right answer ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from local_stage import eventually
 
 from tarn.triton.exits import stubs_ended
-from tarn.triton.stubs import Child, Children, Stubs
+from tarn.triton.stubs import Child, Children, StubHistory
 
 STUB = "/backends/python/triton_python_backend_stub"
 
@@ -28,7 +28,7 @@ def dead(child: Child, code: int = -9) -> Child:
 
 def looks(*steps: list[Child]) -> list[str]:
     """Return what each look tells."""
-    stubs = Stubs()
+    stubs = StubHistory()
     told = [stubs.seen(children, float(at)) for at, children in enumerate(steps)]
     return [stubs_ended(ends) for ends in told]
 
@@ -125,7 +125,7 @@ def test_many_are_told_in_one_line() -> None:
 
 def test_each_end_has_its_time() -> None:
     """As the wall clock had it at the look that saw it first."""
-    stubs, one, other = Stubs(), stub(1), stub(2, "m_0_1")
+    stubs, one, other = StubHistory(), stub(1), stub(2, "m_0_1")
     for at, seen in enumerate(([one, other], [dead(one), other], [dead(one), dead(other)])):
         stubs.seen(seen, float(at))
     assert [end.at for end in stubs.seen([dead(one), dead(other)], 3.0)] == [1.0, 2.0]

@@ -3,7 +3,7 @@
 import attrs
 
 from tarn.domain import Asked, Ended, Endpoint, ExitStatus, Fact, Running, StubEnded
-from tarn.triton.stubs import Stubs
+from tarn.triton.stubs import StubHistory
 from tarn_plugins.runtime.local.processes import Handle
 from tarn_plugins.runtime.local.records import Record
 
@@ -19,7 +19,7 @@ class Slot:
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None
-    stubs: Stubs = attrs.field(factory=Stubs)
+    stubs: StubHistory = attrs.field(factory=StubHistory)
     stub_ended: StubEnded | None = None
     rss_mib: int | None = None
     """Memory that its processes hold; None: not measured."""
