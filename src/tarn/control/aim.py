@@ -10,8 +10,7 @@ from tarn.control.warmup import WarmupRequest
 from tarn.domain import Instance, Launch, Reading, State
 from tarn.domain.control_calls import NO_CALLS, WantedCalls
 from tarn.domain.fleet import Fleet, HintCheck
-from tarn.domain.told_failures import answered_since, peers_of
-from tarn.domain.verdicts import CONFIRM
+from tarn.domain.hint_checks import answered_since, needed, peers_of
 from tarn.triton.restricted import keys
 from tarn.triton.test_requests import MADE, TestRequest
 from tarn.triton.test_sources import KnownTests
@@ -104,9 +103,9 @@ def _asked_for(
     known: KnownTests,
 ) -> Iterator[str]:
     """Yield who gets *test* for *check*: the instance, and once another one to compare with."""
-    if check.failed < CONFIRM:
+    if check.failed < needed(check):
         yield check.instance_id
-    if check.failed or (test.source == MADE and not known.is_proven(test)):
+    if check.failed or check.noticed or (test.source == MADE and not known.is_proven(test)):
         peers = [i.id for i in peers_of(check.instance_id, check.model, fleet.instances)]
         if not any(answered_since(readings.get(id_), check) for id_ in peers):
             yield from peers[:1]

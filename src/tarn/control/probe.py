@@ -409,9 +409,10 @@ class Probe:
             if found is None:
                 self._around.kinds.forget(test.model)  # its configuration may be another one
                 continue
-            ok, said = found
-            late = not ok and self._around.clock.now_s() - asked_s >= test.timeout_s
-            self._tested = Tested(asked_s, ok, said, test.number, test.model, late)
+            late = not found.ok and self._around.clock.now_s() - asked_s >= test.timeout_s
+            self._tested = Tested(
+                asked_s, found.ok, found.said, test.number, test.model, late, found.proven
+            )
             self._around.changed(self._id)
             self._around.wake()
 

@@ -6,6 +6,7 @@ Each has a connection of its own: one that is kept would hold Triton's exit.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 import attrs
 
@@ -78,14 +79,24 @@ async def _warm(
     return f"{answer.status} {answer.body[:200].decode(errors='replace')}".strip()
 
 
+class Answered(NamedTuple):
+    """What came of one test request."""
+
+    ok: bool
+    said: str = ""
+    """Triton's own error, or that there was no answer; empty when it was answered well."""
+    proven: bool = True
+    """No instance can be blamed for a bad answer to a request that none has answered well yet."""
+
+
 async def try_out(
     endpoint: Endpoint,
     test: TestRequest,
     known: KnownTests,
     headers: tuple[tuple[str, str], ...] = (),
     again_s: float = TRY_AGAIN_S,
-) -> tuple[bool, str] | None:
-    """Send *test*, once for each copy of the model, and return (ok, what was said).
+) -> Answered | None:
+    """Send *test*, once for each copy of the model, and return what came of it.
 
     None where nothing can be told of the instance: the master lacked something of its own, or the
     request is unfit, which *known* keeps. It takes `TestRequest.timeout_s` at most.
@@ -100,7 +111,7 @@ async def try_out(
             while left:
                 answer = await _send(endpoint, test, headers, test.timeout_s + 1, LONGEST_ANSWER)
                 if isinstance(answer, Failure):
-                    return None if answer.own else (False, answer.reason)
+                    return None if answer.own else Answered(ok=False, said=answer.reason)
                 if answer is _TOO_LONG and test.expect is not None:
                     last = Judged.UNFIT, f"its answer has more than {LONGEST_ANSWER} bytes"
                     break
@@ -108,20 +119,20 @@ async def try_out(
                 if last[0] is Judged.GOOD:
                     known.prove(test)
                     last, left = silence, left - 1
-                elif last[0] in (Judged.LATER, Judged.UNPROVEN):
+                elif last[0] is Judged.LATER:
                     await asyncio.sleep(again_s)
                 else:
                     break
             else:
-                return True, ""
+                return Answered(ok=True)
     except TimeoutError:
         log.debug("the test request of %s took all of its time", endpoint.http)
     judged, said = last
-    if judged in (Judged.UNFIT, Judged.UNPROVEN):
+    if judged is Judged.UNFIT:
         known.refuse(test, said)
         log.warning("the test request for %s (%s) is of no use: %s", test.model, test.source, said)
         return None
-    return False, said
+    return Answered(ok=False, said=said, proven=judged is not Judged.UNPROVEN)
 
 
 async def _send(

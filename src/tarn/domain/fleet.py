@@ -15,7 +15,7 @@ from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
-from tarn.domain.unwell import Alike, Ejection
+from tarn.domain.unwell import Alike, Ejection, Noticed
 from tarn.domain.view import DiscoveryView
 
 __all__ = ["Demanded", "Fleet", "FollowerState", "HintCheck", "Rules", "ToldFailures"]
@@ -65,12 +65,15 @@ class ToldFailures:
 
 @attrs.frozen
 class HintCheck:
-    """Test requests that the master sends because of a hint, and what came of them."""
+    """Test requests that the master sends because of a hint, and what came of them.
+
+    A hint is what clients told, or what a single look at the counters has shown.
+    """
 
     instance_id: str
     model: str
     principal: str
-    """Whose hint it was."""
+    """Whose hint it was; empty: the master's own."""
     since_s: float
     tests: int = 0
     """Number of the newest test request that counted."""
@@ -80,6 +83,8 @@ class HintCheck:
     """What the newest failed one brought."""
     over: bool = False
     """No more test requests are sent for it."""
+    noticed: str = ""
+    """What a look at the counters has shown; empty: clients told of it, and nothing else does."""
 
 
 @attrs.frozen
@@ -175,8 +180,8 @@ class Fleet:
     """Code to how often it happened under this master; never falls."""
     outcomes: OutcomeHistory = attrs.field(factory=OutcomeHistory, repr=False, hash=False)
     """What became of the requests of the last seconds."""
-    noticed: Mapping[tuple[str, str], float] = attrs.field(factory=dict, hash=False)
-    """(instance id or model, symptom) to when it was seen first: two looks in a row must agree."""
+    noticed: Mapping[tuple[str, str], Noticed] = attrs.field(factory=dict, hash=False)
+    """(instance id or model, symptom) to what was seen: two looks in a row must agree."""
     ejections: Mapping[str, Ejection] = attrs.field(factory=dict, hash=False)
     """Instance id to how often it was ejected; of those alive only."""
     alike: tuple[Alike, ...] = ()

@@ -70,6 +70,9 @@ class Tested:
     """The model that was asked."""
     late: bool = False
     """It took all of its time. A busy instance does the same: its queue is long, or full."""
+    proven: bool = True
+    """Some instance has answered the same request well, so a bad answer is not the request's fault.
+    """
 
 
 class Grown(NamedTuple):

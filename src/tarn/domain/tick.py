@@ -12,6 +12,7 @@ from tarn.domain.fold_facts import fold_facts
 from tarn.domain.fold_readings import begin_drains, fold_readings
 from tarn.domain.follow_up import acknowledged, publish_view, withdrawals
 from tarn.domain.guard import guard
+from tarn.domain.hint_checks import check_hints
 from tarn.domain.instance import State
 from tarn.domain.mixed import watch_mixture
 from tarn.domain.plan import plan
@@ -20,7 +21,6 @@ from tarn.domain.renewal import retire_worn
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
 from tarn.domain.sizing import size
-from tarn.domain.told_failures import check_hints
 from tarn.domain.verdicts import Suspicion, judge_outcomes, suspect_at_once
 from tarn.domain.view import Applied
 

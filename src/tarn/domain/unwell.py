@@ -1,10 +1,11 @@
 """What is wrong with an instance that says it is well: the mark that outcomes put on it."""
 
 import enum
+from typing import NamedTuple
 
 import attrs
 
-__all__ = ["Alike", "Ejection", "Symptom", "Unwell"]
+__all__ = ["Alike", "Ejection", "Noticed", "Symptom", "Unwell"]
 
 
 class Symptom(enum.StrEnum):
@@ -21,6 +22,16 @@ class Symptom(enum.StrEnum):
     def severe(self) -> bool:
         """Whether requests are lost by it."""
         return self is not Symptom.SLOW
+
+
+class Noticed(NamedTuple):
+    """What one look has shown, which no other has confirmed yet."""
+
+    since_s: float
+    """Monotonic second of the first look that showed it."""
+    model: str = ""
+    said: str = ""
+    """What was seen, in words."""
 
 
 @attrs.frozen

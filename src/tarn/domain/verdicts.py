@@ -5,7 +5,9 @@ What is better here: a *test request* of our own says whether the instance or it
 blame; only what it confirms is replaced; and what all instances have alike ends none of them.
 
 Two looks in a row must agree before anything is marked, since two instances are never read at the
-same moment: what begins everywhere at once is seen on one of them first.
+same moment: what begins everywhere at once is seen on one of them first. What fails is checked
+after the first look (`tarn.domain.hint_checks`): a test request that it fails and another instance
+answers says as much as a second look, and sooner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +19,7 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import Evidence, SymptomFound
-from tarn.domain.unwell import Alike, Ejection, Symptom, Unwell
+from tarn.domain.unwell import Alike, Ejection, Noticed, Symptom, Unwell
 
 __all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
 
@@ -114,7 +116,7 @@ class _Judge:
         self._changed: dict[str, Unwell | None] = {}
         self._history = fleet.outcomes
         self._noticed = fleet.noticed
-        self._seen: dict[tuple[str, str], float] = {}
+        self._seen: dict[tuple[str, str], Noticed] = {}
         self._fresh: list[str] = []
         self._stays: set[str] = set()
         self._ejections = dict(fleet.ejections)
@@ -152,13 +154,14 @@ class _Judge:
     def _now(self, instance: Instance) -> Unwell | None:
         return self._changed.get(instance.id, instance.unwell)
 
-    def _twice(self, key: tuple[str, str]) -> bool:
+    def _twice(self, key: tuple[str, str], model: str = "", said: str = "") -> bool:
         """Say whether *key* was noticed at an earlier look too, and the ones between.
 
         What is slow must be so in two windows: one very long request is in several looks.
         """
-        first_s = self._noticed.get(key, self._now_s)
-        self._seen[key] = first_s
+        old = self._noticed.get(key)
+        first_s = self._now_s if old is None else old.since_s
+        self._seen[key] = Noticed(first_s, model, said)
         slow = key[1] == Symptom.SLOW
         apart_s = self._spec.window_s if slow else self._rules.spec.scaling.interval_s
         return self._now_s - first_s >= apart_s
@@ -174,12 +177,17 @@ class _Judge:
             tested = reading.tested
             if tested.number <= unwell.tests or tested.asked_s < unwell.since_s:
                 continue
+            said = tested.said.partition("\n")[0] or "it failed"
+            if not tested.proven:
+                # It blames nobody, and still says what Triton says where all fail.
+                if unwell.for_all:
+                    self._changed[instance.id] = attrs.evolve(unwell, answer=said)
+                continue
             if tested.ok:
                 after = attrs.evolve(
                     unwell, tests=tested.number, passed=unwell.passed + 1, lost=0, answer=""
                 )
             else:
-                said = tested.said.partition("\n")[0] or "it failed"
                 after = attrs.evolve(
                     unwell, tests=tested.number, passed=0, lost=unwell.lost + 1, answer=said
                 )
@@ -288,13 +296,13 @@ class _Judge:
     ) -> None:
         """Mark what two looks in a row have found, and clear what nothing speaks against."""
         if not looked_slow:  # what was noticed then is neither seen again nor over
-            slow = {k: at_s for k, at_s in self._noticed.items() if k[1] == Symptom.SLOW}
+            slow = {k: one for k, one in self._noticed.items() if k[1] == Symptom.SLOW}
             self._seen |= slow
         asked = {one.asked for one in self._alike}
         for instance in ready:
             one, unwell = found.get(instance.id), self._now(instance)
             if unwell is None or (one is not None and one[0].severe and not unwell.severe):
-                if one is not None and self._twice((instance.id, str(one[0]))):
+                if one is not None and self._twice((instance.id, str(one[0])), one[1], one[2]):
                     self._begin(instance, one)
             elif unwell.ejected:
                 self._untested(instance, unwell)

@@ -9,18 +9,9 @@ from hypothesis import strategies as st
 from tarn.domain import Demand
 from tarn.domain.events import Asker
 from tarn.domain.fleet import Fleet
+from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
 from tarn.domain.obey import obey
-from tarn.domain.told_failures import (
-    AGAIN_S,
-    HOLDS_S,
-    LASTS_S,
-    MOST_CHECKS,
-    MOST_CHECKS_BY_ONE,
-    MOST_TOLD,
-    MOST_TOLD_BY_ONE,
-    check_hints,
-    hear_failures,
-)
+from tarn.domain.told_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
 
 SERVES = ((MODEL, "READY", ""),)
 ONE, TWO = ready(1, models=SERVES), ready(2, models=SERVES)
