@@ -287,7 +287,7 @@ class Queues:
     def _arrive(self, name: str, model: Healthy, now_s: float) -> None:
         chance, queues = self.chance, self.queues[name]
         rate = model.usual_rate * (3.0 if now_s < self.burst_s else 1.0)
-        bad = 0.15 if now_s < self.bad_s else 0.01
+        bad = 0.15 if now_s < self.bad_s else 0.03
         count = round(max(0.0, chance.gauss(rate, rate**0.5)))
         if rate < 1.0:
             count = int(chance.random() < rate)
