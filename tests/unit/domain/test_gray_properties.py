@@ -46,12 +46,15 @@ def drawn_world(seed: int, size: int) -> GrayWorld:
     return world
 
 
-def disturb(world: GrayWorld) -> None:
-    """Let a scrape be missed, a model be loaded again or a process die; nothing of it is gray."""
+def disturb(world: GrayWorld) -> bool:
+    """Let a scrape be missed, a model be loaded again or a process die; nothing of it is gray.
+
+    Return whether an instance cannot be compared with others for a while.
+    """
     chance, now_s = world.chance, world.now_s
     some = [t for t in world.tritons.values() if t.was_in_view]
     if not some or chance.random() >= 0.03:
-        return
+        return False
     triton = chance.choice(some)
     match chance.choice(("old", "no metrics", "silent", "reload", "crash", "crash")):
         case "reload":
@@ -61,6 +64,7 @@ def disturb(world: GrayWorld) -> None:
                 world.crash(triton.id)
         case how:
             triton.unread = now_s + chance.choice((1.0, 2.0, 8.0)), how
+    return True
 
 
 def settle(world: GrayWorld, within: int = 400) -> bool:
@@ -98,14 +102,17 @@ def test_gray_faults_never_take_half_or_the_last_and_all_recovers(seed: int, siz
         lasts_s, model = chance.choice((3.0, 40.0)), chance.choice(models)
         world.everywhere = Fault(kind, begins_s, begins_s + lasts_s, share, model)
     sick = {t.id for t in world.tritons.values() if t.fault and t.fault.kind != "slow"}
+    hidden = 0
     for _ in range(140):
-        disturb(world)
+        hidden += disturb(world)
         world.step()
         world.check()
     assert settle(world), world.log[-8:]
-    # one that serves alone, while all the others are ejected, is judged by its own past
+    # what all have alike replaces nobody, but for one that no other can be compared with: it serves
+    # alone while all the others are ejected, or cannot be read; its own past speaks then
     innocent = world.stopped.keys() - sick
-    assert len(innocent) <= (world.everywhere is not None), (innocent, world.log)
+    alone = 1 + hidden if world.everywhere is not None else 0
+    assert len(innocent) <= alone, (innocent, world.log)
 
 
 @MANY
@@ -113,13 +120,16 @@ def test_gray_faults_never_take_half_or_the_last_and_all_recovers(seed: int, siz
 def test_sick_ones_are_told_in_time_and_replaced_and_nobody_else(
     seed: int, size: int, kind: str
 ) -> None:
-    """Within 4 s of a failure and 13 s of a hang, as long as one works; a single one is out."""
+    """Within 6 s of a failure and 13 s of a hang, as long as one works; a single one is out.
+
+    Twenty requests must have ended, and at times only ten come each second.
+    """
     world = GrayWorld(seed, size)
     world.run(30)
     sick = world.chance.sample(list(world.tritons), world.chance.choice((1, 1, size - 1)))
     for id_ in sick:
         world.tritons[id_].fault = Fault(kind, world.now_s)
-    limit = {"failing": 4, "stalled": 13, "dead": 13}[kind]
+    limit = {"failing": 6, "stalled": 13, "dead": 13}[kind]
     world.run(limit)
     assert {subject for _, code, subject, _ in world.log if code == "TARN-1122"} == set(sick)
     if len(sick) == 1:
@@ -277,7 +287,7 @@ class Queues:
     def _arrive(self, name: str, model: Healthy, now_s: float) -> None:
         chance, queues = self.chance, self.queues[name]
         rate = model.usual_rate * (3.0 if now_s < self.burst_s else 1.0)
-        bad = 0.15 if now_s < self.bad_s else 0.01
+        bad = 0.15 if now_s < self.bad_s else 0.03
         count = round(max(0.0, chance.gauss(rate, rate**0.5)))
         if rate < 1.0:
             count = int(chance.random() < rate)

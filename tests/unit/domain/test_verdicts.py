@@ -204,6 +204,17 @@ def test_off_means_told_only(eject: bool, replace: bool) -> None:
         assert len(world.fleet.view.members) == (2 if eject else 3)
 
 
+def test_a_new_one_whose_first_requests_wait_for_a_compiler_is_not_doubted() -> None:
+    """It has answered nothing yet, and is given a minute."""
+    world = GrayWorld(1, 3)
+    world.run(65)
+    world.heirs = Fault("stalled", world.now_s, world.now_s + 50.0)
+    world.crash("w-0002")
+    world.run(80)
+    assert "TARN-1122" not in moments(world)
+    assert healthy(world)
+
+
 def test_a_late_tick_doubts_nobody() -> None:
     """Our own process slept: two looks are far apart, and what was read may be old."""
     some, by = fleet(ready(1), ready(2)), rules()
