@@ -115,11 +115,16 @@ async def try_out(
             else:
                 return True, ""
     except TimeoutError:
-        log.debug("the test request of %s took all of its time", endpoint.http)
+        log.debug("the test request to %s was not answered in time", endpoint.http)
     judged, said = last
     if judged in (Judged.UNFIT, Judged.UNPROVEN):
         known.refuse(test, said)
-        log.warning("the test request for %s (%s) is of no use: %s", test.model, test.source, said)
+        log.warning(
+            "the test request for %s (%s) cannot tell whether an instance is well: %s",
+            test.model,
+            test.source,
+            said,
+        )
         return None
     return False, said
 

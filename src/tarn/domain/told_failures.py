@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 HOLDS_S = 30.0
-"""How long a hint counts: a client tries an instance again each five seconds, and says so."""
+"""How long a hint counts. A client tries an instance again every five seconds, and tells again."""
 MOST_TOLD, MOST_TOLD_BY_ONE = 1000, 300
 """Hints that are kept, the newest; in all, and of one principal."""
 AGAIN_S = 60.0
-"""An instance is checked for hints once in so long, and the bounds of checks are for so long."""
+"""An instance is checked for hints at most once in this time, and the bounds below are for it."""
 MOST_CHECKS, MOST_CHECKS_BY_ONE = 20, 5
 """Checks that begin within `AGAIN_S`; in all, and for the hints of one principal."""
 LASTS_S = 30.0

@@ -454,7 +454,7 @@ class _Judge:
             if max(batch, usual_batch) > SAME_BATCH * min(batch, usual_batch):
                 continue
             said = (
-                f"model '{model}' computes {mean_s * 1e3:.3g} ms a request in the mean, and "
+                f"model '{model}' computes {mean_s * 1e3:.3g} ms a request on average, and "
                 f"{usual_s * 1e3:.3g} ms on other instances"
             )
             found.setdefault(instance.id, (Symptom.SLOW, model, said, False))
@@ -503,7 +503,10 @@ class _Judge:
     def _stay(self) -> str:
         if not self._spec.eject:
             return "it stays in the view (instance.unwell.eject is false)"
-        return "it stays in the view: at most half of the ready ones are ejected, never the last"
+        return (
+            "it stays in the view: at most half of the ready instances are ejected, and never the "
+            "last one"
+        )
 
     def _seen_again(self, instance: Instance, unwell: Unwell, one: _Found) -> None:
         """Keep the mark. Its first words stand: they would change with every look."""
@@ -539,7 +542,7 @@ class _Judge:
         count = 1 if known is None else known.count
         stalled = self._history.waits(instance.id, unwell.model)
         if stalled or count >= UNTESTED_EJECTIONS:
-            why = "requests wait in it still" if stalled else f"it was ejected {count} times"
+            why = "requests still wait in it" if stalled else f"it was ejected {count} times"
             self._changed[instance.id] = attrs.evolve(
                 unwell, confirmed_s=self._now_s, answer=f"none can be sent, and {why}"
             )

@@ -332,7 +332,7 @@ def test_a_stub_that_ended_is_read_from_the_index_and_wakes() -> None:
             "process m_0_0 (pid 7) of the Python model 'm' was killed by signal 9 (SIGKILL): "
             "probably out of memory"
         )
-        assert reading.stub_ended == StubEnded("a", said, 1.7e9)
+        assert reading.stub_ended == StubEnded("a", said, 1.7e9, "m")
         assert isinstance(reading.models, Known)
         assert [model.name for model in reading.models.value] == ["a"]
         del triton.state.models["word"]
