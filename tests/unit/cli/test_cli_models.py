@@ -95,7 +95,7 @@ def test_what_became_of_a_call_meanwhile_is_said(tarn, fleet: FakeFleet) -> None
 
 def test_wanted_shows_who_has_what(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
     """A row for each call; a sentence where nothing was asked for."""
-    assert tarn("wanted")[1].startswith("nothing was asked for")
+    assert tarn("wanted")[1].startswith("no control call is wanted")
     fleet.control = control(has=1, refuses=[BAD])
     _, out, _ = tarn("wanted")
     head, row = out.splitlines()
