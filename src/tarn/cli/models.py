@@ -15,7 +15,7 @@ from tarn.errors import ConfigError
 __all__ = ["command"]
 
 _NO_WAIT = click.option(
-    "--no-wait", is_flag=True, help="Return at once; `tarn models wanted` shows how far it is."
+    "--no-wait", is_flag=True, help="Do not wait; `tarn models wanted` shows the progress."
 )
 
 
@@ -119,7 +119,7 @@ def _others(row: Mapping[str, Any]) -> Sequence[str]:
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
-        return "nothing was asked for: instances have what their start gives them"
+        return "no control call is wanted: instances serve what they load at their start"
     cells = (
         (
             str(row["call"]),

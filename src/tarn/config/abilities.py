@@ -31,7 +31,8 @@ def beyond(spec: ClusterSpec, plugins: Offers) -> Iterator[Problem]:
             yield _problem(path, found, _others(plugins, "placement"))
     max_rss_mib = spec.instance.max_rss_mib
     if max_rss_mib is not None and not able.tells_memory:
-        found = f" = {max_rss_mib}MiB: the runtime '{use}' cannot tell what an instance holds"
+        lacks = "cannot tell how much memory an instance holds"
+        found = f" = {max_rss_mib}MiB: the runtime '{use}' {lacks}"
         yield _problem("instance.max_rss", found, _others(plugins, "tells_memory"))
     gpus = spec.instance.resources.gpus
     if gpus and not able.gpus:

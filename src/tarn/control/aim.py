@@ -20,7 +20,7 @@ __all__ = ["Sent", "aim", "tests_now"]
 
 @attrs.frozen
 class Sent:
-    """What instances are sent beside the looks at them."""
+    """What instances are sent apart from the looks at them."""
 
     warmup: tuple[WarmupRequest, ...] = ()
     """What each must answer before it is ready."""

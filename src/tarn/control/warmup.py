@@ -126,11 +126,16 @@ async def try_out(
             else:
                 return Answered(ok=True)
     except TimeoutError:
-        log.debug("the test request of %s took all of its time", endpoint.http)
+        log.debug("the test request to %s was not answered in time", endpoint.http)
     judged, said = last
     if judged is Judged.UNFIT:
         known.refuse(test, said)
-        log.warning("the test request for %s (%s) is of no use: %s", test.model, test.source, said)
+        log.warning(
+            "the test request for %s (%s) cannot tell whether an instance is well: %s",
+            test.model,
+            test.source,
+            said,
+        )
         return None
     return Answered(ok=False, said=said, proven=judged is not Judged.UNPROVEN)
 

@@ -56,14 +56,16 @@ def _stands(instance: Instance, call: ControlCall) -> WhoHas:
 def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:
     refusal = progress.refusal(call.number)
     if refusal is not None:
-        return f"it refused, and is asked again: {refusal.error}"
+        return f"it refused, and will be asked again: {refusal.error}"
     if progress.at_work == call.number:
-        return "it is at work on it"
+        return "it is doing this call"
     if instance.suspect:
         return f"it is out of the view: {instance.suspect}"
     if instance.state is State.STARTING:
-        return f"it starts{f': {instance.reason}' if instance.reason else ''}"
-    return f"it is at work on call {progress.at_work}" if progress.at_work else "its turn comes"
+        return f"it is starting{f': {instance.reason}' if instance.reason else ''}"
+    return (
+        f"it is doing call {progress.at_work}" if progress.at_work else "it is waiting for its turn"
+    )
 
 
 def settle_calls(fleet: Fleet, rules: Rules, at: float) -> Fleet:
@@ -89,7 +91,7 @@ def _settled(fleet: Fleet, call: ControlCall, rules: Rules, at: float) -> Fleet:
     if len(refused) == len(stand):
         control = fleet.control.dropped(call, refused)
         id_, why = refused[0]
-        found = f"{call.said} (call {call.number}): nobody could do it; {id_}: {why}"
+        found = f"{call.said} (call {call.number}): no instance could do it; {id_}: {why}"
         return attrs.evolve(fleet, control=control).note(at, "TARN-1145", subject, found)
     control = fleet.control.settled(call, keep=bool(refused) or not _as_started(call, rules))
     had = f"{call.said} (call {call.number}): {len(stand) - len(refused)} of {len(stand)} have it"

@@ -56,7 +56,7 @@ class Reading:
     metrics: Mapping[str, Sample[float]] = attrs.field(factory=dict, hash=False)
     """Signal name (``pending``, ``executing``, ``requests_total`` ...) to what was read."""
     stub_ended: StubEnded | None = None
-    """What the watcher beside its Triton tells through the repository index; None: nothing, or
+    """What the watcher next to its Triton tells through the repository index; None: nothing, or
     there is none. Then the runtime may tell."""
     outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict, hash=False)
     """Model to what became of its requests, as read last; without a model of which nothing is

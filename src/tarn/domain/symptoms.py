@@ -210,7 +210,7 @@ class Evidence:
             if max(batch, usual_batch) > SAME_BATCH * min(batch, usual_batch):
                 continue
             said = (
-                f"model '{model}' computes {mean_s * 1e3:.3g} ms a request in the mean, and "
+                f"model '{model}' computes {mean_s * 1e3:.3g} ms a request on average, and "
                 f"{usual_s * 1e3:.3g} ms on other instances"
             )
             found.setdefault(instance.id, (Symptom.SLOW, model, said, False))

@@ -15,7 +15,7 @@ from tarn.domain.fleet import Fleet, ToldFailures
 __all__ = ["HOLDS_S", "MOST_TOLD", "MOST_TOLD_BY_ONE", "hear_failures", "told_failures"]
 
 HOLDS_S = 30.0
-"""How long a hint counts: a client tries an instance again each five seconds, and says so."""
+"""How long a hint counts. A client tries an instance again every five seconds, and tells again."""
 MOST_TOLD, MOST_TOLD_BY_ONE = 1000, 300
 """Hints that are kept, the newest; in all, and of one principal."""
 

@@ -335,7 +335,10 @@ class _Judge:
     def _stay(self) -> str:
         if not self._spec.eject:
             return "it stays in the view (instance.unwell.eject is false)"
-        return "it stays in the view: at most half of the ready ones are ejected, never the last"
+        return (
+            "it stays in the view: at most half of the ready instances are ejected, and never the "
+            "last one"
+        )
 
     def _seen_again(self, instance: Instance, unwell: Unwell, one: SymptomFound) -> None:
         """Keep the mark. Its first words stand: they would change with every look."""

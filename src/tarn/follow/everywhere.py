@@ -108,8 +108,8 @@ def wait_everywhere(
         left_s = end_s - now_s
         if left_s <= 0:
             raise TimedOutError(
-                f"call {number} is not everywhere after {limit_s:g} s: {_named(missing)}",
-                next_step="The master goes on; `tarn models wanted` shows how far it is",
+                f"after {limit_s:g} s not every instance has done call {number}: {_named(missing)}",
+                next_step="The master goes on; `tarn models wanted` shows the progress",
             )
         rest(min(pause_s, left_s))
         pause_s = min(2 * pause_s, LOOK_MOST_S)

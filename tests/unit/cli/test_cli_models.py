@@ -11,7 +11,7 @@ from tarn.cli import run
 
 YAML = "name: demo\nmodels: models\nruntime: {use: fake}\n"
 ROW = {"call": 1, "kind": "load", "model": "second", "has": 2, "of": 2, "not_yet": []}
-LATE = {"id": "demo-0002", "state": "ready", "in_view": True, "why": "it is at work on it"}
+LATE = {"id": "demo-0002", "state": "ready", "in_view": True, "why": "it is doing this call"}
 BAD = {"id": "demo-0001", "state": "ready", "in_view": True, "why": "400 no weights"}
 
 
@@ -64,10 +64,10 @@ def test_who_refuses_is_exit_code_2_and_who_is_late_4(tarn, fleet: FakeFleet) ->
     fleet.control = control(has=1, not_yet=[LATE])
     code, out, err = tarn("load", "second", "--timeout", "3s")
     assert (code, out) == (4, "")
-    assert "demo-0002: it is at work on it" in err
+    assert "demo-0002: it is doing this call" in err
     code, out, _ = tarn("load", "second", "--no-wait")
     assert code == 0
-    assert "demo-0002 has not had it yet: it is at work on it" in out
+    assert "demo-0002 has not had it yet: it is doing this call" in out
 
 
 def test_a_configuration_of_a_mebibyte_is_refused_with_what_to_do(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
@@ -95,7 +95,7 @@ def test_what_became_of_a_call_meanwhile_is_said(tarn, fleet: FakeFleet) -> None
 
 def test_wanted_shows_who_has_what(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]
     """A row for each call; a sentence where nothing was asked for."""
-    assert tarn("wanted")[1].startswith("nothing was asked for")
+    assert tarn("wanted")[1].startswith("no control call is wanted")
     fleet.control = control(has=1, refuses=[BAD])
     _, out, _ = tarn("wanted")
     head, row = out.splitlines()

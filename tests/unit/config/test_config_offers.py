@@ -346,8 +346,8 @@ def test_a_limit_of_memory_is_refused_where_nobody_measures_it(
     """YARN's nodes know it, and tell no application."""
     (message,) = messages(tmp_path, "runtime: {use: rich}\ninstance: {max_rss: 2GiB}\n", offered)
     assert message == (
-        "tarn.yaml:4: instance.max_rss = 2048MiB: the runtime 'rich' cannot tell what an instance"
-        " holds. Remove it, no runtime here can"
+        "tarn.yaml:4: instance.max_rss = 2048MiB: the runtime 'rich' cannot tell how much "
+        "memory an instance holds. Remove it, no runtime here can"
     )
 
 

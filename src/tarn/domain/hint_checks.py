@@ -1,0 +1,203 @@
+"""Check a hint that an instance fails, by test requests of the master's own. Pure.
+
+A hint is what clients told (`tarn.domain.told_failures`), or what a single look at the counters has
+shown. It only makes the master look sooner: it sends a test request to that instance and model.
+Nothing is ejected or replaced for a hint. Only when test requests failed, `CONFIRM` times in a row
+where clients told and once where the counters say the same, while another instance (where there is
+one) answered the same request well, is it suspected; what follows then is what follows for any
+suspect.
+
+A check sends three test requests at most: two to the instance, and one to another. So whoever
+reports every instance all the time causes no more than ``3 * MOST_CHECKS_BY_ONE`` of them a minute,
+and all callers together ``3 * MOST_CHECKS``; a healthy instance answers the first one well, and its
+check is over.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+import attrs
+
+from tarn.domain.fleet import Fleet, HintCheck
+from tarn.domain.instance import Instance, State
+from tarn.domain.reading import Reading
+from tarn.domain.symptoms import LEAST_SHARE
+from tarn.domain.told_failures import HOLDS_S
+from tarn.domain.unwell import Symptom
+from tarn.domain.verdicts import CONFIRM, Suspicion
+
+__all__ = [
+    "AGAIN_S",
+    "MOST_CHECKS",
+    "MOST_CHECKS_BY_ONE",
+    "answered_since",
+    "check_hints",
+    "needed",
+    "peers_of",
+]
+
+AGAIN_S = 60.0
+"""An instance is checked for hints once in so long, and the bounds of checks are for so long."""
+MOST_CHECKS, MOST_CHECKS_BY_ONE = 20, 5
+"""Checks that begin within `AGAIN_S`; in all, and for the hints of one principal."""
+LASTS_S = 30.0
+"""A check that has found nothing by then is over: perhaps no test request can be made."""
+FORGET_S = 900.0
+"""Until then an instance that was checked comes after those that were not."""
+
+
+def check_hints(
+    fleet: Fleet, readings: Mapping[str, Reading], now_s: float, *, doubt: bool
+) -> tuple[Fleet, tuple[Suspicion, ...]]:
+    """Return *fleet* after the newest test requests for hints, and whom they prove to fail.
+
+    *doubt*: our own tick came much too late, or we could not look: no check begins or ends by it.
+    """
+    if doubt or not (fleet.told_failures or fleet.hint_checks or fleet.noticed):
+        return fleet, ()
+    ready = {i.id: i for i in fleet.of(State.READY)}
+    kept = [c for c in fleet.hint_checks if c.instance_id in ready and now_s - c.since_s < FORGET_S]
+    after = [c if c.over else _judged(c, fleet, ready, readings, now_s) for c in kept]
+    proven = tuple(
+        Suspicion(c.instance_id, c.model, _said(c, fleet))
+        for before, c in zip(kept, after, strict=True)
+        if c.over and not before.over and c.failed >= needed(c)
+        if _other_answers(c, ready.values(), readings) is not False
+    )
+    checks = _begun(after, fleet, ready, now_s)
+    told = tuple(t for t in fleet.told_failures if now_s - t.heard_s < HOLDS_S)
+    if checks == fleet.hint_checks and len(told) == len(fleet.told_failures):
+        return fleet, proven
+    return attrs.evolve(fleet, hint_checks=checks, told_failures=told), proven
+
+
+def needed(check: HintCheck) -> int:
+    """Return how many test requests must fail in a row: counters say as much as one of them."""
+    return 1 if check.noticed else CONFIRM
+
+
+def peers_of(instance_id: str, model: str, instances: Iterable[Instance]) -> Iterator[Instance]:
+    """Yield the other instances in the view that serve *model*."""
+    for instance in instances:
+        if instance.in_view and instance.id != instance_id and _serves(instance, model):
+            yield instance
+
+
+def answered_since(reading: Reading | None, check: HintCheck) -> bool:
+    """Return whether a test request for the model of *check* was answered, or was not, since."""
+    tested = None if reading is None else reading.tested
+    return tested is not None and tested.model == check.model and tested.asked_s >= check.since_s
+
+
+def _judged(
+    check: HintCheck,
+    fleet: Fleet,
+    ready: Mapping[str, Instance],
+    readings: Mapping[str, Reading],
+    now_s: float,
+) -> HintCheck:
+    """Return *check* after the newest test request."""
+    instance, reading = ready[check.instance_id], readings.get(check.instance_id)
+    if now_s - check.since_s >= LASTS_S or not _may_check(instance, check.model, fleet):
+        return attrs.evolve(check, over=True, failed=0)
+    tested = None if reading is None else reading.tested
+    if tested is not None and answered_since(reading, check) and tested.number > check.tests:
+        if tested.ok or (tested.late and _completes(check, fleet, tested.asked_s)):
+            return attrs.evolve(check, over=True, failed=0, tests=tested.number)
+        failed, answer = check.failed + tested.proven, tested.said.partition("\n")[0] or "it failed"
+        check = attrs.evolve(check, failed=failed, answer=answer, tests=tested.number)
+    if check.failed < needed(check):
+        return check
+    compared = _other_answers(check, ready.values(), readings)
+    alone = not any(peers_of(check.instance_id, check.model, ready.values()))
+    return attrs.evolve(check, over=True) if alone or compared is not None else check
+
+
+def _other_answers(
+    check: HintCheck, instances: Iterable[Instance], readings: Mapping[str, Reading]
+) -> bool | None:
+    """Say whether another instance answers the same request well; None: none was asked yet."""
+    said = [
+        reading.tested.ok
+        for peer in peers_of(check.instance_id, check.model, instances)
+        if (reading := readings.get(peer.id)) and reading.tested and answered_since(reading, check)
+    ]
+    return any(said) if said else None
+
+
+def _completes(check: HintCheck, fleet: Fleet, since_s: float) -> bool:
+    """Say whether requests of users were answered well meanwhile, so that it is only busy."""
+    looks = fleet.outcomes.looks
+    place = max((p for p, look in enumerate(looks[:-1]) if look.at_s <= since_s), default=0)
+    grown = fleet.outcomes.since(place, check.instance_id, check.model) if looks else None
+    return grown is not None and grown.completed > 0 and grown.share < LEAST_SHARE
+
+
+def _begun(
+    checks: Iterable[HintCheck], fleet: Fleet, ready: Mapping[str, Instance], now_s: float
+) -> tuple[HintCheck, ...]:
+    """Return *checks* with new ones, one for each instance."""
+    last = {check.instance_id: check for check in checks}
+    if fleet.ending:
+        return tuple(last.values())
+    sound = {id_: i for id_, i in ready.items() if i.in_view and not i.wants_test}
+    for new in (*_for_noticed(last, fleet, now_s), *_for_told(last, fleet, sound, now_s)):
+        if new.instance_id in sound and _may_check(sound[new.instance_id], new.model, fleet):
+            last.pop(new.instance_id, None)
+            last[new.instance_id] = new
+    return tuple(last.values())
+
+
+def _for_noticed(last: Mapping[str, HintCheck], fleet: Fleet, now_s: float) -> Iterator[HintCheck]:
+    """Yield the checks of what a look has just shown."""
+    for (id_, symptom), one in sorted(fleet.noticed.items()):
+        old = last.get(id_)
+        again = old is not None and old.noticed and now_s - old.since_s < LASTS_S
+        if symptom == Symptom.FAILING and not again:
+            yield HintCheck(id_, one.model, "", now_s, noticed=one.said)
+
+
+def _for_told(
+    last: Mapping[str, HintCheck], fleet: Fleet, sound: Mapping[str, Instance], now_s: float
+) -> Iterator[HintCheck]:
+    """Yield the checks of what clients tell, within bounds; who waits longest comes first."""
+    lately = [c for c in last.values() if not c.noticed and now_s - c.since_s < AGAIN_S]
+    room, by = MOST_CHECKS - len(lately), Counter(check.principal for check in lately)
+    never = float("-inf")
+    since_s = {id_: last[id_].since_s if id_ in last else never for id_ in sound}
+    waiting = [
+        hint
+        for hint in fleet.told_failures
+        if now_s - hint.heard_s < HOLDS_S
+        and hint.instance_id in sound
+        and _may_check(sound[hint.instance_id], hint.model, fleet)
+    ]
+    for hint in sorted(waiting, key=lambda one: since_s[one.instance_id]):
+        if now_s - since_s[hint.instance_id] < AGAIN_S:
+            continue
+        if room > 0 and by[hint.principal] < MOST_CHECKS_BY_ONE:
+            room, by[hint.principal] = room - 1, by[hint.principal] + 1
+            since_s[hint.instance_id] = now_s
+            yield HintCheck(hint.instance_id, hint.model, hint.principal, now_s)
+
+
+def _may_check(instance: Instance, model: str, fleet: Fleet) -> bool:
+    """Say whether a check could tell anything: it serves, and nobody has doubted it yet."""
+    alike = any(one.model == model for one in fleet.alike)
+    return instance.in_view and not instance.wants_test and not alike and _serves(instance, model)
+
+
+def _serves(instance: Instance, model: str) -> bool:
+    return any(name == model and state == "READY" for name, state, _ in instance.models)
+
+
+def _said(check: HintCheck, fleet: Fleet) -> str:
+    if check.noticed:
+        return check.noticed
+    count = sum(
+        t.count
+        for t in fleet.told_failures
+        if (t.instance_id, t.model) == (check.instance_id, check.model)
+    )
+    told = f"clients told of {count} failures" if count else "clients told of failures"
+    return f"model '{check.model}': {told}, and {check.failed} test requests failed: {check.answer}"
