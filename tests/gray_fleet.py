@@ -222,6 +222,7 @@ def staged(root: Path, unwell: Mapping[str, Any]) -> Iterator[GrayFleet]:
             "replicas": {"min": 3, "max": 3},
             "instance": {"unready_after": "2s", "replace_after": "10s", "unwell": dict(unwell)},
             "drain": {"timeout": "30s", "quiesce": "500ms"},
+            "triton": {"exit_timeout": "3s"},  # what hangs in the end holds up no test
             "discovery": [{"use": "haproxy", "required": True, "options": options}],
         }
         with tarn.Cluster(spec) as running:

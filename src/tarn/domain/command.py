@@ -97,6 +97,11 @@ class ControlRequest:
     request: str = ""
     """What its asker calls it: the same one again is no new call. Empty: each is a new one."""
 
+    @property
+    def brings_code(self) -> bool:
+        """Whether it can: a load's parameters are a configuration, and files of a version."""
+        return self.kind is CallKind.LOAD and self.body != "{}"
+
 
 Command = (
     Scale | Adapt | PauseScaling | Resume | Drain | Down | Acknowledge | Demand | ControlRequest

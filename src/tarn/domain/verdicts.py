@@ -18,7 +18,7 @@ import attrs
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, State
 from tarn.domain.reading import Reading
-from tarn.domain.symptoms import Evidence, SymptomFound
+from tarn.domain.symptoms import STALLED_LEAST_S, Evidence, SymptomFound
 from tarn.domain.unwell import Alike, Ejection, Noticed, Symptom, Unwell
 
 __all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
@@ -175,7 +175,10 @@ class _Judge:
             if unwell is None or not unwell.severe or reading is None or reading.tested is None:
                 continue
             tested = reading.tested
-            if tested.number <= unwell.tests or tested.asked_s < unwell.since_s:
+            # What stalls was silent for so long already: a test request of then counts.
+            silent = tested.late and unwell.symptom is Symptom.STALLED
+            since_s = unwell.since_s - (STALLED_LEAST_S if silent else 0.0)
+            if tested.number <= unwell.tests or tested.asked_s < since_s:
                 continue
             said = tested.said.partition("\n")[0] or "it failed"
             if not tested.proven:

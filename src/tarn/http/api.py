@@ -11,9 +11,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain import Command, Done
+from tarn.domain import Command, Done, Principal
 from tarn.domain.access import FOLLOW
-from tarn.errors import ConfigError, ProviderError, RefusedError, TimedOutError
+from tarn.domain.command import ControlRequest
+from tarn.errors import (
+    ConfigError,
+    NotAuthorizedError,
+    ProviderError,
+    RefusedError,
+    TimedOutError,
+)
 from tarn.http.answers import RejectedError, error_answer, json_answer
 from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
@@ -153,7 +160,24 @@ class Api:
     async def put(self, request: Request) -> Response:
         """Hand a person's command to the control thread, and answer what it said."""
         verb = request.url.path.rpartition("/")[2]
-        return await self._obey(request, command(verb, await body_of(request)))
+        asked = command(verb, await body_of(request))
+        if isinstance(asked, ControlRequest) and asked.brings_code:
+            self._refuse_strangers(principal_of(request))
+        return await self._obey(request, asked)
+
+    def _refuse_strangers(self, principal: Principal) -> None:
+        """Refuse code of somebody's own to whom only an authorizer lets change the fleet.
+
+        It would run as the owner of the cluster.
+        """
+        if not self._rights.stands(principal):
+            raise NotAuthorizedError(
+                principal.user,
+                "load a model with parameters",
+                next_step="Parameters can bring code, which runs as the cluster's owner. They are "
+                "for the owner, for those in `admins`, and for who has the api token; without them "
+                "the model is loaded as the repository has it",
+            )
 
     async def follower(self, request: Request) -> Response:
         """Hand a follower's word to the control thread."""

@@ -78,6 +78,10 @@ class Rights:
         standing = by_standing(principal, action, self._rules)
         return standing or (await self._ask(principal, action, ("",)))[0]
 
+    def stands(self, principal: Principal) -> bool:
+        """Say whether *principal* may change the fleet without any authorizer's word."""
+        return by_standing(principal, ADMIN, self._rules) is not None
+
     async def on_model(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return whether *principal* may do *action* to *model*; `EVERY`: to each that is known.
 
@@ -100,7 +104,7 @@ class Rights:
         neither from who may change the fleet by standing, and so reads its repository anyway.
         """
         names = self.models(snapshot) if self._guarding else frozenset()
-        if not names or by_standing(principal, ADMIN, self._rules):
+        if not names or self.stands(principal):
             return NOTHING
         listed = await self._allowed(principal, LIST, names)
         shown = await self._allowed(principal, METADATA, listed) if listed else listed

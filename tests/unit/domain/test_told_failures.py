@@ -6,12 +6,14 @@ from gray_world import MODEL, Fault, GrayWorld
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Demand
+from tarn.domain import Demand, Reading
 from tarn.domain.events import Asker
 from tarn.domain.fleet import Fleet
 from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
 from tarn.domain.obey import obey
+from tarn.domain.outcomes import Tested
 from tarn.domain.told_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
+from tarn.domain.unwell import Noticed
 
 SERVES = ((MODEL, "READY", ""),)
 ONE, TWO = ready(1, models=SERVES), ready(2, models=SERVES)
@@ -110,6 +112,50 @@ def test_all_that_one_caller_tells_of_have_their_turn() -> None:
         some, _ = check_hints(some, {}, now_s, doubt=False)
         checked |= {check.instance_id for check in some.hint_checks}
     assert len(checked) == 12
+
+
+def answers(*told: tuple[str, bool, bool]) -> dict[str, Reading]:
+    """Return readings in which a test request was answered since: id, whether well, and proven."""
+    return {
+        id_: Reading(
+            id_, NOW_S + 0.2, tested=Tested(NOW_S + 0.1, ok, "bad", 1, MODEL, proven=proven)
+        )
+        for id_, ok, proven in told
+    }
+
+
+NOTICED = {("w-0001", "failing"): Noticed(NOW_S, MODEL, "it failed 9 of 9")}
+
+
+@pytest.mark.parametrize(
+    ("said", "proven"),
+    [
+        (answers(("w-0001", False, True), ("w-0002", True, True)), True),
+        (answers(("w-0001", False, True), ("w-0002", False, True)), False),
+        (answers(("w-0001", False, True)), False),
+        (answers(("w-0001", False, False), ("w-0002", True, True)), False),
+        (answers(("w-0001", True, True), ("w-0002", True, True)), False),
+    ],
+    ids=["another answers", "none answers", "none other asked yet", "unproven", "it answers"],
+)
+def test_what_one_look_shows_is_sure_when_a_test_request_fails_there_alone(
+    said: dict[str, Reading], proven: bool
+) -> None:
+    """Counters and one test request agree, so no second look is waited for."""
+    some, found = check_hints(fleet(ONE, TWO, noticed=NOTICED), {}, NOW_S, doubt=False)
+    assert [(c.instance_id, c.noticed) for c in some.hint_checks] == [
+        ("w-0001", "it failed 9 of 9")
+    ]
+    assert not found
+    _, found = check_hints(some, said, NOW_S + 0.3, doubt=False)
+    assert [one.said for one in found] == ["it failed 9 of 9"] * proven
+
+
+def test_what_a_look_shows_again_and_again_is_checked_once_in_a_while() -> None:
+    some, _ = check_hints(fleet(ONE, TWO, noticed=NOTICED), {}, NOW_S, doubt=False)
+    for after_s, began_s in ((1.0, NOW_S), (LASTS_S, NOW_S + LASTS_S)):
+        some, _ = check_hints(some, {}, NOW_S + after_s, doubt=False)
+        assert [check.since_s for check in some.hint_checks] == [began_s]
 
 
 def most_in_a_minute(times: list[float]) -> int:

@@ -98,6 +98,27 @@ def test_the_authorizer_is_asked_for_the_action_of_the_route() -> None:
     assert master.commands == []
 
 
+def test_who_may_change_the_fleet_by_the_authorizer_alone_brings_no_code() -> None:
+    """A load's parameters are a configuration and files: Triton runs them as the owner."""
+    authorizer = FakeAuthorizer(Verdict(allowed=True, reason="yes"))
+    with (
+        FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        own = {"model": "ocr", "parameters": {"file:1/model.py": "aW1wb3J0IG9z"}}
+        answer = web.put("/api/v1/load", json=own)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "TARN-5000")
+        assert "as the cluster's owner" in answer.json()["error"]["next_step"]
+        assert master.commands == []
+        assert web.put("/api/v1/load", json={"model": "ocr"}).status_code == 200
+        token = {"X-TARN-Token": TOKEN.decode()}
+    with (
+        FakeMaster(gate=DirectGate(authorizer)) as master,
+        httpx.Client(base_url=master.url, trust_env=False) as web,
+    ):
+        assert web.put("/api/v1/load", json=own, headers=token).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/instances/", "/health/", "/api/v1/status/"])
 def test_a_slash_at_the_end_is_the_same_page(path: str) -> None:
     """As behind a proxy that adds one; by no redirect, and with the same guard."""
