@@ -36,6 +36,8 @@ BOTH_CORES = ("-n", "2", "--dist", "worksteal")
 BY_FILE = ("-n", "2", "--dist", "loadfile")
 # Without the tests that say nothing of an interpreter, or of a library's version.
 SHORT = ("-k", "not properties and not yarn_core and not yarn_laws and not mutations")
+# Pure code needs attrs and nothing else, which all other code needs, too.
+PURE = tuple(f"--ignore=tests/unit/{name}" for name in ("domain", "simulator", "plain"))
 OLDER_HADOOP = "3.3.6"
 """The last of the line before the one that `tarn sandbox` fetches by itself."""
 BANNED_NAMES = {"base.py", "common.py", "helpers.py", "manager.py", "misc.py", "utils.py"}
@@ -184,8 +186,8 @@ def layers(session: nox.Session) -> None:
 def unit(session: nox.Session) -> None:
     """Everything that needs no real server; on the newest interpreter what depends on it.
 
-    Long property tests, the contract's and the pages' tests say nothing of an interpreter: they run
-    on the oldest one.
+    Long property tests, pure code, the contract's and the pages' tests say nothing of an
+    interpreter: they run on the oldest one.
     """
     if MISSING and session.python == PRESENT[-1]:
         session.warn(f"not tested, for there is no such interpreter: {', '.join(MISSING)}")
@@ -194,7 +196,7 @@ def unit(session: nox.Session) -> None:
     if session.python == ONE:
         _pytest(session, *BOTH_CORES, *chosen, *_folders("unit", "compat", "docs"))
     else:
-        _pytest(session, *BOTH_CORES, *chosen, *SHORT, *_folders("unit"))
+        _pytest(session, *BOTH_CORES, *chosen, *SHORT, *PURE, *_folders("unit"))
 
 
 @nox.session(python=ONE)
@@ -361,9 +363,7 @@ def minimums(session: nox.Session) -> None:
     session.run(
         "uv", "pip", "install", "-q", "--python", session.virtualenv.location, *_group("tests")
     )
-    # What is pure needs attrs alone, which all the others need, too.
-    pure = [f"--ignore=tests/unit/{name}" for name in ("domain", "simulator", "plain")]
-    _pytest(session, *BOTH_CORES, "-m", "not triton", *SHORT, *pure, *_folders("unit"))
+    _pytest(session, *BOTH_CORES, "-m", "not triton", *SHORT, *PURE, *_folders("unit"))
 
 
 @nox.session(python=ONE)

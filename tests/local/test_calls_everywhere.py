@@ -12,7 +12,7 @@ from house import MODELS, House, until
 
 import tarn
 
-pytestmark = pytest.mark.triton
+pytestmark = pytest.mark.gray
 
 
 NAMES = ("echo", "second", "third", "fourth")

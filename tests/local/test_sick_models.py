@@ -27,7 +27,7 @@ from tarn.triton.metrics import EXECUTIONS, FAILURE, PENDING, SUCCESS, parse
 from tarn.triton.test_files import parse as parse_file
 from tarn.triton.test_requests import MADE, TestRequest
 
-pytestmark = needed
+pytestmark = [pytest.mark.gray, *needed[1:]]
 
 DEADLINE_S = 60.0
 STUB_DEAD = "Stub process '{}_0_0' is not healthy."

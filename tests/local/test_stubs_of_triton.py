@@ -22,7 +22,7 @@ from tarn.triton.index import parse_index, stubs_ended
 from tarn_plugins.runtime.local.procfs import processes_of
 from tarn_plugins.runtime.local.runtime import LocalRuntime
 
-pytestmark = pytest.mark.triton
+pytestmark = pytest.mark.gray
 CALM, STRUCK = "echo-0001", "echo-0002"
 BOTH = {"nap_0_0", "other_0_0"}
 LOAD_S, TOLD_S, END_S = 60.0, 6.0, 40.0

@@ -67,8 +67,10 @@ def test_masters_killed_again_and_again_change_nothing(yarn_house, hadoop) -> No
     fleet.down()
 
 
-def test_a_killed_triton_is_replaced_and_nothing_else(yarn_house, hadoop) -> None:
-    """Its successor has another number; the neighbour keeps its container."""
+def test_a_killed_triton_and_one_whose_stub_was_killed_are_replaced_and_nothing_else(
+    yarn_house, hadoop, capsys
+) -> None:
+    """Each successor has another number; the neighbour keeps its container and loses nothing."""
     fleet = started(yarn_house, hadoop, "triton", 2)
     before = fleet.status()
     victim, other = before["instances"]
@@ -76,33 +78,29 @@ def test_a_killed_triton_is_replaced_and_nothing_else(yarn_house, hadoop) -> Non
         kill(fleet.tritons()[victim["container_id"]])
         until(lambda: victim["id"] not in ids(fleet.status()), 20, "its leaving the view")
         after = fleet.settled(2)
+        assert victim["id"] not in ids(after)
+        assert [i["reason"] for i in after["ended"] if i["id"] == victim["id"]]
+        heir = next(i for i in after["instances"] if i["id"] != other["id"])
+        out_s, replaced_s = _stub_killed(fleet, heir)
     assert other["container_id"] in fleet.tritons()
-    assert victim["id"] not in ids(after)
-    assert [i["reason"] for i in after["ended"] if i["id"] == victim["id"]]
-    fleet.down()
-
-
-def test_one_whose_stub_was_killed_is_ejected_and_replaced(yarn_house, hadoop, capsys) -> None:
-    """Triton goes on to say that it is ready; the neighbour loses nothing."""
-    fleet = started(yarn_house, hadoop, "stub", 2)
-    before = fleet.status()
-    victim, other = before["instances"]
-    triton = fleet.tritons()[victim["container_id"]]
-    with steady(fleet, {"instances": [other]}):
-        began_s = time.monotonic()
-        for stub in stubs(triton):
-            kill(stub)
-        unwell = until(lambda: _one(fleet, victim)["unwell"], 20, "its being unwell")
-        out_s = time.monotonic() - began_s
-        assert unwell["ejected"]
-        assert not dead(triton)
-        assert "killed by signal 9" in unwell["message"]
-        assert "TARN-1124" in fleet.tarn("events")
-        until(lambda: len(ids(fleet.status()) - {victim["id"]}) == 2, 60, "its replacement")
     with capsys.disabled():
-        took_s = time.monotonic() - began_s
-        print(f"\n  stub killed on YARN: out after {out_s:.1f} s, replaced after {took_s:.1f} s")
+        print(f"\n  stub killed: ejected after {out_s:.1f} s, replaced after {replaced_s:.1f} s")
     fleet.down()
+
+
+def _stub_killed(fleet: Fleet, victim: dict[str, Any]) -> tuple[float, float]:
+    """Kill the stub of a Triton that says it is ready; return when it was out, and replaced."""
+    triton, began_s = fleet.tritons()[victim["container_id"]], time.monotonic()
+    for stub in stubs(triton):
+        kill(stub)
+    unwell = until(lambda: _one(fleet, victim)["unwell"], 20, "its being unwell")
+    out_s = time.monotonic() - began_s
+    assert unwell["ejected"]
+    assert not dead(triton)
+    assert "killed by signal 9" in unwell["message"]
+    until(lambda: len(ids(fleet.status()) - {victim["id"]}) == 2, 60, "its replacement")
+    assert "TARN-1124" in fleet.tarn("events")
+    return out_s, time.monotonic() - began_s
 
 
 def _one(fleet: Fleet, wanted: dict[str, Any]) -> dict[str, Any]:
