@@ -319,7 +319,7 @@ def security(session: nox.Session) -> None:
 @nox.session(python=ONE)
 @budgeted
 def gray(session: nox.Session) -> None:
-    """Real Tritons that pass their health checks and fail their users, under load; needs haproxy."""
+    """Real Tritons that are healthy by their own word and fail their users; needs haproxy."""
     session.install("-e", EVERYTHING, *_group("tests"))
     # One by one: its loads are timed.
     _pytest(session, "-m", "gray", "--timeout", "300", *_folders("gray", "local"))
