@@ -39,7 +39,7 @@ def _rows(how: str, found: list[Seen]) -> list[Row]:
     known = [out_s for out_s in outs if out_s is not None]
     sooner = 2 * len(known) > len(found)
     alone = statistics.median(one.envoy.lost for one in found if one.envoy is not None)
-    losses = ENVOY if sooner else f"{ENVOY} does not come to it in this trace, and loses more than"
+    losses = ENVOY if sooner else f"{ENVOY} had not come to it in this trace, and had lost"
     what = WORDS[how]
     return [
         Row(
