@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from tarn import config, plugins
-from tarn.triton.test_requests import LONGEST_FILE, MOST_COPIES, Judged, judge, parse
+from tarn.triton.made_tests import MOST_COPIES
+from tarn.triton.test_files import LONGEST_FILE, parse
+from tarn.triton.test_requests import Judged, judge
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/test-requests.md"
 TEXT = PAGE.read_text("utf-8")

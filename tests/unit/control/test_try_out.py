@@ -40,7 +40,7 @@ def ask(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ended.append(end := asyncio.Event())
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, EOFError):  # its time ended while it was being sent
             await say(reader, writer)
         writer.close()
         with contextlib.suppress(OSError):
