@@ -1,5 +1,6 @@
 """Programs, host names, jars, Java and processes of a sandbox; no Hadoop runs."""
 
+import http.client
 import os
 import signal
 import socket
@@ -356,8 +357,10 @@ def serve(listening: socket.socket, answers: dict[str, bytes]) -> None:
             connection, _ = listening.accept()
         except OSError:
             return
-        with connection:
-            line = connection.recv(65536).decode().partition("?")[0].partition(" HTTP")[0]
+        with connection, connection.makefile("rb") as asked:
+            line = asked.readline().decode().partition("?")[0].partition(" HTTP")[0]
+            headers = http.client.parse_headers(asked)
+            asked.read(int(headers["Content-Length"] or 0))  # what is left unread resets the answer
             status, _, body = answers.get(line, b"404 Not Found|").partition(b"|")
             connection.sendall(b"HTTP/1.0 " + status + b"\r\n\r\n" + body)
 
