@@ -57,6 +57,11 @@ _FAMILIES = (
         "Cumulative inference queuing duration in microseconds (includes cached requests)",
     ),
     (
+        "nv_inference_compute_infer_duration_us",
+        "counter",
+        "Cumulative compute inference duration in microseconds (does not include cached requests)",
+    ),
+    (
         "nv_inference_pending_request_count",
         "gauge",
         "Instantaneous number of pending requests awaiting execution per-model.",
@@ -180,6 +185,7 @@ class FakeModel:
             "nv_inference_exec_count": self.successes,
             "nv_inference_request_duration_us": self.request_us,
             "nv_inference_queue_duration_us": self.queue_us,
+            "nv_inference_compute_infer_duration_us": self.request_us - self.queue_us,
             "nv_inference_pending_request_count": self.pending + self.extra_pending,
         }
         return [(plain, values[family])]
