@@ -311,7 +311,7 @@ def test_another_instance_at_its_port_does_not_pass_for_it() -> None:
 def test_loading_is_seen_and_a_change_wakes() -> None:
     """READY is told when it happens, not at the next tick."""
     with (
-        FakeTriton(FakeModel("slow", load_s=0.3)) as triton,
+        FakeTriton(FakeModel("slow", load_s=1.5)) as triton,
         watching(a=Target(triton.endpoint)) as watcher,
     ):
         watcher.until(lambda r: "LOADING" in str(r.models))
@@ -341,7 +341,7 @@ def test_a_stub_that_ended_is_read_from_the_index_and_wakes() -> None:
 
 def test_warm_up_waits_for_the_models_and_is_sent_once() -> None:
     """Not while one is LOADING; then each request once, and warm."""
-    with FakeTriton("echo", FakeModel("slow", load_s=0.3)) as triton:
+    with FakeTriton("echo", FakeModel("slow", load_s=1.5)) as triton:
         target = Target(triton.endpoint, warmup=(ECHO, ECHO))
         with watching(a=target) as watcher:
             assert not watcher.until(lambda r: "LOADING" in str(r.models)).warm
