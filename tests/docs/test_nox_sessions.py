@@ -96,6 +96,13 @@ def test_every_session_that_a_page_names_exists() -> None:
     assert named - set(FUNCTIONS) == set()
 
 
+def test_a_release_finds_its_place_in_the_changelog() -> None:
+    """Where the marker is missing, towncrier writes above the title."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert changelog.count(project["tool"]["towncrier"]["start_string"]) == 1
+
+
 def test_the_hooks_of_git_run_programs_of_the_group_that_a_contributor_installs() -> None:
     """So a commit, a desk and CI agree about each version."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]

