@@ -27,7 +27,7 @@ from tarn.process_table import environment_of
 from tarn_plugins.cli.sandbox import jars, network
 from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
 from tarn_plugins.cli.sandbox.daemons import daemons
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.processes import containers
 from tarn_plugins.cli.sandbox.rest import ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
@@ -145,7 +145,7 @@ class Hadoop(Sandbox):
 def sandbox(directory: Path, **options: Any) -> Iterator[Hadoop]:
     """Run a sandbox of its own, on a network that nobody uses; jars come from the user's cache."""
     with free_network() as number:
-        shape = Options(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
+        shape = SandboxOptions(**{"network": number, "expiry_s": EXPIRY_S, **chosen(), **options})
         with one_maven():
             jars.fetched(shape.hadoop, context(), shape.repository)
         one = Hadoop(directory, context(), shape)
@@ -170,7 +170,7 @@ def free_network() -> Iterator[int]:
     no file, lives as long as the socket, and is seen as far as the addresses are.
     """
     for number in NETWORKS:
-        options = Options(network=number, ha=True)
+        options = SandboxOptions(network=number, ha=True)
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 claim.bind(f"\0tarn-test-network-{number}")

@@ -45,9 +45,9 @@ RULES = Rules(
 
 
 POLICIES = {
-    "threshold, composite": Threshold(threshold.Settings()),
-    "threshold, queue_depth": Threshold(threshold.Settings(mode="queue_depth")),
-    "target": Target(target.Settings()),
+    "threshold, composite": Threshold(threshold.ThresholdSettings()),
+    "threshold, queue_depth": Threshold(threshold.ThresholdSettings(mode="queue_depth")),
+    "target": Target(target.TargetSettings()),
 }
 
 

@@ -34,7 +34,10 @@ def test_a_request_at_target_zero_is_held_and_answered(house: House, policy: str
     assert (status["desired"], status["ready"], status["spec_revision"]) == (1, 1, 1)
 
 
-POLICIES = [threshold.Threshold(threshold.Settings()), target.Target(target.Settings())]
+POLICIES = [
+    threshold.Threshold(threshold.ThresholdSettings()),
+    target.Target(target.TargetSettings()),
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=["threshold", "target"])

@@ -17,7 +17,7 @@ from tarn.interfaces import Deployer
 from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.contracts import DeployerContract
 from tarn_plugins.runtime import yarn
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import Land
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
@@ -126,7 +126,7 @@ class TestYarn(DeployerContract):
         assert self.land.files.content == {}, "something stayed in HDFS"
 
     def make(self, tmp_path: Path) -> Deployer:
-        return YarnDeployer(Settings(docker=None), client_context(tmp_path), self.land)
+        return YarnDeployer(YarnSettings(docker=None), client_context(tmp_path), self.land)
 
     def spec(self, tmp_path: Path) -> ClusterSpec:
         return cluster_spec()

@@ -26,7 +26,7 @@ from tarn.domain import CODES, ClusterSpec
 from tarn.interfaces import ClientContext
 from tarn.plain import structure
 from tarn_plugins.cli.sandbox import network
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, open_door
 from tarn_plugins.runtime.yarn.client.door import ChildDoor
 from tarn_plugins.runtime.yarn.doctor.offer import checks
@@ -408,7 +408,7 @@ class Desk:
 
     def door(self, spec: ClusterSpec, around: ClientContext) -> ChildDoor:
         """Return the door for a user and a staging directory, the two things a child is told."""
-        settings, _ = structure(Settings, spec.runtime.options)
+        settings, _ = structure(YarnSettings, spec.runtime.options)
         assert settings is not None
         key = f"{around.environ.get('HADOOP_USER_NAME')} {settings.staging}"
         if key not in self._doors:
@@ -529,7 +529,7 @@ def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> No
     desk.enter(world)
     seed = Seed("too large", "", "", "", resources(memory="2GiB", vcores=4, gpus=1))
     spec, around = spec_of(seed), desk.context()
-    settings, _ = structure(Settings, spec.runtime.options)
+    settings, _ = structure(YarnSettings, spec.runtime.options)
     assert settings is not None
     refused = YarnDeployer(settings, around, desk.door(spec, around)).check(spec)
     said = {one for result in desk.results(seed).values() for one in result.findings}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 
-from tarn.client.options import Options
+from tarn.client.options import ClientOptions
 from tarn.client.targets import Target, parse
 from tarn.errors import ConfigError, ProviderMissingError
 from tarn.follow import Master, Source, Trust
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tarn.client.blocking import HttpClient
     from tarn.client.streaming import GrpcClient
 
-__all__ = ["Fleetlike", "Master", "Options", "aio", "grpc", "http"]
+__all__ = ["ClientOptions", "Fleetlike", "Master", "aio", "grpc", "http"]
 
 
 @runtime_checkable
@@ -56,7 +56,7 @@ def http(
         ca: PEM file by which whoever has an https address is known: the master, as by
             ``tls_ca.pem`` of its cluster, or the Tritons and load balancers of a list. None: the
             authorities of the system.
-        options: Fields of `Options`, like ``wait_s=5`` or ``retry_resets=False``.
+        options: Fields of `ClientOptions`, like ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
         ConfigError: *fleet* is no fleet, an option is none, or *ca* is of no use: no address of a
@@ -136,14 +136,14 @@ def _resolved(
 
 def _options(
     given: dict[str, Any], targets: tuple[Target, ...] = (), ca: str | Path | None = None
-) -> Options:
+) -> ClientOptions:
     """Return the options; the *targets* of a list are known by *ca*, where nothing else is said."""
     if targets and ca is not None and given.get("tls") is None:
         given = {**given, "tls": Trust(Path(ca)).context()}
     try:
-        return Options(**given)
+        return ClientOptions(**given)
     except (TypeError, ValueError) as error:
-        names = ", ".join(field.name for field in attrs.fields(Options))
+        names = ", ".join(field.name for field in attrs.fields(ClientOptions))
         raise ConfigError(f"{error}", right=f"A client's options are {names}") from error
 
 

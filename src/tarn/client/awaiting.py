@@ -22,7 +22,7 @@ from tarn.client.failing import (
     whose_fault,
 )
 from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.options import ClientOptions
 from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
@@ -105,10 +105,10 @@ class AioClient(_Spoken):
         self,
         targets: Iterable[Target] = (),
         source: Source | None = None,
-        options: Options | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or Options(), SystemClock()
+        self._options, self._clock = options or ClientOptions(), SystemClock()
         self._fleet = Fleet(self._clock)
         self._fleet.obey(targets)
         self._sequences = Sequences()

@@ -18,7 +18,7 @@ from tarn.client.control import everywhere, load_call, log_call, trace_call, unl
 from tarn.client.course import Course
 from tarn.client.failing import lost_sequence, one_of, raise_if_error, several, whose_fault
 from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.options import ClientOptions
 from tarn.client.requests import Prepared, inference, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.single import SingleClient, Spoken
@@ -81,10 +81,10 @@ class HttpClient(Spoken):
         self,
         targets: Iterable[Target] = (),
         source: Source | None = None,
-        options: Options | None = None,
+        options: ClientOptions | None = None,
     ) -> None:
         super().__init__()
-        self._options, self._clock = options or Options(), SystemClock()
+        self._options, self._clock = options or ClientOptions(), SystemClock()
         self._tls = self._options.tls
         self._fleet = Fleet(self._clock)
         self._fleet.obey(targets)

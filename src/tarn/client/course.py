@@ -1,7 +1,7 @@
 """What becomes of one call: where it was tried, what failed, and whether it may go on."""
 
 from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.options import ClientOptions
 from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.descriptors import shortage
 from tarn.errors import TimedOutError, UnreachableError
@@ -24,10 +24,10 @@ _NOT_REACHED = (
 class Course:
     """The way of one call through the fleet.
 
-    A refused connection is always tried elsewhere, until `Options.wait_s` is over. A connection
-    that was cut is so only where the call may be repeated, and at most twice. An answer 503 means
-    that the instance did not take the request; one other is asked. So is one where the call tried
-    out whether an instance answers well again, and it did not, or not in time.
+    A refused connection is always tried elsewhere, until `ClientOptions.wait_s` is over. One that
+    was cut is so only where the call may be repeated, and at most twice. An answer 503 means that
+    the instance did not take the request; one other is asked. So is one where the call tried out
+    whether an instance answers well again, and it did not, or not in time.
     """
 
     __slots__ = (
@@ -36,7 +36,7 @@ class Course:
     )  # fmt: skip
 
     def __init__(
-        self, fleet: Fleet, clock: Clock, options: Options, *, repeats: bool, model: str = ""
+        self, fleet: Fleet, clock: Clock, options: ClientOptions, *, repeats: bool, model: str = ""
     ) -> None:
         self._fleet, self._clock, self._options, self._model = fleet, clock, options, model
         self._end_s: float | None = None

@@ -13,7 +13,7 @@ from tritonclient.utils import InferenceServerException
 
 from tarn.client.course import Course
 from tarn.client.fleet import Fleet, Slot
-from tarn.client.options import Options
+from tarn.client.options import ClientOptions
 from tarn.client.targets import Target
 from tarn.client.views import Following, Source
 from tarn.client.waiters import Waiters
@@ -49,10 +49,10 @@ class GrpcClient:
         self,
         targets: Iterable[Target] = (),
         source: Source | None = None,
-        options: Options | None = None,
+        options: ClientOptions | None = None,
         roots: bytes | None = None,
     ) -> None:
-        self._options, self._clock = options or Options(), SystemClock()
+        self._options, self._clock = options or ClientOptions(), SystemClock()
         targets = tuple(targets)
         self._credentials = _credentials(targets, self._options, roots)
         self._fleet = Fleet(self._clock)
@@ -289,7 +289,7 @@ def _whose_fault(error: InferenceServerException) -> Culprit | None:
     return None if whose is Culprit.SERVER and error.status() == _CUT else whose
 
 
-def _credentials(targets: Iterable[Target], options: Options, roots: bytes | None) -> Any:
+def _credentials(targets: Iterable[Target], options: ClientOptions, roots: bytes | None) -> Any:
     """Return what encrypts the channels to those of *targets* with https; None: there are none."""
     encrypted = [target for target in targets if target.tls]
     if not encrypted:

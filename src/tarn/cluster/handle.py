@@ -275,7 +275,7 @@ class Cluster(Looking):
         It follows the view, and outlives this object; close it, or use it as a context manager.
 
         Args:
-            options: Fields of `tarn.client.Options`, like ``wait_s=5``.
+            options: Fields of `tarn.client.ClientOptions`, like ``wait_s=5``.
 
         Raises:
             ProviderMissingError: tritonclient is not installed.

@@ -27,13 +27,13 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["HPA", "Hpa", "Settings"]
+__all__ = ["HPA", "Hpa", "HpaSettings"]
 
 _NOISE = 1e-9
 
 
 @attrs.frozen
-class Settings:
+class HpaSettings:
     """Its options; the defaults are those of Kubernetes 1.30."""
 
     target: float = attrs.field(default=0.8, validator=[gt(0), le(1)])
@@ -51,7 +51,7 @@ class Settings:
 class Hpa:
     """One HorizontalPodAutoscaler."""
 
-    settings: Settings
+    settings: HpaSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return its recommendation; None keeps the size, as it does without metrics."""
@@ -80,11 +80,11 @@ class Hpa:
         return max(present, math.ceil(diluted * counted - _NOISE))
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def _create(settings: HpaSettings, _context: MasterContext) -> ScalingPolicy:
     return Hpa(settings)
 
 
 HPA = Rival(
-    Factory(Settings, _create, "Kubernetes' HorizontalPodAutoscaler over utilization"),
+    Factory(HpaSettings, _create, "Kubernetes' HorizontalPodAutoscaler over utilization"),
     ScalingSpec("hpa", {}, WindowSpec(0.0), WindowSpec(300.0), cooldown_s=0.0, interval_s=15.0),
 )

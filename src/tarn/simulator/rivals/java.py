@@ -20,11 +20,11 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["JAVA", "Java", "Settings"]
+__all__ = ["JAVA", "Java", "JavaTarnSettings"]
 
 
 @attrs.frozen
-class Settings:
+class JavaTarnSettings:
     """Its options, with its defaults."""
 
     capacity: float = attrs.field(default=16.0, validator=gt(0))
@@ -37,7 +37,7 @@ class Settings:
 class Java:
     """One ``ScalingPolicy`` in the mode ``composite``."""
 
-    settings: Settings
+    settings: JavaTarnSettings
 
     def wanted(self, fleet: FleetView) -> Wish:
         """Return one more, one fewer or the same."""
@@ -59,11 +59,11 @@ class Java:
         return max(busy.value if isinstance(busy, Known) else 0.0, queued)
 
 
-def _create(settings: Settings, _context: MasterContext) -> ScalingPolicy:
+def _create(settings: JavaTarnSettings, _context: MasterContext) -> ScalingPolicy:
     return Java(settings)
 
 
 JAVA = Rival(
-    Factory(Settings, _create, "the Java TARN: one step a minute between two thresholds"),
+    Factory(JavaTarnSettings, _create, "the Java TARN: one step a minute between two thresholds"),
     ScalingSpec("java", {}, WindowSpec(0.0), WindowSpec(0.0), cooldown_s=60.0, interval_s=15.0),
 )

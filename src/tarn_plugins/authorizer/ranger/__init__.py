@@ -24,17 +24,17 @@ from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import Authorizer, Check, ClientContext, Finding, MasterContext
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import examine, read
 
-__all__ = ["Settings", "tarn_authorizers", "tarn_cli", "tarn_doctor_checks"]
+__all__ = ["RangerSettings", "tarn_authorizers", "tarn_cli", "tarn_doctor_checks"]
 
 HEAP_MIB = 128
 """Where nobody else has started the JVM. 1,000 policies live in 30 MiB, and 60 while they change
 (measured)."""
 
 
-def _create(settings: Settings, context: MasterContext) -> Authorizer:
+def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
     """Return the authorizer; its engine is opened meanwhile, and until then it denies.
 
     Raises:
@@ -73,7 +73,7 @@ def _logs(context: MasterContext) -> Path:
     return Path(collected) if collected else context.directory / "logs"
 
 
-def _looks(settings: Settings) -> Iterable[Finding]:
+def _looks(settings: RangerSettings) -> Iterable[Finding]:
     return examine(settings)
 
 
@@ -82,7 +82,7 @@ def tarn_authorizers() -> Mapping[str, Factory[Authorizer]]:
     """Offer ``ranger``."""
     return {
         "ranger": Factory(
-            settings=Settings,
+            settings=RangerSettings,
             create=_create,
             summary="policies of Apache Ranger",
             requires=("jpype",),

@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 from tarn_plugins.authorizer.ranger.properties import render
-from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, Settings
+from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, RangerSettings
 from tarn_plugins.authorizer.ranger.site import PREFIX, Site
 
 __all__ = ["Places", "poll_s", "rendered", "write"]
@@ -75,7 +75,7 @@ class Places:
         )
 
 
-def rendered(settings: Settings, site: Site, places: Places) -> Mapping[str, bytes]:
+def rendered(settings: RangerSettings, site: Site, places: Places) -> Mapping[str, bytes]:
     """Return name to content of the master's own configuration. Pure."""
     security = {
         **site.security,

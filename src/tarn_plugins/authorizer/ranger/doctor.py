@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Check, ClientContext, Finding, Looked
 from tarn.plain import structure
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import PREFIX, examine, read
 
 __all__ = ["checks"]
@@ -18,7 +18,7 @@ _CONNECT_S = 5.0
 
 def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     """Return the checks; with options that are wrong there are none: reading the spec says so."""
-    settings, _problems = structure(Settings, dict(spec.authorizer.options))
+    settings, _problems = structure(RangerSettings, dict(spec.authorizer.options))
     if settings is None:
         return ()
     here = spec.runtime.use == "local"
@@ -36,7 +36,7 @@ def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     )
 
 
-def _files(settings: Settings, *, here: bool) -> Looked:
+def _files(settings: RangerSettings, *, here: bool) -> Looked:
     found = examine(settings)
     if here:
         return Looked(f"{settings.conf_dir} and Ranger's jars are there", found)
@@ -45,7 +45,7 @@ def _files(settings: Settings, *, here: bool) -> Looked:
     return Looked("they are on this machine, and must be on each node")
 
 
-def _admin(settings: Settings) -> Looked:
+def _admin(settings: RangerSettings) -> Looked:
     if examine(settings):
         return Looked("its address stands in a file that this machine does not have", known=False)
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")

@@ -9,7 +9,7 @@ import attrs
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.interfaces import Finding
 from tarn_plugins.authorizer.ranger.properties import parse
-from tarn_plugins.authorizer.ranger.settings import JARS, SERVICE_TYPE, Settings
+from tarn_plugins.authorizer.ranger.settings import JARS, SERVICE_TYPE, RangerSettings
 
 __all__ = ["LOGGING", "PREFIX", "Site", "examine", "read"]
 
@@ -44,7 +44,7 @@ class _Part:
     problem: Finding | None = None
 
 
-def read(settings: Settings) -> Site:
+def read(settings: RangerSettings) -> Site:
     """Return what is there.
 
     Raises:
@@ -67,12 +67,12 @@ def read(settings: Settings) -> Site:
     )
 
 
-def examine(settings: Settings) -> tuple[Finding, ...]:
+def examine(settings: RangerSettings) -> tuple[Finding, ...]:
     """Return what on this machine keeps these settings from working; reads files, no network."""
     return tuple(_examined(settings))
 
 
-def _examined(settings: Settings) -> Iterator[Finding]:
+def _examined(settings: RangerSettings) -> Iterator[Finding]:
     conf = settings.conf_dir
     if not conf.is_dir():
         yield _finding(
@@ -119,7 +119,7 @@ def _audit(part: _Part, conf: Path) -> Iterator[Finding]:
         yield _finding(_NO_AUDIT, "audit", found, step)
 
 
-def _engine(settings: Settings) -> Iterator[Finding]:
+def _engine(settings: RangerSettings) -> Iterator[Finding]:
     jars = _jars(settings)
     missing = [str(jar) for jar in jars if not jar.is_file()]
     if missing:
@@ -132,7 +132,7 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         yield _finding(_NO_JARS, "jars", found, step)
 
 
-def _jars(settings: Settings) -> tuple[Path, ...]:
+def _jars(settings: RangerSettings) -> tuple[Path, ...]:
     if isinstance(settings.jars, tuple):
         return settings.jars
     for place in _places(settings):
@@ -142,13 +142,13 @@ def _jars(settings: Settings) -> tuple[Path, ...]:
     return ()
 
 
-def _places(settings: Settings) -> tuple[Path, ...]:
+def _places(settings: RangerSettings) -> tuple[Path, ...]:
     if isinstance(settings.jars, tuple):
         return ()
     return (settings.conf_dir / "lib", *JARS) if settings.jars is None else (settings.jars,)
 
 
-def _merged(kind: str, settings: Settings) -> _Part:
+def _merged(kind: str, settings: RangerSettings) -> _Part:
     """Return the site's file of a *kind*, and over it the one for this service, as Ranger does."""
     properties: dict[str, str] = {}
     found = False

@@ -14,7 +14,7 @@ from tarn_plugins.cli.sandbox.daemons import (
     format_command,
     sockets,
 )
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
 from tarn_plugins.cli.sandbox.sockets import taken
 
@@ -28,7 +28,7 @@ _TAIL_LINES = 8
 class Crew:
     """The daemons in *directory*. One thread; they outlive it."""
 
-    def __init__(self, directory: Path, options: Options, clock: Clock) -> None:
+    def __init__(self, directory: Path, options: SandboxOptions, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
         self.all: tuple[Daemon, ...] = daemons(options, str(directory))
@@ -85,7 +85,7 @@ class Crew:
                 raise TimedOutError(f"'{name}' did not end within {_END_S:g} s of {number.name}")
             self._pid(name).unlink(missing_ok=True)
 
-    def listens(self, name: str, options: Options) -> bool:
+    def listens(self, name: str, options: SandboxOptions) -> bool:
         """Whether every socket of a daemon takes connections.
 
         Raises:

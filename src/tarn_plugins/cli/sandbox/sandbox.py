@@ -20,7 +20,7 @@ from tarn_plugins.cli.sandbox.hdfs import Hdfs, ProgramHdfs, WebHdfs
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
 from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.shims import shims
 from tarn_plugins.cli.sandbox.sockets import check_free
@@ -68,7 +68,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, directory: Path, context: ClientContext, options: Options | None = None
+        self, directory: Path, context: ClientContext, options: SandboxOptions | None = None
     ) -> None:
         self.directory = directory.absolute()
         self._context = context
@@ -379,7 +379,7 @@ class Sandbox:
         given = self._context.environ
         return {name: given[name] for name in _PASSED_ON if name in given}
 
-    def _written(self) -> Options:
+    def _written(self) -> SandboxOptions:
         found = written(self.directory)
         if found is None:
             raise NotFoundError(
@@ -393,6 +393,6 @@ class Sandbox:
         self._context.progress(Progress("sandbox", message))
 
 
-def _differing(before: Options | None, after: Options) -> str:
-    old, new = attrs.asdict(before or Options()), attrs.asdict(after)
+def _differing(before: SandboxOptions | None, after: SandboxOptions) -> str:
+    old, new = attrs.asdict(before or SandboxOptions()), attrs.asdict(after)
     return ", ".join(f"{key} = {old[key]}, not {new[key]}" for key in new if old[key] != new[key])

@@ -6,7 +6,7 @@ from tarn.domain import ClusterSpec
 from tarn.errors import DiscoveryError, ProviderMissingError
 from tarn.interfaces import Check, Finding, Looked
 from tarn.plain import structure
-from tarn_plugins.discovery.haproxy.settings import Settings
+from tarn_plugins.discovery.haproxy.settings import HaproxySettings
 from tarn_plugins.discovery.haproxy.target import Target
 
 __all__ = ["checks"]
@@ -17,7 +17,7 @@ _ANSWER_WITHIN_S = 5.0
 def checks(spec: ClusterSpec) -> Iterator[Check]:
     """Yield a check for each HAProxy whose socket *spec* names; agents look after the others."""
     for one in spec.discovery:
-        settings = structure(Settings, one.options)[0] if one.use == "haproxy" else None
+        settings = structure(HaproxySettings, one.options)[0] if one.use == "haproxy" else None
         if settings is not None and settings.socket:
             target = settings.target(spec.name, spec.replicas.max)
             yield Check(

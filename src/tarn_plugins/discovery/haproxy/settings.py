@@ -7,7 +7,7 @@ import attrs
 from tarn.domain import FOLLOWER_NAME
 from tarn_plugins.discovery.haproxy.target import Target
 
-__all__ = ["Settings", "check_name"]
+__all__ = ["HaproxySettings", "check_name"]
 
 
 def check_name(name: str) -> str:
@@ -24,7 +24,7 @@ def check_name(name: str) -> str:
 
 
 @attrs.frozen
-class Settings:
+class HaproxySettings:
     """Either ``followers``, or ``socket``; the rest belongs to ``socket``."""
 
     followers: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from tarn.interfaces import Check, ClientContext, Discovery, MasterContext
 from tarn.zk.acl import Grant
 from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 
-__all__ = ["Settings", "Tls", "tarn_discoveries", "tarn_doctor_checks"]
+__all__ = ["Tls", "ZooKeeperSettings", "tarn_discoveries", "tarn_doctor_checks"]
 
 
 _WHOLE = "the master is started elsewhere, so right would be one from the root"
@@ -38,7 +38,7 @@ class Tls:
 
 
 @attrs.frozen
-class Settings:
+class ZooKeeperSettings:
     """``discovery[].options`` of ``zookeeper``."""
 
     ensemble: str
@@ -77,7 +77,7 @@ class Settings:
             )
 
 
-def _zookeeper(settings: Settings, context: MasterContext) -> Discovery:
+def _zookeeper(settings: ZooKeeperSettings, context: MasterContext) -> Discovery:
     from tarn_plugins.discovery.zookeeper.discovery import ZooKeeper  # noqa: PLC0415
 
     return ZooKeeper(settings, context)
@@ -88,7 +88,7 @@ def tarn_discoveries() -> Mapping[str, Factory[Discovery]]:
     """Offer ``zookeeper``."""
     return {
         "zookeeper": Factory(
-            settings=Settings,
+            settings=ZooKeeperSettings,
             create=_zookeeper,
             summary="an ephemeral ZooKeeper node for each instance",
             requires=("kazoo",),

@@ -15,7 +15,7 @@ from tarn.zk.nodes import FleetNode
 from tarn.zk.operations import Check as Expect
 from tarn.zk.operations import Create, Operation
 from tarn.zk.session import Session
-from tarn_plugins.discovery.zookeeper import Settings
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.discovery import session_arguments
 from tarn_plugins.discovery.zookeeper.login import owner
 from tarn_plugins.discovery.zookeeper.plan import Found, Place, own
@@ -38,7 +38,7 @@ def checks(
     found = [
         (number, settings)
         for number, one in enumerate(spec.discovery)
-        if one.use == "zookeeper" and (settings := structure(Settings, one.options)[0])
+        if one.use == "zookeeper" and (settings := structure(ZooKeeperSettings, one.options)[0])
     ]
     for number, settings in found:
         of = f" of discovery[{number}]" if len(found) > 1 else ""
@@ -59,7 +59,11 @@ class _Look:
     """Looks at one ensemble."""
 
     def __init__(
-        self, spec: ClusterSpec, context: ClientContext, settings: Settings, session: MakeSession
+        self,
+        spec: ClusterSpec,
+        context: ClientContext,
+        settings: ZooKeeperSettings,
+        session: MakeSession,
     ) -> None:
         self._settings, self._session, self._context = settings, session, context
         self._servers, slash, root = settings.ensemble.partition("/")

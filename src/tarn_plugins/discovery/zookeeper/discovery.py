@@ -15,7 +15,7 @@ from tarn.zk.acl import CREATOR_AND_READERS, Grant, Login
 from tarn.zk.failures import NodesChangedError
 from tarn.zk.nodes import FleetNode
 from tarn.zk.session import Session, Tls
-from tarn_plugins.discovery.zookeeper import Settings
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.login import login, owner
 from tarn_plugins.discovery.zookeeper.plan import Found, Place, own, plan
 
@@ -43,7 +43,7 @@ class ZooKeeper:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ZooKeeperSettings,
         context: MasterContext,
         *,
         look_every_s: float = LOOK_EVERY_S,
@@ -251,7 +251,7 @@ class ZooKeeper:
             self._busy.release()
 
 
-def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
+def _asked(settings: ZooKeeperSettings, context: MasterContext) -> dict[str, Any]:
     """Return what a session is made with; say once when nothing protects the nodes.
 
     Raises:
@@ -267,7 +267,9 @@ def _asked(settings: Settings, context: MasterContext) -> dict[str, Any]:
     return asked
 
 
-def session_arguments(settings: Settings, environ: Mapping[str, str] | None) -> dict[str, Any]:
+def session_arguments(
+    settings: ZooKeeperSettings, environ: Mapping[str, str] | None
+) -> dict[str, Any]:
     """Return what a session is made with; without *environ* it logs in as nobody.
 
     Raises:
@@ -284,7 +286,7 @@ def session_arguments(settings: Settings, environ: Mapping[str, str] | None) -> 
     }
 
 
-def _grants(settings: Settings, who: Login | None) -> tuple[Grant, ...]:
+def _grants(settings: ZooKeeperSettings, who: Login | None) -> tuple[Grant, ...]:
     if settings.acl is not None:
         return tuple(Grant.parse(line) for line in settings.acl)
     return CREATOR_AND_READERS if who else ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from tarn.domain import Secret
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.secrets.jceks import Settings, file, keystore
+from tarn_plugins.secrets.jceks import JceksSettings, file, keystore
 from tarn_plugins.secrets.jceks.java import Java
 from tarn_plugins.secrets.jceks.password import HADOOPS_DEFAULT, password
 from tarn_plugins.secrets.jceks.place import File, place
@@ -22,7 +22,7 @@ class JceksStore:
     any other way to write a name means the same secret.
     """
 
-    def __init__(self, settings: Settings, context: ClientContext) -> None:
+    def __init__(self, settings: JceksSettings, context: ClientContext) -> None:
         self._settings = settings
         self._context = context
         self._place = place(settings.path)

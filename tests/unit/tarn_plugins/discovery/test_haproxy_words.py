@@ -12,7 +12,7 @@ from tarn.errors import ConfigErrors
 from tarn.testing.context import master_context
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
-from tarn_plugins.discovery.haproxy import Settings, tarn_discoveries
+from tarn_plugins.discovery.haproxy import HaproxySettings, tarn_discoveries
 from tarn_plugins.discovery.haproxy.names import Names
 from tarn_plugins.discovery.haproxy.orders import Answer, Order, complaint
 from tarn_plugins.discovery.haproxy.shown import Load, loads_in, servers_in
@@ -196,13 +196,13 @@ def test_options_that_cannot_be_meant(options: dict[str, Any], words: str) -> No
 
 def test_options_become_a_target() -> None:
     """The cluster's name and largest size come from its spec."""
-    target = Settings(socket="/run/ha.sock", slots="triton-").target("fleet", 8)
+    target = HaproxySettings(socket="/run/ha.sock", slots="triton-").target("fleet", 8)
     assert target == Target(Path("/run/ha.sock"), slots="triton-", fleet="fleet", at_least=8)
 
 
 def test_with_followers_the_master_publishes_nothing_itself(tmp_path: Path) -> None:
     """The agents' words arrive over HTTP, under their own names."""
-    settings = Settings(followers=("lb1",))
+    settings = HaproxySettings(followers=("lb1",))
     made = tarn_discoveries()["haproxy"].create(settings, master_context(tmp_path))
     made.reach(0.1)
     made.sync(DiscoveryView(Epoch(1, 1), 1, complete=True))

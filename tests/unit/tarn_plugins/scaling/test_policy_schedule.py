@@ -13,7 +13,7 @@ from tarn import plugins
 from tarn.domain import Choice, FleetView, Limits, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.schedule import Schedule, Settings, Window
+from tarn_plugins.scaling.schedule import Schedule, ScheduleSettings, Window
 
 pytest.importorskip("cronsim", reason="pip install 'tarn-orchestrator[schedule]'")
 PARIS = ZoneInfo("Europe/Paris")
@@ -35,7 +35,7 @@ class Inner:
 
 def policy(*windows: Window, inner: Inner | None = None, most: int | None = None) -> Schedule:
     """Return a schedule in Paris."""
-    settings = Settings(windows or (OFFICE,), "Europe/Paris", most)
+    settings = ScheduleSettings(windows or (OFFICE,), "Europe/Paris", most)
     return Schedule(settings, inner or Inner())
 
 
@@ -206,7 +206,7 @@ def test_its_own_answer_satisfies_it(size: int | None, desired: int, low: int) -
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(ScheduleSettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:
@@ -274,4 +274,4 @@ def test_what_the_inner_policy_reads_is_read() -> None:
 
 def test_the_default_inner_policy_is_target() -> None:
     """The one that follows a load that comes and goes."""
-    assert Settings((OFFICE,)).inner == Choice("target")
+    assert ScheduleSettings((OFFICE,)).inner == Choice("target")

@@ -9,11 +9,11 @@ from unit.tarn_plugins.scaling.views import view
 from tarn.domain import FleetView, Limits, Unknown, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.threshold import Settings, Threshold, tarn_scaling_policies
+from tarn_plugins.scaling.threshold import Threshold, ThresholdSettings, tarn_scaling_policies
 
-BOTH = Threshold(Settings())
-GPU = Threshold(Settings("gpu_util"))
-QUEUE = Threshold(Settings("queue_depth"))
+BOTH = Threshold(ThresholdSettings())
+GPU = Threshold(ThresholdSettings("gpu_util"))
+QUEUE = Threshold(ThresholdSettings("queue_depth"))
 SILENT = Unknown("no nv_gpu_utilization: a CPU build?")
 
 
@@ -172,7 +172,7 @@ def test_where_nothing_is_ready_a_queue_is_asked_for_once(waiting: int, desired:
 
 def problems(**options: Any) -> list[str]:
     """Return what is wrong with the options, as a user reads it."""
-    return [p.found for p in structure(Settings, options, "scaling.options")[1]]
+    return [p.found for p in structure(ThresholdSettings, options, "scaling.options")[1]]
 
 
 def test_every_wrong_option_is_named_at_once() -> None:

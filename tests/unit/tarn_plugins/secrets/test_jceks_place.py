@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.secrets.jceks import Settings
+from tarn_plugins.secrets.jceks import JceksSettings
 from tarn_plugins.secrets.jceks.place import File, Remote, place
 
 PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")), min_size=1)
@@ -69,5 +69,5 @@ def test_what_is_no_place_is_refused(text: str, said: str) -> None:
 def test_a_password_is_a_place_and_never_the_password(password: str) -> None:
     """Somebody may write the password itself there: it is not repeated."""
     with pytest.raises(ValueError, match="right would be") as caught:
-        Settings("/etc/hf.jceks", password=password)
+        JceksSettings("/etc/hf.jceks", password=password)
     assert "hunter2" not in str(caught.value)

@@ -28,7 +28,7 @@ from tarn.interfaces import (
     Progress,
     Staged,
 )
-from tarn_plugins.runtime.yarn import READS, Kerberos, Settings
+from tarn_plugins.runtime.yarn import READS, Kerberos, YarnSettings
 from tarn_plugins.runtime.yarn.client import (
     checks,
     container_checks,
@@ -74,7 +74,7 @@ class YarnDeployer:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: YarnSettings,
         context: ClientContext,
         door: Door | None = None,
         master: Sequence[str] = (),
@@ -375,7 +375,7 @@ def _repository(spec: ClusterSpec) -> dict[str, Any]:
     return {"repository": uri, "serve": list(spec.models.serve)}
 
 
-def open_door(settings: Settings, context: ClientContext) -> ChildDoor:
+def open_door(settings: YarnSettings, context: ClientContext) -> ChildDoor:
     """Return a child's door: the same interpreter, and the same tarn as this process."""
     root = str(Path(errors.__file__).parents[1])
     given = context.environ.get("PYTHONPATH")

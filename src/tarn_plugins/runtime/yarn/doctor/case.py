@@ -6,7 +6,7 @@ import attrs
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.land import Land
 from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, NodeSettings, QueueFacts, Survey
 
@@ -46,7 +46,7 @@ class Case:
     """A spec, and the YARN that it would run on."""
 
     spec: ClusterSpec
-    settings: Settings
+    settings: YarnSettings
     """``runtime.options``."""
     python: str
     """Interpreter on the nodes."""
@@ -121,7 +121,7 @@ class Rule:
     matters: str
     look: Callable[[Case], Looked]
     """May raise `NotSeen`."""
-    concerns: Callable[[ClusterSpec, Settings], bool] = lambda _spec, _settings: True
+    concerns: Callable[[ClusterSpec, YarnSettings], bool] = lambda _spec, _settings: True
     """Whether there is anything to look at for a spec."""
 
 

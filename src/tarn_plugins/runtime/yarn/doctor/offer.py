@@ -13,7 +13,7 @@ from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Check, ClientContext, Looked
 from tarn.plain import structure
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.client.door import Door
@@ -39,7 +39,7 @@ def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) 
     """
     if spec.runtime.use != "yarn":
         return
-    settings, problems = structure(Settings, spec.runtime.options, "runtime.options")
+    settings, problems = structure(YarnSettings, spec.runtime.options, "runtime.options")
     if settings is None or problems:
         return  # `tarn doctor` says so: it reads the options of every provider
     once = _Once(partial(_ask, spec, settings, context, door))
@@ -81,7 +81,7 @@ def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> Looked:
 
 
 def _ask(
-    spec: ClusterSpec, settings: Settings, context: ClientContext, door: Door | None
+    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, door: Door | None
 ) -> Survey:
     """Take the look; a door of its own is closed after it."""
     if door is not None:
@@ -97,7 +97,7 @@ def _structured(told: Any) -> Survey:
     return _converter.structure(told, Survey)
 
 
-def _asked(spec: ClusterSpec, settings: Settings) -> dict[str, Any]:
+def _asked(spec: ClusterSpec, settings: YarnSettings) -> dict[str, Any]:
     """Return `looking.Asked` of *spec*, as JSON."""
     location = spec.models.repository
     return {

@@ -9,7 +9,7 @@ from cattrs.preconf.json import make_converter
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.door import Door
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
@@ -35,7 +35,11 @@ _converter = make_converter()
 
 
 def errors(
-    door: Door, spec: ClusterSpec, settings: Settings, python: str, known: tuple[Finding, ...] = ()
+    door: Door,
+    spec: ClusterSpec,
+    settings: YarnSettings,
+    python: str,
+    known: tuple[Finding, ...] = (),
 ) -> tuple[Finding, ...]:
     """Return the errors that `tarn doctor` would tell and that waiting does not heal.
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding, Looked
 from tarn.plain import pasted
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.client.land import listed
@@ -157,7 +157,7 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
 
 
-def _fetched(spec: ClusterSpec, _settings: Settings) -> bool:
+def _fetched(spec: ClusterSpec, _settings: YarnSettings) -> bool:
     return urlsplit(spec.models.repository).scheme in READS
 
 

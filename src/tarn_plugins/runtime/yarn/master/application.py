@@ -17,7 +17,7 @@ from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
 from tarn.interfaces import MasterContext, Names, Runtime, StateStore
 from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
-from tarn_plugins.runtime.yarn import Settings, keytab
+from tarn_plugins.runtime.yarn import YarnSettings, keytab
 from tarn_plugins.runtime.yarn.container import (
     HEAP_VARIABLE,
     JAVA_VARIABLE,
@@ -100,7 +100,7 @@ def _of_the_node(error: LaunchError, host: str) -> LaunchError:
     )
 
 
-def runtime(settings: Settings, context: MasterContext) -> Runtime:
+def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
     """Return the runtime over real doors; nothing is said to YARN before it starts."""
     submitted = _submitted(context.directory)
     renewal = _renewal(context.directory)
@@ -130,7 +130,7 @@ def runtime(settings: Settings, context: MasterContext) -> Runtime:
     return YarnRuntime(context, settings, submitted, doors)
 
 
-def state_store(_settings: Settings, context: MasterContext) -> StateStore:
+def state_store(_settings: YarnSettings, context: MasterContext) -> StateStore:
     """Return the memory of this cluster's masters, on the Hadoop file system."""
     submitted = _submitted(context.directory)
     return HadoopStateStore(_files(submitted, context), Layout(submitted.staging).private)

@@ -11,7 +11,7 @@ import attrs
 from tarn.domain import Endpoint, Fact, Recovered, Running, RuntimeWish
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import Clock, LogTail, MasterContext
-from tarn_plugins.runtime.yarn import Settings, tokens
+from tarn_plugins.runtime.yarn import YarnSettings, tokens
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
@@ -67,7 +67,7 @@ class YarnRuntime:
     """One master's hold on its application: `apply` and `facts` never wait for YARN long."""
 
     def __init__(
-        self, context: MasterContext, settings: Settings, submitted: Submitted, doors: Doors
+        self, context: MasterContext, settings: YarnSettings, submitted: Submitted, doors: Doors
     ) -> None:
         self._context = context
         self._submitted = submitted

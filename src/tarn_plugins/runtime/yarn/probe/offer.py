@@ -11,7 +11,7 @@ from tarn.errors import LaunchError
 from tarn.interfaces import Check, ClientContext, Looked
 from tarn.plain import structure
 from tarn.release import version
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
 from tarn_plugins.runtime.yarn.probe.driver import Outcome, Patience, Round
@@ -33,8 +33,8 @@ def probes(
     patience: Patience = Patience(),  # noqa: B008 (frozen)
 ) -> Iterator[Check]:
     """Yield the checks of the containers that *spec* needs; they share one round of probes."""
-    settings, problems = structure(Settings, spec.runtime.options, "runtime.options")
-    if problems or not isinstance(settings, Settings):
+    settings, problems = structure(YarnSettings, spec.runtime.options, "runtime.options")
+    if problems or not isinstance(settings, YarnSettings):
         return  # whoever reads the spec says what is wrong with it
     ports = [spec.api.port] if spec.api.port else random.sample(_EPHEMERAL, _TRIES)
     python, word = settings.python or sys.executable, secrets.token_hex(8)

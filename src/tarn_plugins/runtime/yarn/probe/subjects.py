@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from tarn.domain import ClusterSpec, Launch
-from tarn_plugins.runtime.yarn import Settings, environment
+from tarn_plugins.runtime.yarn import YarnSettings, environment
 from tarn_plugins.runtime.yarn.launch import docker
 from tarn_plugins.runtime.yarn.probe.order import Order
 
@@ -45,7 +45,7 @@ class Subject:
 
 
 def subjects(
-    spec: ClusterSpec, settings: Settings, python: str, ports: Sequence[int], word: str
+    spec: ClusterSpec, settings: YarnSettings, python: str, ports: Sequence[int], word: str
 ) -> Iterator[Subject]:
     """Yield what is to be tried.
 
@@ -94,7 +94,7 @@ def subjects(
         )
 
 
-def _order(spec: ClusterSpec, settings: Settings, label: str, gpus: int) -> Order:
+def _order(spec: ClusterSpec, settings: YarnSettings, label: str, gpus: int) -> Order:
     return Order(
         queue=settings.queue,
         label=label,
@@ -105,7 +105,7 @@ def _order(spec: ClusterSpec, settings: Settings, label: str, gpus: int) -> Orde
     )
 
 
-def _python(settings: Settings, python: str) -> tuple[str, str]:
+def _python(settings: YarnSettings, python: str) -> tuple[str, str]:
     """Return (interpreter, archive that holds it); one of this machine is not brought along."""
     packed = settings.python or ""
     if not environment.is_packed(packed):
@@ -113,7 +113,7 @@ def _python(settings: Settings, python: str) -> tuple[str, str]:
     return ("", "") if environment.is_local(packed) else (environment.INTERPRETER, packed)
 
 
-def _inner(settings: Settings) -> Mapping[str, str]:
+def _inner(settings: YarnSettings) -> Mapping[str, str]:
     """Return what a master gets from the settings."""
     named = {"HADOOP_HOME": settings.hadoop_home, "TARN_PROBE_JAVA": settings.java_home}
     return {name: value for name, value in named.items() if value}

@@ -21,7 +21,7 @@ from tarn.testing.wait import until
 from tarn_plugins.cli.sandbox import hosts, jars, java, tarn_cli
 from tarn_plugins.cli.sandbox.layout import lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import addresses
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
@@ -126,7 +126,7 @@ def test_lines_that_lack_are_added_once(tmp_path: Path) -> None:
         rows = [line.split() for line in file.read_text().splitlines()]
         return next((row[0] for row in rows if name in row), None)
 
-    wanted = addresses(Options())
+    wanted = addresses(SandboxOptions())
     for _ in range(2):
         hosts.ensure(wanted, file, found)
     lines = file.read_text().splitlines()
@@ -296,7 +296,7 @@ def test_containers_are_known_by_their_node_s_directories(tmp_path: Path, sleepe
 
 def test_what_is_written_is_read_and_removed_and_strangers_stay(tmp_path: Path) -> None:
     """A file that somebody put there survives `down`."""
-    directory, options = tmp_path / "s", Options(nodes=2, ha=True)
+    directory, options = tmp_path / "s", SandboxOptions(nodes=2, ha=True)
     lay_out(directory, options, {"etc/a": "1"}, {"bin/b": "2"}, [tmp_path / "c.jar"])
     assert written(directory) == options
     assert os.access(directory / "bin" / "b", os.X_OK)
@@ -313,7 +313,7 @@ def test_a_directory_with_something_else_in_it_is_refused(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
     with pytest.raises(RefusedError, match="no sandbox"):
-        Sandbox(tmp_path / "full", context, Options()).up()
+        Sandbox(tmp_path / "full", context, SandboxOptions()).up()
 
 
 def test_where_there_is_none_every_verb_says_so(tmp_path: Path, context: ClientContext) -> None:
@@ -326,7 +326,7 @@ def test_a_daemon_that_does_not_run_cannot_be_killed(
     tmp_path: Path, context: ClientContext
 ) -> None:
     """An unknown one is refused with the known names; `down` is idempotent."""
-    one = Sandbox(tmp_path / "s", context, Options(nodes=1))
+    one = Sandbox(tmp_path / "s", context, SandboxOptions(nodes=1))
     with pytest.raises(NotFoundError, match="does not run"):
         one.kill("nm1")
     with pytest.raises(NotFoundError, match="There are: rm, nn, dn, nm1"):

@@ -7,21 +7,21 @@ import pytest
 
 from tarn.errors import ConfigError
 from tarn.plain import structure
-from tarn_plugins.discovery.zookeeper import Settings, Tls
+from tarn_plugins.discovery.zookeeper import Tls, ZooKeeperSettings
 from tarn_plugins.discovery.zookeeper.login import login, owner
 
 
-def _read(**options: object) -> tuple[Settings | None, str]:
+def _read(**options: object) -> tuple[ZooKeeperSettings | None, str]:
     """Read them as the spec is read; return what was wrong, too."""
-    made, problems = structure(Settings, {"ensemble": "zk1:2181", **options}, "options")
+    made, problems = structure(ZooKeeperSettings, {"ensemble": "zk1:2181", **options}, "options")
     said = "; ".join(f"{p.found} {p.right} {p.next_step}" for p in problems)
     return made, said
 
 
-def _good(**options: object) -> Settings:
+def _good(**options: object) -> ZooKeeperSettings:
     made, said = _read(**options)
     assert not said
-    assert isinstance(made, Settings)
+    assert isinstance(made, ZooKeeperSettings)
     return made
 
 

@@ -13,7 +13,7 @@ from tarn.domain.codes import CODES
 from tarn.interfaces import Finding, Looked
 from tarn.plain import structure
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Docker, Settings
+from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue, listed, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
 from tarn_plugins.runtime.yarn.doctor.rules import RULES
@@ -90,7 +90,7 @@ Change = Callable[[Survey], Survey]
 def case(
     survey: Survey = GOOD,
     spec: dict[str, Any] | None = None,
-    settings: Settings = Settings(),  # noqa: B008 (a value)
+    settings: YarnSettings = YarnSettings(),  # noqa: B008 (a value)
     python: str = "/opt/python",
 ) -> Case:
     whole = {"name": "x", "models": {"repository": "hdfs:///models"}, **(spec or {})}
@@ -429,7 +429,7 @@ def test_every_rule_that_can_find_something_was_made_to() -> None:
 @pytest.mark.parametrize("queue_name", ["ops", "root.off", "nope"])
 def test_a_queue_that_is_not_open(queue_name: str) -> None:
     """Closed to the user, stopped, or missing."""
-    looked = look("YARN queue", case(settings=Settings(queue=queue_name)))
+    looked = look("YARN queue", case(settings=YarnSettings(queue=queue_name)))
     (finding,) = looked.findings
     assert finding.code == "TARN-3133"
     assert "root.default" in finding.next_step
@@ -517,7 +517,7 @@ def test_many_nodes_have_a_note() -> None:
 
 def test_what_docker_asks_for_beside() -> None:
     """Privileged containers and delayed removal are allowed by properties of their own."""
-    options = Settings(docker=Docker(privileged=True, delayed_removal=True))
+    options = YarnSettings(docker=Docker(privileged=True, delayed_removal=True))
     fixes = [one.next_step for one in look("Docker on the nodes", case(settings=options)).findings]
     assert any("docker.privileged-containers.allowed = true" in fix for fix in fixes)
     assert any("docker.delayed-removal.allowed = true" in fix for fix in fixes)

@@ -18,7 +18,7 @@ from tarn.interfaces import ClientContext, Finding, Paths, Staged
 from tarn.java import java_home
 from tarn.testing.context import cluster_spec
 from tarn_plugins.cli.pack import archive
-from tarn_plugins.runtime.yarn import Docker, Settings, environment
+from tarn_plugins.runtime.yarn import Docker, YarnSettings, environment
 from tarn_plugins.runtime.yarn.client import packed
 from tarn_plugins.runtime.yarn.client.checks import Land
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
@@ -233,7 +233,7 @@ class Door:
 
 def deployer(door, python, tmp_path):
     context = ClientContext(SystemClock(), {}, Paths(tmp_path / "home", tmp_path / "cache"))
-    return YarnDeployer(Settings(python=python), context, door)
+    return YarnDeployer(YarnSettings(python=python), context, door)
 
 
 def test_a_start_names_the_archive_and_its_interpreter(local, tmp_path):

@@ -9,7 +9,7 @@ from tarn.domain import Choice
 from tarn.domain.spec import ResourcesSpec
 from tarn.interfaces import Finding, Looked
 from tarn.testing.context import cluster_spec
-from tarn_plugins.runtime.yarn import Docker, Settings
+from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.probe.driver import Outcome
 from tarn_plugins.runtime.yarn.probe.facts import Facts
 from tarn_plugins.runtime.yarn.probe.offer import checks, probes
@@ -36,7 +36,7 @@ def spec(**parts):
 
 def subject(key="plain ", docker=None, gpus=0, **settings):
     instance = attrs.evolve(spec().instance, resources=ResourcesSpec(gpus=gpus))
-    made = Settings(docker=docker, **settings)
+    made = YarnSettings(docker=docker, **settings)
     found = subjects(spec(instance=instance), made, "/py", (4000,), "w")
     return {one.key: one for one in found}[key]
 
@@ -238,13 +238,13 @@ def test_each_label_of_the_spec_is_tried_once():
         placement=attrs.evolve(spec().placement, node_label="gpu"),
         instance=attrs.evolve(spec().instance, resources=ResourcesSpec(gpus=2)),
     )
-    plain = list(subjects(named, Settings(docker=None), "/py", (1,), "w"))
+    plain = list(subjects(named, YarnSettings(docker=None), "/py", (1,), "w"))
     assert [(one.label, one.master, one.instances, one.gpus) for one in plain] == [
         ("", True, False, 0),
         ("gpu", False, True, 2),
     ]
     assert [one.order.ports for one in plain] == [(1,), ()]
-    docked = list(subjects(named, Settings(), "/py", (1,), "w"))
+    docked = list(subjects(named, YarnSettings(), "/py", (1,), "w"))
     assert [(one.where, one.gpus, one.order.python) for one in docked] == [
         ("default partition", 0, "/py"),
         ("label gpu", 0, ""),

@@ -13,7 +13,7 @@ from tarn.domain import Asked, Ended, Endpoint, Epoch, Running, RuntimeWish, Sav
 from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
-from tarn_plugins.runtime.yarn import Settings
+from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
@@ -48,7 +48,7 @@ def make(yarn, tmp_path):
         doors = yarn.doors(attempt, GOOD)
         if renewal is not None:
             doors = attrs.evolve(doors, renewal=renewal)
-        made.append(YarnRuntime(context, Settings(heartbeat_s=heartbeat_s), submitted, doors))
+        made.append(YarnRuntime(context, YarnSettings(heartbeat_s=heartbeat_s), submitted, doors))
         return made[-1]
 
     yield runtime
