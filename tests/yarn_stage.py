@@ -25,7 +25,7 @@ from tarn.errors import RefusedError
 from tarn.interfaces import ClientContext
 from tarn.process_table import environment_of
 from tarn_plugins.cli.sandbox import jars, network
-from tarn_plugins.cli.sandbox.configuration import EXCLUDED, Site, files
+from tarn_plugins.cli.sandbox.configuration import EXCLUDED, SandboxSite, files
 from tarn_plugins.cli.sandbox.daemons import daemons
 from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.processes import containers
@@ -81,7 +81,7 @@ class Hadoop(Sandbox):
         """
         changed = attrs.evolve(self.options, placement=handler)
         path = "etc/rm/yarn-site.xml"
-        wanted = files(changed, Site(str(self.directory), getpass.getuser()))[path]
+        wanted = files(changed, SandboxSite(str(self.directory), getpass.getuser()))[path]
         if (self.directory / path).read_text() == wanted:
             return
         (self.directory / path).write_text(wanted)
@@ -111,7 +111,7 @@ class Hadoop(Sandbox):
         """Write those of *paths* that *properties* change; say whether they do any."""
         properties = {**self.options.properties, **properties}
         options = attrs.evolve(self.options, properties=properties)
-        wanted = files(options, Site(str(self.directory), getpass.getuser()))
+        wanted = files(options, SandboxSite(str(self.directory), getpass.getuser()))
         differ = [path for path in paths if (self.directory / path).read_text() != wanted[path]]
         for path in differ:
             (self.directory / path).write_text(wanted[path])

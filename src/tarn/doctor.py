@@ -12,9 +12,9 @@ from types import MappingProxyType
 import attrs
 
 from tarn.errors import ConfigErrors, PluginError, TarnError
-from tarn.interfaces import Check, Clock, Finding, Looked, Progress
+from tarn.interfaces import Check, CheckResult, Clock, Finding, Progress
 
-__all__ = ["Offered", "Result", "State", "examine", "finding", "once", "totals", "worst_last"]
+__all__ = ["CheckState", "Offered", "Result", "examine", "finding", "once", "totals", "worst_last"]
 
 AT_ONCE = 8
 """Checks that look at the same time; one that is given up no longer counts."""
@@ -22,7 +22,7 @@ _WORDS = 80
 """Characters of progress that name what is still looked at."""
 
 
-class State(enum.StrEnum):
+class CheckState(enum.StrEnum):
     """What came of a check, from the best to the worst."""
 
     OK = "ok"
@@ -48,20 +48,20 @@ class Result:
 
     check: str
     matters: str
-    state: State
+    state: CheckState
     seen: str
     """What is so, or why it is not known; may be empty where findings say it all."""
     findings: tuple[Finding, ...] = ()
 
     @classmethod
-    def of(cls, check: Check, looked: Looked) -> "Result":
+    def of(cls, check: Check, looked: CheckResult) -> "Result":
         """Return the result of a *check* that *looked*."""
         return cls(check.name, check.matters, _state(looked), looked.seen, looked.findings)
 
     @property
     def fatal(self) -> bool:
         """Whether it keeps a cluster from working."""
-        return self.state is State.ERROR
+        return self.state is CheckState.ERROR
 
     def plain(self) -> dict[str, object]:
         """Return it for programs."""
@@ -110,14 +110,14 @@ def once(results: Iterable[Result]) -> tuple[Result, ...]:
             left.append(result)
             continue
         seen = result.seen or ("" if new else "nothing beside what other checks tell")
-        state = _state(Looked(seen, new, known=result.state is not State.UNKNOWN))
+        state = _state(CheckResult(seen, new, known=result.state is not CheckState.UNKNOWN))
         left.append(attrs.evolve(result, state=state, seen=seen, findings=new))
     return tuple(left)
 
 
-def totals(results: Iterable[Result]) -> Mapping[State, int]:
+def totals(results: Iterable[Result]) -> Mapping[CheckState, int]:
     """Return how many checks have each state, the worst state first; all are there."""
-    counts = dict.fromkeys(reversed(State), 0)
+    counts = dict.fromkeys(reversed(CheckState), 0)
     for result in results:
         counts[result.state] += 1
     return MappingProxyType(counts)
@@ -128,7 +128,7 @@ def worst_last(results: Iterable[Result]) -> tuple[Result, ...]:
 
     In a terminal the last lines are those that are seen.
     """
-    order = tuple(State)
+    order = tuple(CheckState)
     return tuple(sorted(results, key=lambda result: order.index(result.state)))
 
 
@@ -178,7 +178,7 @@ class _Round:
             del self._until_s[number]
             check = self._offered[number].check
             seen = f"it did not come back within {check.within_s:g} s"
-            self._results[number] = Result.of(check, Looked(seen, known=False))
+            self._results[number] = Result.of(check, CheckResult(seen, known=False))
 
     def _say(self) -> None:
         names = ", ".join(self._offered[number].check.name for number in self._until_s)
@@ -193,21 +193,23 @@ def _result(one: Offered) -> Result:
     try:
         looked = _whole(check.look())
     except ConfigErrors as errors:
-        looked = Looked("", tuple(finding(error) for error in errors.errors))
+        looked = CheckResult("", tuple(finding(error) for error in errors.errors))
     except TarnError as error:
-        looked = Looked("", (finding(error),))
+        looked = CheckResult("", (finding(error),))
     except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
-        looked = Looked("its check failed, so nothing is known", (_fault(one, error),), known=False)
+        looked = CheckResult(
+            "its check failed, so nothing is known", (_fault(one, error),), known=False
+        )
     return Result.of(check, looked)
 
 
-def _whole(answer: object) -> Looked:
+def _whole(answer: object) -> CheckResult:
     """Return the *answer* of a look with its findings as a tuple.
 
     Raises:
         TypeError: It is something else.
     """
-    if not isinstance(answer, Looked):
+    if not isinstance(answer, CheckResult):
         raise TypeError(f"a Looked is needed, not {answer!r:.80}")
     findings = tuple(answer.findings)
     for one in findings:
@@ -228,12 +230,12 @@ def _fault(one: Offered, error: BaseException) -> Finding:
     )
 
 
-def _state(looked: Looked) -> State:
+def _state(looked: CheckResult) -> CheckState:
     if any(one.fatal for one in looked.findings):
-        return State.ERROR
+        return CheckState.ERROR
     if not looked.known:
-        return State.UNKNOWN
-    return State.WARNING if looked.findings else State.OK
+        return CheckState.UNKNOWN
+    return CheckState.WARNING if looked.findings else CheckState.OK
 
 
 def _unique(offered: Iterable[Offered]) -> None:

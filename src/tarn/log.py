@@ -24,8 +24,8 @@ from tarn.plain import Hiding
 
 __all__ = [
     "ABOUT",
-    "Lines",
     "Repeats",
+    "ThrottledHandler",
     "begin",
     "formatter",
     "hide",
@@ -95,7 +95,7 @@ def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) ->
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = Lines(stream or sys.stderr)
+    handler = ThrottledHandler(stream or sys.stderr)
     handler.setFormatter(formatter(form, cluster))
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -152,7 +152,7 @@ def _kind_of(record: logging.LogRecord) -> Kind | None:
     return None
 
 
-class Lines(logging.StreamHandler[IO[str]]):
+class ThrottledHandler(logging.StreamHandler[IO[str]]):
     """Writes the lines. One that cannot be made is told of without its words.
 
     What may be said without end (an error of a loop, what anybody can cause) is written once a

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tarn.domain import Endpoint, Running
-from tarn.interfaces import Carrier, Clock, Discovery, Names, Runtime, SecretStore
+from tarn.interfaces import Clock, Discovery, Runtime, SecretStore, Uploader, UserDirectory
 from tarn.testing import contracts, fakes
 
 __all__ = [
@@ -32,13 +32,13 @@ _ANSWER_S = 0.5
 class FakeCarrierSuite(contracts.CarrierContract):
     kind = fakes.FakeCarrier
 
-    def make(self, tmp_path: Path) -> Carrier:
+    def make(self, tmp_path: Path) -> Uploader:
         return self.kind()
 
-    def uri(self, carrier: Carrier) -> str:
+    def uri(self, carrier: Uploader) -> str:
         return "fake://far/file.tar.gz"
 
-    def content(self, carrier: Carrier, uri: str) -> bytes:
+    def content(self, carrier: Uploader, uri: str) -> bytes:
         assert isinstance(carrier, fakes.FakeCarrier)
         return carrier.there[uri]
 
@@ -151,7 +151,7 @@ class FakeNamesSuite(contracts.NamesContract):
     own, own_short = "alice@FAKE.EXAMPLE", "alice"
     known, known_group = "alice", "analysts"
 
-    def make(self, tmp_path: Path) -> Names:
+    def make(self, tmp_path: Path) -> UserDirectory:
         return self.kind()
 
 

@@ -1,4 +1,4 @@
-"""The fake's names and this machine's keep the promises of `Names`."""
+"""The fake's names and this machine's keep the promises of `UserDirectory`."""
 
 import getpass
 import grp
@@ -8,7 +8,7 @@ from pathlib import Path
 from contract.fake_suites import FakeNamesSuite
 
 from tarn.http.identity.local_names import LocalNames
-from tarn.interfaces import Names
+from tarn.interfaces import UserDirectory
 from tarn.testing.contracts import NamesContract
 
 
@@ -22,5 +22,5 @@ class TestLocal(NamesContract):
     known = getpass.getuser()
     known_group = grp.getgrgid(os.getgid()).gr_name
 
-    def make(self, tmp_path: Path) -> Names:
+    def make(self, tmp_path: Path) -> UserDirectory:
         return LocalNames()

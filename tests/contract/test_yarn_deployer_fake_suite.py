@@ -18,9 +18,14 @@ from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.contracts import DeployerContract
 from tarn_plugins.runtime import yarn
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn.client.checks import YarnSurvey
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report, alive, newest
+from tarn_plugins.runtime.yarn.client.reports import (
+    ApplicationAttempt,
+    ApplicationReport,
+    alive,
+    newest,
+)
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.staging import Staging
@@ -33,7 +38,7 @@ class YarnInMemory:
 
     def __init__(self) -> None:
         self.files = FilesInMemory(time.time)
-        self.reports: dict[str, Report] = {}
+        self.reports: dict[str, ApplicationReport] = {}
         self.names: dict[str, str] = {}
         self._lock = threading.Lock()
         self._count = 0
@@ -42,7 +47,7 @@ class YarnInMemory:
         return getattr(self, question)(**parts)
 
     def land(self, repository: str | None, serve: list[str]) -> Any:
-        return attrs.asdict(Land(user="ann"))
+        return attrs.asdict(YarnSurvey(user="ann"))
 
     def survey(self, **_: Any) -> Any:
         return attrs.asdict(Survey())
@@ -57,9 +62,9 @@ class YarnInMemory:
         staging.take(name, id_)
         staging.publish({"run": b"run"})
         staging.keep({file: base64.b64decode(data) for file, data in files.items()})
-        report = Report(id_, "RUNNING", host="nm1", port=80, submitted_ms=submitted_ms)
+        report = ApplicationReport(id_, "RUNNING", host="nm1", port=80, submitted_ms=submitted_ms)
         if name == "doomed":
-            ended = (Attempt(1, "FAILED", DIED),)
+            ended = (ApplicationAttempt(1, "FAILED", DIED),)
             report = attrs.evolve(report, state="ACCEPTED", host="", port=0, attempts=ended)
         self.reports[id_], self.names[id_] = report, name
         return {"application_id": id_, "notes": []}

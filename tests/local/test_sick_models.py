@@ -19,7 +19,7 @@ import pytest
 from asking import ask
 from real_triton import CONFIG, Clock, infer_body, needed, real_triton
 
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint
 from tarn.domain.outcomes import Tested
 from tarn.triton.answers import Culprit, blame, error_line
@@ -100,7 +100,7 @@ class Bench:
         self.number += 1
         test = attrs.evolve(test, number=self.number, timeout_s=timeout_s)
         began_s = time.monotonic()
-        self.scraper.watch({"a": Target(self.endpoint, test=test)})
+        self.scraper.watch({"a": ProbeTarget(self.endpoint, test=test)})
 
         def said() -> bool:
             tested = self.scraper.readings()["a"].tested
@@ -172,7 +172,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         scraper = Scraper(Clock(), 0.25, 2.0, lambda: None)
         scraper.start()
         try:
-            scraper.watch({"a": Target(endpoint)})
+            scraper.watch({"a": ProbeTarget(endpoint)})
             yield Bench(path, endpoint, scraper)
         finally:
             scraper.close()

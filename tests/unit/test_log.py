@@ -91,7 +91,7 @@ def test_nobody_can_write_a_line_of_his_own() -> None:
 def test_a_line_that_cannot_be_made_is_said_without_its_words() -> None:
     """A programmer's slip; its words may hold secrets that nobody has looked for."""
     sink = io.StringIO()
-    handler = log.Lines(sink)
+    handler = log.ThrottledHandler(sink)
     handler.setFormatter(log.formatter("json", "llama"))
     handler.handle(record("%d bottles", "secret words"))
     assert sink.getvalue() == "a line of tarn.some could not be written: TypeError\n"
@@ -166,7 +166,7 @@ def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyP
     now = [1000.0]
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    lines = log.Lines(stream)
+    lines = log.ThrottledHandler(stream)
     lines.setFormatter(log.formatter("json", "llama"))
     for number in range(200):
         lines.handle(record("a tick raised", exc=raised(f"number {number}")))
@@ -184,7 +184,7 @@ def test_what_a_loop_raises_is_written_once_a_minute(monkeypatch: pytest.MonkeyP
 def test_what_strangers_can_make_others_write_is_bounded() -> None:
     """A garbage request is a line of uvicorn's, each time; its words tell the kind."""
     stream = io.StringIO()
-    lines = log.Lines(stream)
+    lines = log.ThrottledHandler(stream)
     lines.setFormatter(log.formatter("json", "llama"))
     for _ in range(100):
         foreign = record("Invalid HTTP request received.", level=logging.WARNING)

@@ -8,7 +8,7 @@ from deployer_stage import STAGING, Stage, small
 from yarn_stage import Hadoop
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Carrier, Deployer
+from tarn.interfaces import Deployer, Uploader
 from tarn.testing.contracts import CarrierContract, DeployerContract
 from tarn_plugins.runtime import yarn
 
@@ -41,11 +41,11 @@ class TestYarnCarries(CarrierContract):
     def on(self, hadoop: Hadoop) -> None:
         self.stage = Stage(hadoop)
 
-    def make(self, tmp_path: Path) -> Carrier:
+    def make(self, tmp_path: Path) -> Uploader:
         return self.stage.deployer(tmp_path / "home")
 
-    def uri(self, carrier: Carrier) -> str:
+    def uri(self, carrier: Uploader) -> str:
         return f"hdfs://{STAGING}/carried-{secrets.token_hex(4)}/file.tar.gz"
 
-    def content(self, carrier: Carrier, uri: str) -> bytes:
+    def content(self, carrier: Uploader, uri: str) -> bytes:
         return self.stage.files().read(uri)

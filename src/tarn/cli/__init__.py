@@ -48,7 +48,7 @@ def run(arguments: Sequence[str], surroundings: object = None) -> int:
 
     Args:
         arguments: Without the program's name.
-        surroundings: A `tarn.cluster.Surroundings`; None: those of this process.
+        surroundings: A `tarn.cluster.ClusterEnvironment`; None: those of this process.
     """
     try:
         code = root.main(list(arguments), prog_name="tarn", standalone_mode=False, obj=surroundings)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tarn.cluster import Cluster, Surroundings, choose, connect, entries, here, remembered
+from tarn.cluster import Cluster, ClusterEnvironment, choose, connect, entries, here, remembered
 from tarn.errors import TarnError
 from tarn.plain import not_empty
 
@@ -118,7 +118,7 @@ def pass_around(verb: F) -> F:
 
     @click.pass_obj
     @functools.wraps(verb)
-    def with_surroundings(around: Surroundings | None, /, *args: Any, **kwargs: Any) -> Any:
+    def with_surroundings(around: ClusterEnvironment | None, /, *args: Any, **kwargs: Any) -> Any:
         return verb(around or here(), *args, **kwargs)
 
     return with_surroundings  # type: ignore[return-value]  # click's decorator loses the type
@@ -138,7 +138,9 @@ def _passing(verb: F, find: Callable[..., Cluster]) -> F:
     @cluster_option
     @pass_around
     @functools.wraps(verb)
-    def with_cluster(around: Surroundings, /, *args: Any, name: str | None, **kwargs: Any) -> Any:
+    def with_cluster(
+        around: ClusterEnvironment, /, *args: Any, name: str | None, **kwargs: Any
+    ) -> Any:
         cluster = find(name or choose(around), surroundings=around)
         try:
             return verb(cluster, *args, **kwargs)

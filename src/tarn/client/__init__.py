@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import attrs
 
 from tarn.client.options import ClientOptions
-from tarn.client.targets import Target, parse
+from tarn.client.targets import ServiceAddress, parse
 from tarn.errors import ConfigError, ProviderMissingError
-from tarn.follow import Master, Source, Trust
+from tarn.follow import Master, MasterSource, Trust
 
 if TYPE_CHECKING:
     from tarn.client.awaiting import AioClient
@@ -34,11 +34,11 @@ class HasSource(Protocol):
     """What a `tarn.Cluster` is to this package."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> MasterSource:
         """Finds its master."""
 
 
-Fleetlike = HasSource | Source | str | Iterable[str]
+Fleetlike = HasSource | MasterSource | str | Iterable[str]
 
 
 def http(
@@ -114,7 +114,7 @@ def grpc(
 
 def _resolved(
     fleet: Fleetlike, api_token: str | None, ca: str | Path | None
-) -> tuple[tuple[Target, ...], Source | None]:
+) -> tuple[tuple[ServiceAddress, ...], MasterSource | None]:
     """Return (targets, source): one of them says who serves."""
     if isinstance(fleet, HasSource):
         return (), fleet.source
@@ -135,7 +135,7 @@ def _resolved(
 
 
 def _options(
-    given: dict[str, Any], targets: tuple[Target, ...] = (), ca: str | Path | None = None
+    given: dict[str, Any], targets: tuple[ServiceAddress, ...] = (), ca: str | Path | None = None
 ) -> ClientOptions:
     """Return the options; the *targets* of a list are known by *ca*, where nothing else is said."""
     if targets and ca is not None and given.get("tls") is None:

@@ -1,6 +1,6 @@
 """What becomes of one call: where it was tried, what failed, and whether it may go on."""
 
-from tarn.client.fleet import Fleet, Slot
+from tarn.client.fleet import InstancePool, PoolMember
 from tarn.client.options import ClientOptions
 from tarn.client.wire import CutError, LateError, NotConnectedError, WireError
 from tarn.descriptors import shortage
@@ -8,7 +8,7 @@ from tarn.errors import TimedOutError, UnreachableError
 from tarn.interfaces import Clock
 from tarn.triton.answers import Culprit
 
-__all__ = ["Course"]
+__all__ = ["CallAttempts"]
 
 MOST_REPEATS = 2
 """A request that kills whoever executes it takes no more than three instances with it."""
@@ -21,7 +21,7 @@ _NOT_REACHED = (
 )
 
 
-class Course:
+class CallAttempts:
     """The way of one call through the fleet.
 
     A refused connection is always tried elsewhere, until `ClientOptions.wait_s` is over. One that
@@ -36,18 +36,24 @@ class Course:
     )  # fmt: skip
 
     def __init__(
-        self, fleet: Fleet, clock: Clock, options: ClientOptions, *, repeats: bool, model: str = ""
+        self,
+        fleet: InstancePool,
+        clock: Clock,
+        options: ClientOptions,
+        *,
+        repeats: bool,
+        model: str = "",
     ) -> None:
         self._fleet, self._clock, self._options, self._model = fleet, clock, options, model
         self._end_s: float | None = None
         self._repeats = MOST_REPEATS if repeats else 0
-        self._tried: set[Slot] = set()
+        self._tried: set[PoolMember] = set()
         self._told: list[str] = []
         self._tells = 0
         self._trial = False
         self.busy = False
 
-    def take(self) -> Slot | None:
+    def take(self) -> PoolMember | None:
         """Return where to send it now; None: wait `left_s`, then ask again."""
         slot = self._fleet.take(self._tried, self._model, repeats=self._repeats > 0)
         self._trial = slot is not None and slot.alone_for(self._model)
@@ -69,7 +75,7 @@ class Course:
             raise self._gave_up(trouble)
         return self._end_s - now_s
 
-    def failed(self, slot: Slot, error: WireError) -> None:
+    def failed(self, slot: PoolMember, error: WireError) -> None:
         """Return when the request may be sent again.
 
         Raises:
@@ -93,7 +99,7 @@ class Course:
             case _:
                 raise UnreachableError(str(error), where=slot.target.name) from error
 
-    def refused(self, slot: Slot, why: object) -> None:
+    def refused(self, slot: PoolMember, why: object) -> None:
         """Note that nothing was sent: another one may be asked; *slot* is left alone a while.
 
         Raises:
@@ -104,7 +110,7 @@ class Course:
         if self._options.wait_s > 0:
             self.left_s()
 
-    def cut(self, slot: Slot, why: object) -> None:
+    def cut(self, slot: PoolMember, why: object) -> None:
         """Note that it may have been executed.
 
         Raises:
@@ -121,7 +127,7 @@ class Course:
             )
         self._repeats -= 1
 
-    def late(self, slot: Slot, why: object) -> TimedOutError:
+    def late(self, slot: PoolMember, why: object) -> TimedOutError:
         """Return the error of a request whose answer did not come in time."""
         return TimedOutError(
             f"{why}; the request may still be executed{self._before()}",
@@ -129,7 +135,7 @@ class Course:
             next_step="Raise answer_within_s if answers may take this long",
         )
 
-    def spared(self, slot: Slot, whose: Culprit | None) -> bool:
+    def spared(self, slot: PoolMember, whose: Culprit | None) -> bool:
         """Return whether another instance is asked after a bad answer of *slot*, or none in time.
 
         It is where the call tried out whether *slot* answers well again, since a trial must cost
@@ -138,7 +144,7 @@ class Course:
         bad = whose in (Culprit.SERVER, Culprit.MODEL)
         return bad and self._trial and self._repeats > 0 and self.elsewhere(slot)
 
-    def elsewhere(self, slot: Slot) -> bool:
+    def elsewhere(self, slot: PoolMember) -> bool:
         """Return whether a request that *slot* was too busy for is asked of one other."""
         if self.busy or len(self._fleet.slots) == 1:
             return False
@@ -146,7 +152,7 @@ class Course:
         self._tried.add(slot)
         return True
 
-    def _note(self, slot: Slot, why: object) -> None:
+    def _note(self, slot: PoolMember, why: object) -> None:
         self._tried.add(slot)
         self._tells += 1
         self._told = [*self._told[-MOST_TOLD + 1 :], f"{slot.target.name}: {why}"]

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from tarn.client.choosing import choose
 from tarn.client.ejecting import LONGEST_BACK_OFF_S, AnswerRecord, back_off_s, enough, room
-from tarn.client.targets import Target
+from tarn.client.targets import ServiceAddress
 from tarn.interfaces import Clock
 from tarn.triton.answers import Culprit
 
-__all__ = ["Fleet", "Kept", "Slot"]
+__all__ = ["InstancePool", "PoolMember", "PooledConnection"]
 
 CUTS_TO_EJECT = 2
 """One may be chance: a server that closed an idle connection just then."""
@@ -20,24 +20,24 @@ MOST_KEPT = 128
 """Idle connections to one instance."""
 
 
-class Kept(Protocol):
+class PooledConnection(Protocol):
     """A connection that waits for its next request."""
 
     def close(self) -> None:
         """Close it; never blocks, idempotent."""
 
 
-class Slot:
-    """One instance as this client sees it. Its attributes belong to the `Fleet`."""
+class PoolMember:
+    """One instance as this client sees it. Its attributes belong to the `InstancePool`."""
 
     __slots__ = (
         "cuts", "failures", "gone", "idle", "in_flight", "models", "target", "tried", "until_s",
     )  # fmt: skip
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ServiceAddress) -> None:
         self.target = target
         self.in_flight = 0
-        self.idle: deque[Kept] = deque()
+        self.idle: deque[PooledConnection] = deque()
         self.gone = False
         """Left the view: what is in flight ends, nothing new begins."""
         self.cuts = 0
@@ -57,7 +57,7 @@ class Slot:
         return record is not None and record.alone
 
 
-class Fleet:
+class InstancePool:
     """The instances that may get requests. Thread-safe; nothing here does I/O but closing.
 
     Args:
@@ -70,7 +70,7 @@ class Fleet:
         self._draw = draw
         self._changed = threading.Condition(threading.Lock())
         self._lock = self._changed  # a condition is its lock
-        self._slots: tuple[Slot, ...] = ()
+        self._slots: tuple[PoolMember, ...] = ()
         self._ejected = 0
         self._alone: dict[str, int] = {}
         """How many are left alone for what a model answered."""
@@ -80,7 +80,7 @@ class Fleet:
         self._closed = False
 
     @property
-    def slots(self) -> tuple[Slot, ...]:
+    def slots(self) -> tuple[PoolMember, ...]:
         """Those in the view, ejected ones included."""
         return self._slots
 
@@ -96,7 +96,7 @@ class Fleet:
         """
         self._failing.append(failing)
 
-    def obey(self, targets: Iterable[Target]) -> None:
+    def obey(self, targets: Iterable[ServiceAddress]) -> None:
         """Take *targets* as the whole view; the idle connections to others are closed at once.
 
         Every ejection for connections ends: who is in a newer view was seen alive. Those for bad
@@ -106,12 +106,12 @@ class Fleet:
         with self._lock:
             old = {slot.target: slot for slot in self._slots}
             self._slots = tuple(
-                old.pop(target) if target in old else Slot(target) for target in wanted
+                old.pop(target) if target in old else PoolMember(target) for target in wanted
             )
             self._ejected = 0
             for slot in self._slots:
                 slot.cuts, slot.failures, slot.until_s, slot.tried = 0, 0, 0.0, False
-            closing: list[Kept] = []
+            closing: list[PooledConnection] = []
             for slot in old.values():
                 slot.gone = True
                 closing += slot.idle
@@ -123,13 +123,13 @@ class Fleet:
         for changed in tuple(self._listeners):
             changed()
 
-    def add(self, targets: Iterable[Target]) -> None:
+    def add(self, targets: Iterable[ServiceAddress]) -> None:
         """Add *targets*, and remove nothing: an incomplete view is obeyed so."""
         self.obey([*targets, *(slot.target for slot in self._slots)])
 
     def take(
-        self, tried: Collection[Slot] = (), model: str = "", *, repeats: bool = True
-    ) -> Slot | None:
+        self, tried: Collection[PoolMember] = (), model: str = "", *, repeats: bool = True
+    ) -> PoolMember | None:
         """Return an instance for one more request, which is then in flight; None: there is none.
 
         Args:
@@ -154,15 +154,15 @@ class Fleet:
                 slot.models[model].try_out()
         return slot
 
-    def take_this(self, slot: Slot) -> None:
+    def take_this(self, slot: PoolMember) -> None:
         """Count one more request in flight there, even after it left the view."""
         with self._lock:
             slot.in_flight += 1
 
     def give_back(
         self,
-        slot: Slot,
-        connection: Kept | None,
+        slot: PoolMember,
+        connection: PooledConnection | None,
         *,
         answered: bool,
         model: str = "",
@@ -193,7 +193,7 @@ class Fleet:
         if failures:
             self._tell(slot, model, failures)
 
-    def cut(self, slot: Slot, model: str = "") -> None:
+    def cut(self, slot: PoolMember, model: str = "") -> None:
         """Note that a connection to *slot*, which asked *model*, was cut.
 
         An instance that does so again and again is left alone, and the listeners hear of it: such
@@ -207,11 +207,11 @@ class Fleet:
             if model:
                 self._tell(slot, model, cuts if cuts == CUTS_TO_EJECT else 1)
 
-    def _tell(self, slot: Slot, model: str, failures: int) -> None:
+    def _tell(self, slot: PoolMember, model: str, failures: int) -> None:
         for failing in self._failing:
             failing(slot.target.instance_id, model, failures)
 
-    def eject(self, slot: Slot) -> None:
+    def eject(self, slot: PoolMember) -> None:
         """Leave *slot* alone, for longer each time, or until the view changes.
 
         One that is left alone already fails no more by what was in flight there before.
@@ -247,8 +247,8 @@ class Fleet:
         self.obey(())
 
     def _allowed(
-        self, tried: Collection[Slot], model: str, *, repeats: bool = True
-    ) -> tuple[Slot, ...]:
+        self, tried: Collection[PoolMember], model: str, *, repeats: bool = True
+    ) -> tuple[PoolMember, ...]:
         """Return who may get a request: one that answers badly only where there is no other."""
         now_s = self._clock.now_s()
         sound = tuple(s for s in self._slots if not s.failures or s.until_s <= now_s)
@@ -259,7 +259,7 @@ class Fleet:
         )
         return tuple(s for s in well if s not in tried) or well or sound
 
-    def _judge(self, slot: Slot, model: str, whose: Culprit | None, *, answered: bool) -> int:
+    def _judge(self, slot: PoolMember, model: str, whose: Culprit | None, *, answered: bool) -> int:
         """Take the end of a request for *model* at *slot*.
 
         Returns:
@@ -286,7 +286,9 @@ class Fleet:
         record.leave_alone(now_s)
         return told
 
-    def _may_leave(self, slot: Slot, model: str, record: AnswerRecord, whose: Culprit) -> bool:
+    def _may_leave(
+        self, slot: PoolMember, model: str, record: AnswerRecord, whose: Culprit
+    ) -> bool:
         """Say whether *slot* may be left alone for its newest answer, which is bad."""
         others = [s for s in self._slots if s is not slot]
         records = (s.models[model] for s in others if model in s.models)
@@ -308,7 +310,7 @@ class Fleet:
             while alone and not room(len(alone) - 1, len(self._slots)):
                 self._let_back(alone.pop(0), model)
 
-    def _absolve(self, slot: Slot) -> None:
+    def _absolve(self, slot: PoolMember) -> None:
         slot.cuts = 0
         if slot.failures and not slot.gone:
             self._ejected -= 1

@@ -6,11 +6,11 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from tarn.client.fleet import Fleet
+from tarn.client.fleet import InstancePool
 from tarn.errors import NotAuthorizedError, TarnError
-from tarn.follow import Api, Source
+from tarn.follow import MasterApi, MasterSource
 
-__all__ = ["Waiters"]
+__all__ = ["DemandReporter"]
 
 EACH_S = 1.0
 """The master forgets after ten seconds who does not say it again."""
@@ -22,7 +22,7 @@ MOST_FAILING = 100
 _LONGEST_NAME = 64
 
 
-class Waiters:
+class DemandReporter:
     """Wakes a cluster that sleeps while requests wait for it. Thread-safe.
 
     One thread tells the master, at most once a second; there is none while nobody waits and no
@@ -34,7 +34,7 @@ class Waiters:
         fleet: A request waits for an instance only while this has none.
     """
 
-    def __init__(self, source: Source | None, fleet: Fleet) -> None:
+    def __init__(self, source: MasterSource | None, fleet: InstancePool) -> None:
         self._source, self._fleet = source, fleet
         self._changed = threading.Condition()
         self._count = 0
@@ -75,7 +75,7 @@ class Waiters:
                 models[model] = models.get(model, 0) + count
             self._begin(self._source)
 
-    def _begin(self, source: Source) -> None:
+    def _begin(self, source: MasterSource) -> None:
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(
                 target=self._tell, args=(source,), name="tarn-client-demand", daemon=True
@@ -91,7 +91,7 @@ class Waiters:
         if thread is not None:
             thread.join(CLOSE_WITHIN_S)
 
-    def _tell(self, source: Source) -> None:
+    def _tell(self, source: MasterSource) -> None:
         """Tell whichever master there is; a thread of its own, since the view's waits in a read."""
         while self._goes_on():
             try:
@@ -106,7 +106,7 @@ class Waiters:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, rest_s)
 
-    def _tell_one(self, api: Api) -> None:
+    def _tell_one(self, api: MasterApi) -> None:
         """Tell one master until there is nothing to tell any more."""
         while self._goes_on():
             with self._changed:

@@ -11,12 +11,12 @@ import socket
 import ssl
 from typing import Self
 
-from tarn.client.targets import Target
+from tarn.client.targets import ServiceAddress
 
 __all__ = [
-    "Answer",
-    "Connection",
+    "ClientConnection",
     "CutError",
+    "HttpResponse",
     "LateError",
     "NotConnectedError",
     "NotHttpError",
@@ -54,7 +54,7 @@ class NotHttpError(WireError):
     """What came is not an HTTP answer."""
 
 
-class Answer:
+class HttpResponse:
     """One whole answer, with the face that tritonclient gives to one."""
 
     __slots__ = ("_at", "body", "headers", "status_code")
@@ -75,7 +75,7 @@ class Answer:
         return self.body if begin == 0 and end == len(self.body) else self.body[begin:end]
 
 
-class Connection:
+class ClientConnection:
     """One connection to one target.
 
     Args:
@@ -92,7 +92,7 @@ class Connection:
 
     def __init__(
         self,
-        target: Target,
+        target: ServiceAddress,
         connect_within_s: float,
         answer_within_s: float,
         tls: ssl.SSLContext | None = None,
@@ -133,7 +133,7 @@ class Connection:
         with contextlib.suppress(OSError):
             self._sock.close()
 
-    def ask(self, head: bytes, body: bytes) -> Answer:
+    def ask(self, head: bytes, body: bytes) -> HttpResponse:
         """Send a request, and return its answer, read to the end.
 
         Raises:
@@ -154,7 +154,7 @@ class Connection:
         except OSError as error:
             raise CutError(_said(error)) from error
 
-    def _read(self) -> Answer:
+    def _read(self) -> HttpResponse:
         data = b""
         while True:
             end = data.find(b"\r\n\r\n")
@@ -168,20 +168,20 @@ class Connection:
                 raise NotHttpError("sends no end of an HTTP head")
             data += self._more()
 
-    def _whole(self, status: int, headers: dict[str, str], data: bytes) -> Answer:
+    def _whole(self, status: int, headers: dict[str, str], data: bytes) -> HttpResponse:
         self.keeps = headers.get("connection", "").lower() != "close"
         if status in _WITHOUT_BODY:
             self.keeps = self.keeps and not data
-            return Answer(status, headers, b"")
+            return HttpResponse(status, headers, b"")
         if "chunked" in headers.get("transfer-encoding", "").lower():
-            return Answer(status, headers, self._chunks(data))
+            return HttpResponse(status, headers, self._chunks(data))
         length = headers.get("content-length")
         if length is None:
             self.keeps = False
-            return Answer(status, headers, self._to_the_end(data))
+            return HttpResponse(status, headers, self._to_the_end(data))
         if not _LENGTH.fullmatch(length):
             raise NotHttpError(f"sends Content-Length = '{length[:40]}'")
-        return Answer(status, headers, self._exactly(int(length), data))
+        return HttpResponse(status, headers, self._exactly(int(length), data))
 
     def _exactly(self, length: int, data: bytes) -> bytes:
         if len(data) >= length:
@@ -240,7 +240,9 @@ class Connection:
         return block
 
 
-def _connected(target: Target, within_s: float, tls: ssl.SSLContext | None) -> socket.socket:
+def _connected(
+    target: ServiceAddress, within_s: float, tls: ssl.SSLContext | None
+) -> socket.socket:
     sock = socket.create_connection((target.host, target.port), timeout=within_s)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

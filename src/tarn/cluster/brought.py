@@ -7,10 +7,10 @@ from typing import cast
 from tarn.cluster.believed import believed
 from tarn.cluster.proof import ends_soon, proof
 from tarn.cluster.stores import carried, held
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.cluster.test_requests import carried_tests
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.given_secrets import Held
+from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.tls import LOOPBACK
@@ -23,14 +23,16 @@ Secrets = Mapping[str, Secret]
 
 
 def brought(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Callable[[Progress], None] | None = None
+    spec: ClusterSpec,
+    surroundings: ClusterEnvironment,
+    hear: Callable[[Progress], None] | None = None,
 ) -> Files:
     """Return name (of `tarn.domain.brought`) to content of all that *spec* asks for.
 
     Raises:
         ConfigErrors: What cannot be read or does not fit together, everything at once.
     """
-    found: tuple[Held, ...] = ()
+    found: tuple[StoredSecret, ...] = ()
     errors = list[ConfigError]()
     try:
         found = held(spec, surroundings, hear)
@@ -50,25 +52,25 @@ def brought(
     return files
 
 
-def _believed(spec: ClusterSpec, surroundings: Surroundings, _secrets: Secrets) -> Files:
+def _believed(spec: ClusterSpec, surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
     elsewhere = _runtime(spec, surroundings).capabilities.remote
     gssapi = elsewhere or importlib.util.find_spec("gssapi") is not None
     return believed(spec, surroundings.environ, gssapi=gssapi)
 
 
-def _tls(spec: ClusterSpec, surroundings: Surroundings, secrets: Secrets) -> Files:
+def _tls(spec: ClusterSpec, surroundings: ClusterEnvironment, secrets: Secrets) -> Files:
     if spec.api.tls is None:
         return {}
     hosts = _listens_at(spec, surroundings)
     return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
 
 
-def _runtime(spec: ClusterSpec, surroundings: Surroundings) -> RuntimeFactory:
+def _runtime(spec: ClusterSpec, surroundings: ClusterEnvironment) -> RuntimeFactory:
     chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
     return cast("RuntimeFactory", chosen)
 
 
-def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
+def _listens_at(spec: ClusterSpec, surroundings: ClusterEnvironment) -> Sequence[str]:
     """Return where the master will listen; nobody knows, where it runs on other machines."""
     factory = _runtime(spec, surroundings)
     if factory.capabilities.remote:
@@ -77,7 +79,7 @@ def _listens_at(spec: ClusterSpec, surroundings: Surroundings) -> Sequence[str]:
     return LOOPBACK if host in LOOPBACK else (host,)
 
 
-def _tests(spec: ClusterSpec, _surroundings: Surroundings, _secrets: Secrets) -> Files:
+def _tests(spec: ClusterSpec, _surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
     return carried_tests(spec)
 
 

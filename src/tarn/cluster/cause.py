@@ -7,13 +7,13 @@ import attrs
 
 from tarn.domain import CODES
 
-__all__ = ["Cause", "age", "first_words", "instance_reason", "instance_state", "span"]
+__all__ = ["ReportedIssue", "age", "first_words", "instance_reason", "instance_state", "span"]
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
 
 @attrs.frozen
-class Cause:
+class ReportedIssue:
     """One thing that is not as desired."""
 
     subject: str

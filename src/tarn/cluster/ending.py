@@ -5,7 +5,7 @@ from typing import Any
 
 from tarn.cluster.entries import kept_ref
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterState
 from tarn.domain.memory import KEEP_EVENTS
 from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError
@@ -20,7 +20,7 @@ SILENT_AFTER_S = 10.0
 Hear = Callable[[Progress], None]
 
 
-def bring_down(link: Link, surroundings: Surroundings, timeout_s: float, hear: Hear) -> str:
+def bring_down(link: Link, surroundings: ClusterEnvironment, timeout_s: float, hear: Hear) -> str:
     """End the cluster, and return in words what was done; idempotent.
 
     A later cluster of the same name is left alone.
@@ -58,7 +58,7 @@ class _Fall:
     """One cluster that ends, and what was last heard of it."""
 
     def __init__(
-        self, link: Link, surroundings: Surroundings, ours: ClusterRef, hear: Hear
+        self, link: Link, surroundings: ClusterEnvironment, ours: ClusterRef, hear: Hear
     ) -> None:
         self._link, self._surroundings, self._ours, self._hear = link, surroundings, ours, hear
         self._heard_s = surroundings.clock.now_s()
@@ -120,7 +120,7 @@ def _another(ref: ClusterRef, ours: ClusterRef) -> bool:
     return bool(one and other and one != other)  # 0: its reference could not be read
 
 
-def _clear(link: Link, surroundings: Surroundings) -> str:
+def _clear(link: Link, surroundings: ClusterEnvironment) -> str:
     """Remove what a cluster left that ended without us: its secrets are kept for nobody."""
     ending = link.deployer.ended(link.name)
     kept = kept_ref(surroundings.paths.cluster(link.name))

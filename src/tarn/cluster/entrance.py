@@ -10,7 +10,7 @@ from tarn.cluster.anchor import anchor
 from tarn.cluster.link import Link
 from tarn.domain import ANONYMOUS
 from tarn.errors import NotAuthorizedError, RefusedError, TarnError
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 __all__ = ["Address", "entrance", "opened"]
 
@@ -71,7 +71,7 @@ def opened(address: Address, page: Path, browse: Callable[[str], bool] = webbrow
     return browse(page.resolve().as_uri())
 
 
-def _code(api: Api) -> str:
+def _code(api: MasterApi) -> str:
     try:
         return str(api.link()["code"])
     except RefusedError:  # this master asks for no token

@@ -7,14 +7,14 @@ from tarn.errors import TarnError
 from tarn.interfaces import Clock
 from tarn.triton.loading import loading
 
-__all__ = ["Far"]
+__all__ = ["LoadProgress"]
 
 READ_EVERY_S = 1.0
 READ_WITHIN_S = 1.0
 """Who waits for a cluster waits for its log no longer: on other machines it may take minutes."""
 
 
-class Far:
+class LoadProgress:
     """Reads an instance's log now and then; it never fails, and hardly waits.
 
     Used by one thread; a log is read in another, of which there is one at a time.

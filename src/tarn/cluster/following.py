@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Iterator
 
-from tarn.cluster.happened import Told
+from tarn.cluster.happened import SeenEvents
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.errors import TimedOutError, UnreachableError
-from tarn.follow import Api, Message
+from tarn.follow import MasterApi, Message
 
 __all__ = ["follow_events"]
 
@@ -17,7 +17,7 @@ GIVE_UP_AFTER_S = 60.0
 
 
 def follow_events(
-    link: Link, surroundings: Surroundings, stop: threading.Event
+    link: Link, surroundings: ClusterEnvironment, stop: threading.Event
 ) -> Iterator[Message]:
     """Yield events until *stop* is set; a new master is asked to go on after the last one.
 
@@ -28,7 +28,7 @@ def follow_events(
         UnreachableError: No master answered for a minute.
     """
     last: str | None = None
-    told = Told()
+    told = SeenEvents()
     lost_s, found = surroundings.clock.now_s(), True
     while not stop.is_set():
         try:
@@ -52,7 +52,7 @@ def follow_events(
 def _news(link: Link, last: str | None, stop: threading.Event) -> Iterator[Message]:
     """Yield what is pushed; through a proxy all that is kept, once."""
 
-    def begin(api: Api) -> Iterator[Message]:
+    def begin(api: MasterApi) -> Iterator[Message]:
         return api.stream("events", last, stop, give_up_s=LOOK_EVERY_S)
 
     stream = None if link.proxied else link.ask(begin)

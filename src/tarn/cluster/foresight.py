@@ -9,7 +9,7 @@ from tarn import config
 from tarn.cluster.authority import authority
 from tarn.cluster.staging import examined, guessed
 from tarn.cluster.stores import given, look
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer
 from tarn.plain import MASK, masked, redact
@@ -18,7 +18,10 @@ __all__ = ["ask", "foresee"]
 
 
 def foresee(
-    spec: ClusterSpec, origins: Mapping[str, str], surroundings: Surroundings, deployer: Deployer
+    spec: ClusterSpec,
+    origins: Mapping[str, str],
+    surroundings: ClusterEnvironment,
+    deployer: Deployer,
 ) -> dict[str, Any]:
     """Return plain data: spec, origins, commands, environment, ask, files, findings, running.
 

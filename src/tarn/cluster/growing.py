@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Growing"]
+__all__ = ["LogFollower"]
 
 LOOK = 500
 """Lines that are read at each look; more when what was seen last is not among them."""
@@ -14,7 +14,7 @@ _SURE = 3
 """So many of them are enough where the log begins with them: the rest was rotated away."""
 
 
-class Growing:
+class LogFollower:
     """Finds in the end of a log what was not there at the last look.
 
     Args:

@@ -18,7 +18,7 @@ from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
 from tarn.cluster.looking import Looking
 from tarn.cluster.serving import without_master
-from tarn.cluster.surroundings import Surroundings, here
+from tarn.cluster.surroundings import ClusterEnvironment, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
@@ -65,7 +65,7 @@ class Cluster(Looking):
         source: str | Path | Mapping[str, object] | None = "tarn.yaml",
         *,
         aliases: Mapping[str, object] | None = None,
-        surroundings: Surroundings | None = None,
+        surroundings: ClusterEnvironment | None = None,
         **overrides: object,
     ) -> None:
         around = surroundings or here()
@@ -80,7 +80,10 @@ class Cluster(Looking):
 
     @classmethod
     def named(
-        cls, name: str, surroundings: Surroundings | None = None, deployer: Deployer | None = None
+        cls,
+        name: str,
+        surroundings: ClusterEnvironment | None = None,
+        deployer: Deployer | None = None,
     ) -> Self:
         """Return the object of a cluster that was started before; asks nobody.
 
@@ -97,7 +100,7 @@ class Cluster(Looking):
         self,
         name: str,
         spec: ClusterSpec | None,
-        around: Surroundings,
+        around: ClusterEnvironment,
         loaded: config.Loaded | None = None,
     ) -> None:
         self._name = name

@@ -17,7 +17,7 @@ from tarn.errors import ConfigError, TarnError
 from tarn.plain import did_you_mean, seconds
 from tarn.plain import since as moment
 
-__all__ = ["Choice", "Told", "choice", "kept"]
+__all__ = ["EventQuery", "SeenEvents", "choice", "kept"]
 
 log = logging.getLogger(__name__)
 Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ REMEMBERED = 5000
 
 
 @attrs.frozen
-class Choice:
+class EventQuery:
     """Which events somebody wants."""
 
     since: float = 0.0
@@ -54,7 +54,7 @@ def choice(
     subject: str | Sequence[str] = (),
     *,
     now_at: float,
-) -> Choice:
+) -> EventQuery:
     """Return what a person chose.
 
     Args:
@@ -74,14 +74,14 @@ def choice(
         raise ConfigError(f"'{severity}' is no severity", where="severity", right=right)
     named = (subject,) if isinstance(subject, str) else tuple(subject)
     from_at = 0.0 if since is None else _moment(since, now_at)
-    return Choice(from_at, severity, tuple(one for one in named if one))
+    return EventQuery(from_at, severity, tuple(one for one in named if one))
 
 
 def _moment(since: str | float, now_at: float) -> float:
     return moment(since, now_at) if isinstance(since, str) else now_at - seconds(since, "since")
 
 
-class Told:
+class SeenEvents:
     """Remembers which events a reader has got, over masters and connections."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from tarn.cluster.brought import brought
 from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
 from tarn.cluster.staging import examined, look, stage
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.cluster.token import api_token, triton_secret
 from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
@@ -30,7 +30,7 @@ from tarn.errors import (
 from tarn.interfaces import ClusterRef, Deployer, Finding, Progress, Staged
 from tarn.triton.folders import no_room, private_folder
 
-__all__ = ["Outcome", "bring_up", "starting"]
+__all__ = ["LaunchResult", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
@@ -42,7 +42,7 @@ OTHER_UP_S = 30.0
 
 
 @attrs.frozen
-class Outcome:
+class LaunchResult:
     """Where the master is, and whether this call started it."""
 
     ref: ClusterRef
@@ -51,11 +51,11 @@ class Outcome:
 
 def bring_up(
     spec: ClusterSpec,
-    surroundings: Surroundings,
+    surroundings: ClusterEnvironment,
     deployer: Deployer,
     hear: Hear,
     given: Secret | None = None,
-) -> Outcome:
+) -> LaunchResult:
     """Start the cluster of *spec*, or attach to the one that runs with an equal spec.
 
     Nothing is started, and nothing written but a staged copy, before every check has passed.
@@ -74,7 +74,7 @@ def bring_up(
         _compare(spec, surroundings)
         if running.url is not None:
             _note_token(spec, surroundings, hear, given)
-            return Outcome(running, started=False)
+            return LaunchResult(running, started=False)
     hear(Progress("preflight", "checking the spec, the runtime and the model repository"))
     with _doctor_knows_more():
         findings = deployer.check(spec) if running is None else ()  # what runs holds what it needs
@@ -91,15 +91,15 @@ def bring_up(
     files = {**_files(spec, staged, surroundings, given), **carried}
     hear(Progress("launching", starting(spec)))
     try:
-        return Outcome(deployer.submit(spec, staged, files), started=True)
+        return LaunchResult(deployer.submit(spec, staged, files), started=True)
     except RefusedError as refusal:  # somebody's `up` was faster
         winner = _winner(spec.name, surroundings, deployer, refusal)
         _compare(spec, surroundings)
-        return Outcome(winner, started=False)
+        return LaunchResult(winner, started=False)
 
 
 def _note_token(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear, given: Secret | None
+    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear, given: Secret | None
 ) -> None:
     """Say that a running cluster keeps its own api token, where another one was *given*."""
     kept = surroundings.paths.cluster(spec.name) / API_TOKEN
@@ -126,7 +126,7 @@ def starting(spec: ClusterSpec) -> str:
     return f"starting the master of '{spec.name}'{waits}"
 
 
-def _nowhere_else(spec: ClusterSpec, surroundings: Surroundings) -> None:
+def _nowhere_else(spec: ClusterSpec, surroundings: ClusterEnvironment) -> None:
     """Refuse a name under which a cluster runs in another runtime: it would be lost from here."""
     directory = surroundings.paths.cluster(spec.name)
     kept = reference(directory)
@@ -148,7 +148,7 @@ def _nowhere_else(spec: ClusterSpec, surroundings: Surroundings) -> None:
 
 
 def _winner(
-    name: str, surroundings: Surroundings, deployer: Deployer, refusal: RefusedError
+    name: str, surroundings: ClusterEnvironment, deployer: Deployer, refusal: RefusedError
 ) -> ClusterRef:
     """Wait for the master that another `up` starts."""
     until_s = surroundings.clock.now_s() + OTHER_UP_S
@@ -160,7 +160,7 @@ def _winner(
     raise refusal
 
 
-def _compare(spec: ClusterSpec, surroundings: Surroundings) -> None:
+def _compare(spec: ClusterSpec, surroundings: ClusterEnvironment) -> None:
     path = surroundings.paths.cluster(spec.name) / "spec.yaml"
     old = config.dump(config.load(path, environ={}).spec)
     new = config.dump(spec)
@@ -220,7 +220,7 @@ def _parts(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged:
+def _staged(spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear) -> Staged:
     staged = stage(spec, surroundings.plugins(), surroundings.context(hear))
     if "://" in spec.models.repository and staged.kind == "local":
         _refuse(look(staged.location, spec, surroundings.environ), spec, hear)
@@ -228,7 +228,7 @@ def _staged(spec: ClusterSpec, surroundings: Surroundings, hear: Hear) -> Staged
 
 
 def _files(
-    spec: ClusterSpec, staged: Staged, surroundings: Surroundings, given: Secret | None
+    spec: ClusterSpec, staged: Staged, surroundings: ClusterEnvironment, given: Secret | None
 ) -> Mapping[str, bytes]:
     directory = surroundings.paths.cluster(spec.name)
     kept = directory / API_TOKEN

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tarn.cluster.entries import reference
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.cluster.trusting import trust
 from tarn.domain import ANONYMOUS
 from tarn.domain.brought import SPEC
@@ -16,7 +16,7 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow import DISTRUST, NOBODY_LISTENS, Api, Trust
+from tarn.follow import DISTRUST, NOBODY_LISTENS, MasterApi, Trust
 from tarn.interfaces import ClusterRef, Deployer, Ending
 
 __all__ = ["NOT_RUNNING_STEP", "Link"]
@@ -50,13 +50,13 @@ class Link:
     """
 
     def __init__(
-        self, name: str, surroundings: Surroundings, deployer: Callable[[], Deployer]
+        self, name: str, surroundings: ClusterEnvironment, deployer: Callable[[], Deployer]
     ) -> None:
         self.name = name
         self._surroundings = surroundings
         self._make_deployer = deployer
         self._deployer: Deployer | None = None
-        self._api: Api | None = None
+        self._api: MasterApi | None = None
         self._token: str | None = None
         """By which it asks."""
         self._url: str | None = None
@@ -91,7 +91,7 @@ class Link:
             return None
         return None if deployer.find(self.name) is not None else deployer.ended(self.name)
 
-    def ask(self, question: Callable[[Api], T]) -> T:
+    def ask(self, question: Callable[[MasterApi], T]) -> T:
         """Return the master's answer to *question*.
 
         Raises:
@@ -107,7 +107,7 @@ class Link:
         except (NotAuthorizedError, UnreachableError, TimedOutError) as error:
             return self._ask_elsewhere(question, error)
 
-    def read(self, question: Callable[[Api], T]) -> T:
+    def read(self, question: Callable[[MasterApi], T]) -> T:
         """Return the master's answer to *question*; one that comes back is waited for a moment.
 
         Raises:
@@ -132,7 +132,7 @@ class Link:
             error.code == NOBODY_LISTENS and self._found.url is not None
         )
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master where it is now; the caller closes it. Any thread.
 
         Raises:
@@ -151,7 +151,7 @@ class Link:
             self._found, self._found_s = way._found, way._found_s
         return way._given_away()
 
-    def _given_away(self) -> Api:
+    def _given_away(self) -> MasterApi:
         """Return the client that answered, which is the caller's from now on."""
         assert self._api is not None
         return self._api
@@ -163,7 +163,7 @@ class Link:
         self._api = self._url = None
         self.proxied = self._proven = False
 
-    def _put_by_newest_token(self, question: Callable[[Api], T]) -> T:
+    def _put_by_newest_token(self, question: Callable[[MasterApi], T]) -> T:
         """Put *question*; once more where the cluster has another api token by now."""
         try:
             return self._put(question)
@@ -173,7 +173,7 @@ class Link:
         self._open(self._url)
         return self._put(question)
 
-    def _put(self, question: Callable[[Api], T]) -> T:
+    def _put(self, question: Callable[[MasterApi], T]) -> T:
         """Put *question* to whoever listens, once it has said that it is this cluster's master."""
         assert self._api is not None
         if not self._proven:
@@ -187,7 +187,7 @@ class Link:
             self._proven = False  # who listens there next may be another
             raise
 
-    def _ask_elsewhere(self, question: Callable[[Api], T], error: TarnError) -> T:
+    def _ask_elsewhere(self, question: Callable[[MasterApi], T], error: TarnError) -> T:
         """Ask at each address that was not tried; raise the last error where there is none.
 
         Who lets nobody in has not said whose master it is, so others are tried then, too.
@@ -205,7 +205,9 @@ class Link:
                     errors[url] = error = again
         return self._ask_last(question, errors)
 
-    def _ask_last(self, question: Callable[[Api], T], errors: dict[str | None, TarnError]) -> T:
+    def _ask_last(
+        self, question: Callable[[MasterApi], T], errors: dict[str | None, TarnError]
+    ) -> T:
         """Ask through the proxy, or raise what counts of *errors*, by address, the last one last.
 
         That is what was heard where the runtime knows the master, whatever a stranger says
@@ -226,7 +228,7 @@ class Link:
             return self._ask_through(through, question, error)
         raise error
 
-    def _ask_through(self, url: str, question: Callable[[Api], T], error: TarnError) -> T:
+    def _ask_through(self, url: str, question: Callable[[MasterApi], T], error: TarnError) -> T:
         """Ask through the proxy at *url*, to which no api token can travel."""
         self._open(url, proxied=True)
         try:

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tarn.cluster.growing import Growing
+from tarn.cluster.growing import LogFollower
 from tarn.cluster.link import Link
 from tarn.cluster.log_lines import MASTER, LogLine, Reader, merged
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import Epoch
 from tarn.errors import NotFoundError, TarnError
 from tarn.interfaces import ClusterRef
@@ -30,7 +30,7 @@ class Logged(abc.ABC):
     """The part of `Cluster` that reads logs."""
 
     _link: Link
-    _surroundings: Surroundings
+    _surroundings: ClusterEnvironment
     _ref: ClusterRef | None
 
     @property
@@ -55,7 +55,7 @@ class Logged(abc.ABC):
 
         That is the cluster; what cannot be read at one look comes with a later one.
         """
-        growing = Growing(lambda most: self.logs(instance, most))
+        growing = LogFollower(lambda most: self.logs(instance, most))
         yield from growing.begin(tail)
         for _ in self._looks():
             yield from self._news(growing)
@@ -105,7 +105,7 @@ class Logged(abc.ABC):
         With *sources* None also those of instances that start meanwhile.
         """
         near = self._surroundings.clock.at()
-        logs: dict[str, tuple[Growing, Reader]] = {}
+        logs: dict[str, tuple[LogFollower, Reader]] = {}
         texts = dict[str, list[LogLine]]()
         for source in sources or self.logged():
             if (begun := self._begun(source, tail, given=bool(sources))) is not None:
@@ -179,7 +179,7 @@ class Logged(abc.ABC):
 
     def _begun(
         self, source: str, tail: int | None, *, given: bool
-    ) -> tuple[Growing, list[str]] | None:
+    ) -> tuple[LogFollower, list[str]] | None:
         growing = self._growing(source)
         try:
             return growing, growing.begin(_more(tail))
@@ -188,7 +188,9 @@ class Logged(abc.ABC):
                 raise
             return None
 
-    def _new(self, logs: dict[str, tuple[Growing, Reader]]) -> dict[str, tuple[Growing, Reader]]:
+    def _new(
+        self, logs: dict[str, tuple[LogFollower, Reader]]
+    ) -> dict[str, tuple[LogFollower, Reader]]:
         """Return the logs that came to be since; none where nobody can tell now."""
         near = self._surroundings.clock.at()
         try:
@@ -201,12 +203,12 @@ class Logged(abc.ABC):
             if source not in logs
         }
 
-    def _growing(self, source: str) -> Growing:
+    def _growing(self, source: str) -> LogFollower:
         instance = _instance(source)
-        return Growing(lambda most: self.logs(instance, most))
+        return LogFollower(lambda most: self.logs(instance, most))
 
     @staticmethod
-    def _news(growing: Growing) -> list[str]:
+    def _news(growing: LogFollower) -> list[str]:
         """Return what is new; nothing where nobody can tell now, so that it comes later."""
         try:
             return growing.news()

@@ -11,11 +11,11 @@ import attrs
 
 from tarn.clock import Skew, skew, skewed
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.cluster.trusting import trust
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.follow import Trust
-from tarn.interfaces import Clock, Finding, Looked
+from tarn.interfaces import CheckResult, Clock, Finding
 from tarn.plain import pasted
 
 __all__ = ["reach"]
@@ -34,13 +34,13 @@ class _Heard:
     """How far the clock of the master's machine is off; None where it did not say."""
 
 
-def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looked:
+def reach(link: Link, around: ClusterEnvironment, within_s: float = WITHIN_S) -> CheckResult:
     """Look whether the master answers: straight, or through the runtime's proxy alone."""
     ref = link.find()
     if ref is None:
-        return Looked(f"no cluster '{link.name}' runs, so there is none to reach")
+        return CheckResult(f"no cluster '{link.name}' runs, so there is none to reach")
     if ref.url is None:
-        return Looked(f"no master of '{link.name}' is at work", known=False)
+        return CheckResult(f"no master of '{link.name}' is at work", known=False)
     place = urlsplit(ref.url)
     known = trust(around.paths.cluster(link.name), ref.url)
     heard = _ask(_line(place, known, within_s), around.clock, within_s)
@@ -49,7 +49,7 @@ def reach(link: Link, around: Surroundings, within_s: float = WITHIN_S) -> Looke
         found += filter(None, [skewed(f"machine of the master {place.hostname}", heard.off)])
     if heard.trouble:
         found += _around(link, place, heard.trouble)
-    return Looked("" if found else f"{ref.url} answers", tuple(found))
+    return CheckResult("" if found else f"{ref.url} answers", tuple(found))
 
 
 def _line(place: SplitResult, known: Trust, within_s: float) -> http.client.HTTPConnection:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain import given_secrets as rule
 from tarn.domain.brought import SECRETS
-from tarn.domain.given_secrets import Held
+from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError, ConfigErrors, TarnError
 from tarn.interfaces import Finding, Progress, SecretStore
 from tarn.plain import join
@@ -33,7 +33,7 @@ class Store:
 
 
 def secrets_of(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
 ) -> Mapping[str, Secret]:
     """Return every secret of every store of *spec*, by name.
 
@@ -44,15 +44,15 @@ def secrets_of(
 
 
 def held(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
-) -> tuple[Held, ...]:
+    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
+) -> tuple[StoredSecret, ...]:
     """Read every secret of every store of *spec*; no store is asked where there is none.
 
     Raises:
         ConfigErrors: A store cannot be read or asked, lacks a secret that its options name, or two
             stores or settings contradict each other: everything at once, and no value.
     """
-    found: list[Held] = []
+    found: list[StoredSecret] = []
     errors: list[ConfigError] = []
     for store in stores(spec, surroundings, hear):
         try:
@@ -68,12 +68,12 @@ def held(
     return tuple(found)
 
 
-def given(found: tuple[Held, ...]) -> Mapping[str, Secret]:
+def given(found: tuple[StoredSecret, ...]) -> Mapping[str, Secret]:
     """Return what instances get: environment variable to value."""
     return rule.environ(found)
 
 
-def carried(found: tuple[Held, ...]) -> Mapping[str, bytes]:
+def carried(found: tuple[StoredSecret, ...]) -> Mapping[str, bytes]:
     """Return the file with which a master gets what its instances get; none without secrets.
 
     What no instance gets, such as the password of a keystore, stays here.
@@ -83,8 +83,8 @@ def carried(found: tuple[Held, ...]) -> Mapping[str, bytes]:
 
 
 def look(
-    spec: ClusterSpec, surroundings: Surroundings
-) -> tuple[tuple[Held, ...], tuple[Finding, ...]]:
+    spec: ClusterSpec, surroundings: ClusterEnvironment
+) -> tuple[tuple[StoredSecret, ...], tuple[Finding, ...]]:
     """Return what `held` returns, or why it raises, as findings."""
     try:
         return held(spec, surroundings), ()
@@ -96,7 +96,7 @@ def look(
 
 
 def stores(
-    spec: ClusterSpec, surroundings: Surroundings, hear: Hear | None = None
+    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
 ) -> tuple[Store, ...]:
     """Return the stores of *spec*; nothing is opened before one is asked.
 
@@ -110,7 +110,9 @@ def stores(
     )
 
 
-def _store(where: str, choice: Choice, surroundings: Surroundings, hear: Hear | None) -> Store:
+def _store(
+    where: str, choice: Choice, surroundings: ClusterEnvironment, hear: Hear | None
+) -> Store:
     plugins = surroundings.plugins()
     factory = plugins.choose("secrets", choice.use, join(where, "use"))
     settings = plugins.settings(factory, choice.options, join(where, "options"))
@@ -118,7 +120,7 @@ def _store(where: str, choice: Choice, surroundings: Surroundings, hear: Hear | 
     return Store(where, choice.use, factory.names(settings), made)
 
 
-def _read(store: Store) -> Iterator[Held]:
+def _read(store: Store) -> Iterator[StoredSecret]:
     names = store.open.names()
     for name in sorted(store.names.keys() - set(names)):
         raise ConfigError(
@@ -127,7 +129,9 @@ def _read(store: Store) -> Iterator[Held]:
             right=f"There are: {', '.join(names) or 'none'}.",
         )
     for name in names:
-        yield Held(store.where, name, rule.variables(name, store.names), store.open.read(name))
+        yield StoredSecret(
+            store.where, name, rule.variables(name, store.names), store.open.read(name)
+        )
 
 
 def _told(error: TarnError, where: str) -> ConfigError:

@@ -9,30 +9,30 @@ import attrs
 
 from tarn import config
 from tarn.clock import SystemClock
-from tarn.follow import Api, Trust
+from tarn.follow import MasterApi, Trust
 from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
 from tarn.triton.folders import refuse_shared
 
-__all__ = ["Surroundings", "here"]
+__all__ = ["ClusterEnvironment", "here"]
 
 
 def _rest(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def _api(url: str, api_token: str | None, trust: Trust) -> Api:
-    return Api(url, api_token, trust=trust)
+def _api(url: str, api_token: str | None, trust: Trust) -> MasterApi:
+    return MasterApi(url, api_token, trust=trust)
 
 
 @attrs.frozen
-class Surroundings:
+class ClusterEnvironment:
     """Everything that a `Cluster` takes from outside, so that tests can bring their own."""
 
     environ: Mapping[str, str] = attrs.field(repr=False)
     plugins: Callable[[], Plugins] = load
     """Loads the plugins; called as often as they are needed."""
-    api: Callable[[str, str | None, Trust], Api] = _api
+    api: Callable[[str, str | None, Trust], MasterApi] = _api
     """Makes a client of the API at a URL, with an api token, and by what its master is known."""
     clock: Clock = attrs.field(factory=SystemClock)
     rest: Callable[[float], None] = _rest
@@ -79,8 +79,8 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-def here() -> Surroundings:
+def here() -> ClusterEnvironment:
     """Return the surroundings of this process."""
     environ = config.environ()
     disabled = environ.get("TARN_DISABLED_PLUGINS", "")
-    return Surroundings(environ, functools.cache(lambda: load(disabled=disabled)))
+    return ClusterEnvironment(environ, functools.cache(lambda: load(disabled=disabled)))

@@ -7,9 +7,9 @@ import attrs
 
 from tarn.cluster.ended import over
 from tarn.cluster.explain import explain, first_words
-from tarn.cluster.far import Far
+from tarn.cluster.far import LoadProgress
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterState
 from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress
@@ -80,7 +80,7 @@ class Goal:
 def wait_until(
     goal: Goal,
     link: Link,
-    surroundings: Surroundings,
+    surroundings: ClusterEnvironment,
     timeout_s: float,
     hear: Callable[[Progress], None],
 ) -> Mapping[str, Any]:
@@ -116,7 +116,7 @@ class _Watch:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
         self._ask_end_again_s = float("-inf")
-        self._far = Far(link, clock)
+        self._far = LoadProgress(link, clock)
         self.why: tuple[str, ...] = ()
 
     def look(self) -> Mapping[str, Any] | None:

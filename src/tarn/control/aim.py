@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 import attrs
 
-from tarn.control.scrape import Target
+from tarn.control.scrape import ProbeTarget
 from tarn.control.warmup import WarmupRequest
-from tarn.domain import Instance, Launch, Reading, State
+from tarn.domain import Instance, InstanceState, Launch, Reading
 from tarn.domain.control_calls import NO_CALLS, WantedCalls
 from tarn.domain.fleet import Fleet, HintCheck
 from tarn.domain.hint_checks import answered_since, needed, peers_of
@@ -32,24 +32,26 @@ class Sent:
 
 def aim(
     instances: Iterable[Instance],
-    before: Mapping[str, Target],
+    before: Mapping[str, ProbeTarget],
     launch: Launch,
     sent: Sent,
-) -> dict[str, Target]:
+) -> dict[str, ProbeTarget]:
     """Return what to scrape, by instance id; targets that did not change are the same objects.
 
     *before* is what was returned last, *launch* what the instances were started with.
     """
-    aimed: dict[str, Target] = {}
+    aimed: dict[str, ProbeTarget] = {}
     for i in instances:
         if i.endpoint is None:
             continue
         old = before.get(i.id)
-        calls = sent.control if i.state in (State.STARTING, State.READY) else NO_CALLS
+        calls = (
+            sent.control if i.state in (InstanceState.STARTING, InstanceState.READY) else NO_CALLS
+        )
         new = (i.endpoint, i.unloading, i.stop_posted, sent.tests.get(i.id))
         same = old is not None and (old.endpoint, old.unload, old.leaving, old.test) == new
         if old is None or not same or old.calls is not calls:
-            old = Target(
+            old = ProbeTarget(
                 i.endpoint,
                 sent.warmup,
                 unload=i.unloading,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tarn.control.http1 import Reply, connect, request
-from tarn.control.line import Alarm, Failure, attempt
+from tarn.control.line import CancellableWait, ProbeFailure, attempt
 from tarn.domain import Endpoint, ModelState
 from tarn.domain.control_calls import (
     CallKind,
@@ -56,7 +56,7 @@ class Calling:
         self._ready: frozenset[str] = frozenset()
         self._live, self._paused = False, True
         self.progress = progress
-        self._alarm = Alarm()
+        self._alarm = CancellableWait()
 
     def want(self, wanted: WantedCalls) -> None:
         """Take *wanted* as what it must have had; `NO_CALLS`: nothing more is sent."""
@@ -105,10 +105,10 @@ class Calling:
             case Reply():
                 error = failure_in(answer.status, answer.body)
                 self._tell(self.progress.said_no(call.number, error, now_s, wanted))
-            case Failure(own=True):
+            case ProbeFailure(own=True):
                 self._tell(self.progress.unanswered())
                 await asyncio.sleep(LACK_PAUSE_S)
-            case Failure():
+            case ProbeFailure():
                 self._tell(self.progress.said_no(call.number, answer.reason, now_s, wanted))
 
     def _tell(self, progress: CallProgress) -> None:
@@ -116,7 +116,7 @@ class Calling:
             self.progress = progress
             self._told(progress)
 
-    async def _ask(self, call: ControlCall) -> Reply | Failure:
+    async def _ask(self, call: ControlCall) -> Reply | ProbeFailure:
         """Return the answer, or why there was none."""
         endpoint = self._endpoint
         replies: list[Reply] = []

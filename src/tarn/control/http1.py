@@ -16,8 +16,8 @@ from tarn.descriptors import shortage
 __all__ = [
     "LONGEST_BODY",
     "Closed",
-    "Connection",
     "Garbage",
+    "ProbeConnection",
     "Reply",
     "ReplyParser",
     "TooLong",
@@ -208,7 +208,7 @@ def request(  # noqa: PLR0913 (the parts of a request)
     return head.encode("latin-1") + b"\r\n" + body
 
 
-class Connection(asyncio.Protocol):
+class ProbeConnection(asyncio.Protocol):
     """One connection to one server: ask, get the answer, ask again.
 
     Args:
@@ -298,7 +298,7 @@ def _nothing() -> None:
     """Take no notice of an end that was asked for."""
 
 
-async def connect(host: str, port: int, lost: Callable[[], None]) -> Connection:
+async def connect(host: str, port: int, lost: Callable[[], None]) -> ProbeConnection:
     """Open a connection to the first address of *host* that takes it; the caller has the deadline.
 
     Raises:
@@ -309,7 +309,9 @@ async def connect(host: str, port: int, lost: Callable[[], None]) -> Connection:
     errors: list[OSError] = []
     for address in await _addresses(host, port):
         try:
-            _, connection = await loop.create_connection(lambda: Connection(lost), address, port)
+            _, connection = await loop.create_connection(
+                lambda: ProbeConnection(lost), address, port
+            )
         except OSError as error:
             errors.append(error)
         else:

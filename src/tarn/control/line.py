@@ -10,8 +10,8 @@ import attrs
 from tarn.control.http1 import (
     LONGEST_BODY,
     Closed,
-    Connection,
     Garbage,
+    ProbeConnection,
     Reply,
     TooLong,
     connect,
@@ -19,14 +19,14 @@ from tarn.control.http1 import (
 from tarn.descriptors import shortage
 from tarn.domain.address import host_port
 
-__all__ = ["Alarm", "Failure", "Line", "Pace", "attempt"]
+__all__ = ["CancellableWait", "PortWatcher", "ProbeFailure", "ProbeSchedule", "attempt"]
 
 _NAME_SERVICE = frozenset({socket.EAI_AGAIN, socket.EAI_MEMORY, socket.EAI_SYSTEM})
 """What the resolver says when it could not ask, as against a name that does not exist."""
 
 
 @attrs.frozen
-class Pace:
+class ProbeSchedule:
     """When to look, and how long to wait; all on the loop's clock."""
 
     interval_s: float
@@ -43,7 +43,7 @@ class Pace:
 
 
 @attrs.frozen
-class Failure:
+class ProbeFailure:
     """Why a look brought nothing."""
 
     reason: str
@@ -53,7 +53,7 @@ class Failure:
     """We lacked something of our own, so it says nothing about who was asked."""
 
 
-class Alarm:
+class CancellableWait:
     """A wait that can be cut short; rings on the loop's thread only."""
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ class Alarm:
             self._waiter.set_result(None)
 
 
-class Line:
+class PortWatcher:
     """Looks at one port, forever, one look at a time.
 
     Args:
         host: A name or an address.
         port: Where it listens.
         pace: How often.
-        look: Asks what it wants to know with `Line.ask`; its own errors end `run`.
+        look: Asks what it wants to know with `PortWatcher.ask`; its own errors end `run`.
         failed: Hears why a look brought nothing.
         lost: Hears that the idle connection ended; the next look comes at once, but only once in
             an interval: some servers close after each answer.
@@ -105,17 +105,17 @@ class Line:
         *,
         host: str,
         port: int,
-        pace: Pace,
-        look: Callable[["Line"], Awaitable[None]],
-        failed: Callable[[Failure], None],
+        pace: ProbeSchedule,
+        look: Callable[["PortWatcher"], Awaitable[None]],
+        failed: Callable[[ProbeFailure], None],
         lost: Callable[[], None],
         renew_after: int = 0,
     ) -> None:
         self._renew_after, self._looks, self._due = renew_after, 0, False
         self._host, self._port, self._pace = host, port, pace
         self._look, self._failed, self._lost = look, failed, lost
-        self._connection: Connection | None = None
-        self.alarm = Alarm()
+        self._connection: ProbeConnection | None = None
+        self.alarm = CancellableWait()
         self.lack = ""
         """What we lacked when the kept connection was to be renewed; empty when nothing."""
 
@@ -178,29 +178,29 @@ class Line:
             self._failed(failure)
 
 
-async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> Failure | None:
+async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> ProbeFailure | None:
     """Do *work*, which talks to *where*, and return why it failed; None when it did not."""
     try:
         async with asyncio.timeout(timeout_s):
             await work
     except TimeoutError:
-        return Failure(f"no answer for {timeout_s:.1f} s from {where}")
+        return ProbeFailure(f"no answer for {timeout_s:.1f} s from {where}")
     except ConnectionRefusedError:
-        return Failure(f"connection refused by {where}", gone=True)
+        return ProbeFailure(f"connection refused by {where}", gone=True)
     except (Closed, ConnectionResetError, BrokenPipeError):
         # A new connection was taken and closed: so does a Triton that ends.
-        return Failure(f"{where} closed the connection without an answer", gone=True)
+        return ProbeFailure(f"{where} closed the connection without an answer", gone=True)
     except Garbage as error:
         what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
-        return Failure(f"{where} {what} {error}")
+        return ProbeFailure(f"{where} {what} {error}")
     except OSError as error:
         return _unreachable(where, error)
     return None
 
 
-def _unreachable(where: str, error: OSError) -> Failure:
+def _unreachable(where: str, error: OSError) -> ProbeFailure:
     """Return why *where* could not be reached, and whether that was for a lack of our own."""
     if isinstance(error, socket.gaierror) and error.errno in _NAME_SERVICE:
-        return Failure("the name service does not answer", own=True)
+        return ProbeFailure("the name service does not answer", own=True)
     lack = shortage(error)
-    return Failure(lack, own=True) if lack else Failure(f"cannot reach {where}: {error}")
+    return ProbeFailure(lack, own=True) if lack else ProbeFailure(f"cannot reach {where}: {error}")

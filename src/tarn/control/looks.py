@@ -7,7 +7,7 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import PLACED, Reading
 from tarn.domain.counters import Counters
 from tarn.domain.history import Look
-from tarn.domain.usage import Held
+from tarn.domain.usage import UsageSample
 
 __all__ = ["held", "look"]
 
@@ -31,7 +31,7 @@ def look(snapshot: Snapshot) -> Look:
     )
 
 
-def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
+def held(snapshot: Snapshot, seen: Look, gpus: int) -> UsageSample:
     """Return what the usage counts of *snapshot*, of which *seen* is the `look`."""
     ready = Counter(
         name
@@ -45,7 +45,7 @@ def held(snapshot: Snapshot, seen: Look, gpus: int) -> Held:
         for name, one in snapshot.models.newest.items()
     }
     fresh = frozenset(i.id for i in snapshot.instances if not i.adopted)
-    return Held(snapshot.at, gpus, seen.counted, ready, models, fresh)
+    return UsageSample(snapshot.at, gpus, seen.counted, ready, models, fresh)
 
 
 def _mean(values: Iterable[float]) -> float | None:

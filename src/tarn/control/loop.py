@@ -12,10 +12,10 @@ from tarn.control.inbox import Inbox, Request
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.measures import Measures
-from tarn.control.outcome import Outcome
-from tarn.control.picture import Surroundings, picture
-from tarn.control.policy import PolicyDesk
-from tarn.control.probe import Target
+from tarn.control.outcome import ControlResult
+from tarn.control.picture import SnapshotInputs, picture
+from tarn.control.policy import PolicyRunner
+from tarn.control.probe import ProbeTarget
 from tarn.control.publishers import Publishers
 from tarn.control.pulse import Pulse, WallClock
 from tarn.control.scrape import Scraper
@@ -23,7 +23,7 @@ from tarn.control.sights import sights
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.troubles import (
-    Trouble,
+    Issue,
     of_calls,
     of_fleet,
     of_journal,
@@ -38,23 +38,23 @@ from tarn.domain import (
     Demand,
     DiscoveryView,
     Done,
+    InstanceState,
     Launch,
     Reading,
     Resume,
     RuntimeWish,
-    State,
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
 from tarn.domain.obey import obey
-from tarn.domain.signals import Kept, Signals, fleet_view
-from tarn.domain.tick import Seen, tick
+from tarn.domain.signals import Signals, SignalSelection, fleet_view
+from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
 from tarn.log import Repeats, place_of
 
-__all__ = ["LATE_S", "STALE_LOOKS", "Control", "Neighbours", "Outcome"]
+__all__ = ["LATE_S", "STALE_LOOKS", "Control", "ControlDependencies", "ControlResult"]
 
 log = logging.getLogger(__name__)
 
@@ -71,14 +71,14 @@ REPEAT_S = 10.0
 
 
 @attrs.frozen
-class Neighbours:
+class ControlDependencies:
     """The objects that the control thread posts to and reads from."""
 
     clock: Clock
     runtime: Runtime
     discoveries: Mapping[str, Discovery]
     scraper: Scraper
-    policy: PolicyDesk
+    policy: PolicyRunner
     saver: Saver
     announcer: Announcer
     inbox: Inbox
@@ -86,13 +86,13 @@ class Neighbours:
     wake: threading.Event
     over: Callable[[], None]
     """Told, on the control thread, that its work has ended."""
-    kept: Kept = attrs.field(factory=Kept)
+    kept: SignalSelection = attrs.field(factory=SignalSelection)
     """What the policy reads beside the signals that are always there."""
     journal: Journal | None = None
     """Writes down what happens; None: nobody does."""
     pulse: Pulse = attrs.field(factory=Pulse)
     """Beats with each tick that went through."""
-    lasting: tuple[Trouble, ...] = ()
+    lasting: tuple[Issue, ...] = ()
     """What was wrong from the beginning, and stays so."""
 
 
@@ -105,7 +105,7 @@ class Control:
         rules: Rules,
         launch: Launch,
         warmup: tuple[WarmupRequest, ...],
-        neighbours: Neighbours,
+        neighbours: ControlDependencies,
     ) -> None:
         self._fleet = fleet
         former = tuple(e for e in fleet.events if e.epoch != str(fleet.epoch))
@@ -114,7 +114,7 @@ class Control:
         self._rules = rules
         self._launch = launch
         self._warmup = warmup
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, ProbeTarget] = {}
         self._near = neighbours
         wake = neighbours.wake.set
         clock = neighbours.clock
@@ -135,7 +135,7 @@ class Control:
         self._repeats = Repeats()
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
-        self.outcome = Outcome.LEFT
+        self.outcome = ControlResult.LEFT
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
 
     def start(self) -> None:
@@ -173,12 +173,12 @@ class Control:
         finally:
             self._near.over()
 
-    def _guarded_step(self) -> Outcome | None:
+    def _guarded_step(self) -> ControlResult | None:
         """One step; whatever it raises is counted, and survived."""
         try:
             return self._step()
         except Superseded:
-            return Outcome.SUPERSEDED
+            return ControlResult.SUPERSEDED
         except Exception as error:  # noqa: BLE001 (the thread must go on)
             self._survive(error)
             return None
@@ -192,15 +192,15 @@ class Control:
             found = f"{type(error).__name__}: {error}"
             self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
 
-    def _step(self) -> Outcome | None:
+    def _step(self) -> ControlResult | None:
         near = self._near
         if any(worker.superseded for worker in (*self._workers(), near.saver.worker)):
-            return Outcome.SUPERSEDED
+            return ControlResult.SUPERSEDED
         try:
             heard_s = near.runtime.heard_s()
         except PluginError as error:
             self._survive(error)
-            return Outcome.FAILED
+            return ControlResult.FAILED
         now_s, at = near.clock.now_s(), near.clock.at()
         if jumped := self._wall.jumped(now_s, at):
             self._fleet = self._fleet.note(at, "TARN-1051", self._fleet.name, jumped)
@@ -219,7 +219,7 @@ class Control:
             for request, answer in answers:
                 request.reply(answer)
             self._measures.ticked(now_s)
-        return Outcome.ENDED if self._fleet.ending and not self._fleet.instances else None
+        return ControlResult.ENDED if self._fleet.ending and not self._fleet.instances else None
 
     def _obey(
         self, requests: tuple[Request, ...], now_s: float, at: float, *, fenced: bool
@@ -284,8 +284,8 @@ class Control:
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
-    ) -> Seen:
-        return Seen(
+    ) -> Observation:
+        return Observation(
             now_s,
             at,
             self._near.runtime.facts(),
@@ -331,7 +331,7 @@ class Control:
         self._measures.look(now_s)
         troubles = tuple(self._find_troubles(readings, now_s, at, fenced=fenced))
         self._note(troubles, at)
-        around = Surroundings(
+        around = SnapshotInputs(
             now_s=now_s,
             at=at,
             stale=fenced,
@@ -350,7 +350,7 @@ class Control:
                 self._signals.history,
                 self._near.policy.signals(),
                 self._near.kept,
-                len(self._fleet.of(State.READY)),
+                len(self._fleet.of(InstanceState.READY)),
             ),
         )
         old = self._near.board.current
@@ -361,19 +361,19 @@ class Control:
 
     def _find_troubles(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
-    ) -> Iterator[Trouble]:
+    ) -> Iterator[Issue]:
         near, name = self._near, self._fleet.name
         if fenced:
             fault = "the master has lost its runtime and does not act"
-            yield Trouble(fault, "", "TARN-1008", name)
+            yield Issue(fault, "", "TARN-1008", name)
         yield from near.lasting
         yield from of_policy(near.policy.failure(), name)
         yield from of_saver(near.saver, name)
         if self._errors:
             fault = f"{self._errors} ticks raised; see the master's log"
-            yield Trouble(fault, "", "TARN-1013", name, noted=True)
+            yield Issue(fault, "", "TARN-1013", name, noted=True)
         if near.announcer.lost:
-            yield Trouble(f"{near.announcer.lost} announcements to plugins were lost")
+            yield Issue(f"{near.announcer.lost} announcements to plugins were lost")
         if near.journal is not None:
             yield from of_journal(near.journal, name)
         yield from of_worker(self._runtime, "TARN-3000")
@@ -382,7 +382,7 @@ class Control:
         yield from of_readings(self._fleet, readings)
         yield from of_calls(self._fleet, at)
 
-    def _note(self, troubles: tuple[Trouble, ...], at: float) -> None:
+    def _note(self, troubles: tuple[Issue, ...], at: float) -> None:
         """Note each trouble when it begins, and not while it lasts."""
         ours = [t for t in troubles if t.code and not t.noted]
         fresh = [t for t in ours if (t.code, t.subject) not in self._troubles]
@@ -400,8 +400,8 @@ class Control:
     def _close(self) -> None:
         """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""
         near = self._near
-        left = self.outcome in {Outcome.LEFT, Outcome.FAILED}
-        ended = self.outcome is Outcome.ENDED
+        left = self.outcome in {ControlResult.LEFT, ControlResult.FAILED}
+        ended = self.outcome is ControlResult.ENDED
         if left:
             entry = ("TARN-1003", self._fleet.name, "the fleet stays")
             self._fleet = self._fleet.notes(near.clock.at(), [entry])
@@ -411,4 +411,4 @@ class Control:
             request.reply(RefusedError("the master is leaving", next_step="Try again"))
         near.saver.close(0.15, finish=left)
         self._runtime.close(5.0 if ended else 0.05)
-        self._publishers.close(ended=ended, superseded=self.outcome is Outcome.SUPERSEDED)
+        self._publishers.close(ended=ended, superseded=self.outcome is ControlResult.SUPERSEDED)

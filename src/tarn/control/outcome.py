@@ -2,10 +2,10 @@
 
 import enum
 
-__all__ = ["Outcome"]
+__all__ = ["ControlResult"]
 
 
-class Outcome(enum.StrEnum):
+class ControlResult(enum.StrEnum):
     """How the work of a control thread ended."""
 
     LEFT = "left"

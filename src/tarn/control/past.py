@@ -7,24 +7,24 @@ import attrs
 from tarn.control.alarms import Key, onsets
 from tarn.control.looks import held, look
 from tarn.control.snapshot import Snapshot
-from tarn.domain.history import History
-from tarn.domain.usage import Usage
+from tarn.domain.history import FleetHistory
+from tarn.domain.usage import FleetUsage
 
-__all__ = ["Past"]
+__all__ = ["RetainedHistory"]
 
 
 @attrs.frozen
-class Past:
+class RetainedHistory:
     """Everything remembered, as one value."""
 
-    history: History = attrs.field(factory=History)
-    usage: Usage = attrs.field(factory=Usage)
+    history: FleetHistory = attrs.field(factory=FleetHistory)
+    usage: FleetUsage = attrs.field(factory=FleetUsage)
     since: Mapping[Key, float] = attrs.field(factory=dict, hash=False)
     """Wall seconds since which each thing is wrong that is."""
     trouble: str = ""
     """Why it is not kept for the next master, or what of the last one's was lost; mostly empty."""
 
-    def looked(self, snapshot: Snapshot, gpus: int = 0) -> "Past":
+    def looked(self, snapshot: Snapshot, gpus: int = 0) -> "RetainedHistory":
         """Return it with one more snapshot; of a stale one only what is wrong is taken.
 
         *gpus* is how many each instance has.

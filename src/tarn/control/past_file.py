@@ -13,10 +13,10 @@ from typing import Any
 
 import attrs
 
-from tarn.control.past import Past
+from tarn.control.past import RetainedHistory
 from tarn.domain.counters import Counters, Growth
-from tarn.domain.history import COLUMNS, Grain, History, Mean, Row, Step
-from tarn.domain.usage import SLOTS, Spent, Usage
+from tarn.domain.history import COLUMNS, FleetHistory, Grain, HistoryStep, Mean, Row
+from tarn.domain.usage import SLOTS, FleetUsage, Spent
 
 __all__ = ["NAME", "read", "written"]
 
@@ -26,13 +26,13 @@ LARGEST = 64 << 20
 """Bytes, unpacked; nothing that was written here is so large."""
 
 
-def written(past: Past) -> bytes:
+def written(past: RetainedHistory) -> bytes:
     """Return what a file of *past* holds."""
     lines = (json.dumps(line, allow_nan=False, separators=(",", ":")) for line in _lines(past))
     return gzip.compress(b"".join(f"{line}\n".encode() for line in lines), 6)
 
 
-def _lines(past: Past) -> Iterator[list[object]]:
+def _lines(past: RetainedHistory) -> Iterator[list[object]]:
     history, usage = past.history, past.usage
     yield ["tarn history", SCHEMA]
     yield ["looked", history.at, usage.at, sorted(usage.running)]
@@ -43,7 +43,7 @@ def _lines(past: Past) -> Iterator[list[object]]:
     yield from _usage(usage)
 
 
-def _history(history: History) -> Iterator[list[object]]:
+def _history(history: FleetHistory) -> Iterator[list[object]]:
     for grain in history.grains:
         for row in grain.rows:
             yield ["row", grain.step_s, *row]
@@ -51,21 +51,21 @@ def _history(history: History) -> Iterator[list[object]]:
             yield ["open", grain.step_s, *_plain(grain.open)]
 
 
-def _usage(usage: Usage) -> Iterator[list[object]]:
+def _usage(usage: FleetUsage) -> Iterator[list[object]]:
     for slots in usage.slots:
         for at, slot in slots.slots.items():
             for (kind, name), spent in slot.items():
                 yield ["spent", slots.slot_s, at, kind, name, *attrs.astuple(spent)]
 
 
-def _plain(step: Step) -> Iterator[object]:
+def _plain(step: HistoryStep) -> Iterator[object]:
     yield from (step.at, step.desired, step.ready, step.running)
     yield from (*attrs.astuple(step.load), *attrs.astuple(step.queue))
     if step.growth is not None:
         yield from (step.growth.seconds, *attrs.astuple(step.growth.counters))
 
 
-def read(data: bytes) -> Past:
+def read(data: bytes) -> RetainedHistory:
     """Return the past that `written` made *data* of; lines of a kind that is not known are skipped.
 
     Raises:
@@ -93,7 +93,7 @@ class _Reading:
         self._since: dict[tuple[str, str, str], float] = {}
         self._counted: dict[str, dict[str, Counters]] = {"seen": {}, "used": {}}
         self._rows: dict[int, list[Row]] = {}
-        self._open: dict[int, Step] = {}
+        self._open: dict[int, HistoryStep] = {}
         self._slots: dict[int, dict[float, dict[tuple[str, str], Spent]]] = {}
         self._kinds: dict[str, Callable[..., None]] = {
             "looked": self._take_looked,
@@ -105,18 +105,18 @@ class _Reading:
             "spent": self._take_spent,
         }
 
-    def fold(self, lines: Iterable[list[Any]]) -> Past:
+    def fold(self, lines: Iterable[list[Any]]) -> RetainedHistory:
         """Return what all *lines* say together."""
         for kind, *said in lines:
             if kind in self._kinds:
                 self._kinds[kind](*said)
         seen_at, used_at, running = self._looked
-        history = History()
+        history = FleetHistory()
         grains = tuple(self._grain(grain) for grain in history.grains)
         slots = tuple(attrs.evolve(one, slots=self._slots.get(one.slot_s, {})) for one in SLOTS)
-        return Past(
-            History(grains, seen_at, self._counted["seen"]),
-            Usage(slots, used_at, self._counted["used"], frozenset(running)),
+        return RetainedHistory(
+            FleetHistory(grains, seen_at, self._counted["seen"]),
+            FleetUsage(slots, used_at, self._counted["used"], frozenset(running)),
             self._since,
         )
 
@@ -141,7 +141,7 @@ class _Reading:
     def _take_open(self, step_s: int, at: object, *said: Any) -> None:
         desired, ready, running, load, loads, queue, queues, *grown = said
         growth = Growth(_known(grown[0]), Counters(*map(_known, grown[1:]))) if grown else None
-        self._open[int(step_s)] = Step(
+        self._open[int(step_s)] = HistoryStep(
             _known(at),
             int(desired),
             int(ready),

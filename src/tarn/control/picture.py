@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.control.render import render_instances
-from tarn.control.sights import Sight
+from tarn.control.sights import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, DiscoveryView, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
@@ -15,11 +15,11 @@ from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
 from tarn.domain.tally import Tally
 
-__all__ = ["Surroundings", "blank", "picture"]
+__all__ = ["SnapshotInputs", "blank", "picture"]
 
 
 @attrs.frozen
-class Surroundings:
+class SnapshotInputs:
     """What a snapshot shows that is not the fleet itself."""
 
     now_s: float
@@ -32,12 +32,12 @@ class Surroundings:
     failing: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Discovery to why it could not publish the newest view."""
     wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
-    signals: tuple[Sight, ...] = ()
+    signals: tuple[SignalStatus, ...] = ()
     tally: Tally = attrs.field(factory=lambda: Tally(0.0))
     models: ModelLooks = attrs.field(factory=ModelLooks)
 
 
-def picture(fleet: Fleet, rules: Rules, around: Surroundings, old: Snapshot | None) -> Snapshot:
+def picture(fleet: Fleet, rules: Rules, around: SnapshotInputs, old: Snapshot | None) -> Snapshot:
     """Return the snapshot of *fleet*; bytes that cannot have changed are taken from *old*."""
     state, reason = standing(fleet, rules, around.now_s)
     snapshot = Snapshot(
@@ -85,12 +85,12 @@ def _prospects(fleet: Fleet, rules: Rules) -> dict[str, Prospect]:
     return {id_: each for id_, each in found if each is not None}
 
 
-def _followers(fleet: Fleet, rules: Rules, around: Surroundings) -> tuple[Follower, ...]:
+def _followers(fleet: Fleet, rules: Rules, around: SnapshotInputs) -> tuple[Follower, ...]:
     names = sorted({*fleet.followers, *rules.required, *rules.followers})
     return tuple(_follower(name, fleet, rules, around) for name in names)
 
 
-def _follower(name: str, fleet: Fleet, rules: Rules, around: Surroundings) -> Follower:
+def _follower(name: str, fleet: Fleet, rules: Rules, around: SnapshotInputs) -> Follower:
     known = fleet.followers.get(name)
     required = name in rules.required
     error = around.failing.get(name, "")
@@ -116,5 +116,5 @@ def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
     nothing: who follows may ask before this master has looked at what an earlier one left.
     """
     empty = Fleet(rules.spec.name, epoch, 0, view=DiscoveryView(epoch, 0, complete=False))
-    shown = picture(empty, rules, Surroundings(0.0, at, stale=True), None)
+    shown = picture(empty, rules, SnapshotInputs(0.0, at, stale=True), None)
     return attrs.evolve(shown, state=ClusterState.SUBMITTED, reason="the master takes up its work")

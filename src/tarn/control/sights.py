@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from tarn.domain import Sample
-from tarn.domain.signals import SIGNALS, Kept
+from tarn.domain.signals import SIGNALS, SignalSelection
 
-__all__ = ["Sight", "sights"]
+__all__ = ["SignalStatus", "sights"]
 
 History = Mapping[str, tuple[tuple[float, Sample[float]], ...]]
 
 
 @attrs.frozen
-class Sight:
+class SignalStatus:
     """One signal as it was seen last."""
 
     name: str
@@ -29,7 +29,9 @@ class Sight:
     """Whether the policy in use looks at it."""
 
 
-def sights(own: History, brought: History, kept: Kept, ready: int) -> tuple[Sight, ...]:
+def sights(
+    own: History, brought: History, kept: SignalSelection, ready: int
+) -> tuple[SignalStatus, ...]:
     """Return the newest sample of each signal, those that the policy reads first.
 
     Args:
@@ -42,18 +44,18 @@ def sights(own: History, brought: History, kept: Kept, ready: int) -> tuple[Sigh
     return tuple(sorted(every, key=lambda sight: not sight.read))
 
 
-def _own(own: History, kept: Kept, ready: int) -> Iterator[Sight]:
+def _own(own: History, kept: SignalSelection, ready: int) -> Iterator[SignalStatus]:
     of = "1 instance" if ready == 1 else f"{ready} instances"
     for name, rows in own.items():
         looked_s, sample = rows[-1]
         known = SIGNALS.get(name)
         unit = known.unit if known is not None else ""
         what = f"metric {kept.metrics[name]}" if name in kept.metrics else "metrics"
-        yield Sight(name, sample, looked_s, unit, f"{what} of {of}", name in kept.reads)
+        yield SignalStatus(name, sample, looked_s, unit, f"{what} of {of}", name in kept.reads)
 
 
-def _brought(brought: History) -> Iterator[Sight]:
+def _brought(brought: History) -> Iterator[SignalStatus]:
     """Yield the signals of plugins: only those that the policy reads are made at all."""
     for name, rows in brought.items():
         looked_s, sample = rows[-1]
-        yield Sight(name, sample, looked_s, "", "a plugin", read=True)
+        yield SignalStatus(name, sample, looked_s, "", "a plugin", read=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from tarn.control.sights import Sight
+from tarn.control.sights import SignalStatus
 from tarn.domain import (
     ClusterState,
     Decision,
@@ -85,7 +85,7 @@ class Snapshot:
     with access; may hold names."""
     holds: Holds = attrs.field(factory=Holds)
     """What holds the whole fleet back, and until when."""
-    signals: tuple[Sight, ...] = ()
+    signals: tuple[SignalStatus, ...] = ()
     """The newest of each, those that the policy reads first."""
     demand: Demanded | None = None
     """Who waits for an instance now; None: nobody says so."""

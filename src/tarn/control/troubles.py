@@ -8,7 +8,7 @@ import attrs
 from tarn.control.journal import Journal
 from tarn.control.mailbox import Worker
 from tarn.control.state import Saver
-from tarn.domain import Reading, State
+from tarn.domain import InstanceState, Reading
 from tarn.domain.calls_everywhere import behind
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import FRESH_S
@@ -17,7 +17,7 @@ from tarn.domain.renewal import takes_more
 from tarn.domain.told_failures import told_failures
 
 __all__ = [
-    "Trouble",
+    "Issue",
     "of_calls",
     "of_files",
     "of_fleet",
@@ -38,7 +38,7 @@ COMES_WITHIN_S = 30.0
 
 
 @attrs.frozen
-class Trouble:
+class Issue:
     """One thing that is wrong now."""
 
     fault: str
@@ -57,69 +57,69 @@ class Trouble:
         return self.warning or self.fault
 
 
-def of_worker(worker: Worker[Any], code: str) -> Iterator[Trouble]:
+def of_worker(worker: Worker[Any], code: str) -> Iterator[Issue]:
     """Say whether *worker* has been at one item for long, or fails (an event with *code*)."""
     working_s = worker.working_s()
     if working_s > BLOCKED_S:
         fault = f"{worker.name} has been at work for {working_s:.0f} s"
-        yield Trouble(fault, fault, "TARN-1009", worker.name)
+        yield Issue(fault, fault, "TARN-1009", worker.name)
     if worker.error:
         fault = f"{worker.name} failed and is tried again"
-        yield Trouble(fault, f"{worker.name}: {worker.error}", code, worker.name)
+        yield Issue(fault, f"{worker.name}: {worker.error}", code, worker.name)
 
 
-def of_journal(journal: Journal, name: str) -> Iterator[Trouble]:
+def of_journal(journal: Journal, name: str) -> Iterator[Issue]:
     """Say that events of the cluster *name* are not written down."""
     if journal.trouble:
         warning = f"events are not kept in their file: {journal.trouble}"
-        yield Trouble("events cannot be written to their file", warning, "TARN-3822", name)
+        yield Issue("events cannot be written to their file", warning, "TARN-3822", name)
     if journal.lost:
-        yield Trouble(f"{journal.lost} events were not written to the log")
+        yield Issue(f"{journal.lost} events were not written to the log")
 
 
-def of_saver(saver: Saver, name: str) -> Iterator[Trouble]:
+def of_saver(saver: Saver, name: str) -> Iterator[Issue]:
     """Say that the state of the cluster *name* is not saved, or that saving takes long."""
     if saver.trouble:
         warning = f"the state is not saved: {saver.trouble}"
-        yield Trouble("the state cannot be saved", warning, "TARN-1005", name)
+        yield Issue("the state cannot be saved", warning, "TARN-1005", name)
     else:
         yield from of_worker(saver.worker, "TARN-1005")
 
 
-def of_policy(failure: str, name: str) -> Iterator[Trouble]:
+def of_policy(failure: str, name: str) -> Iterator[Issue]:
     """Say that the policy of the cluster *name* has no answer, where *failure* is not empty."""
     if failure:
         fault = "the scaling policy has no answer; the size is kept"
-        yield Trouble(fault, f"the scaling policy has no answer: {failure}", "TARN-1012", name)
+        yield Issue(fault, f"the scaling policy has no answer: {failure}", "TARN-1012", name)
 
 
-def of_files(few: str, name: str) -> Iterator[Trouble]:
+def of_files(few: str, name: str) -> Iterator[Issue]:
     """Say that the master of *name* may open fewer files than it needs; *few* says how many."""
     if few:
-        yield Trouble(f"the master {few}", "", "TARN-1041", name)
+        yield Issue(f"the master {few}", "", "TARN-1041", name)
 
 
-def of_calls(fleet: Fleet, at: float) -> Iterator[Trouble]:
+def of_calls(fleet: Fleet, at: float) -> Iterator[Issue]:
     """Say which control calls are not everywhere, where and why."""
     if said := behind(fleet, at):
-        yield Trouble("", f"not everywhere: {said}", "TARN-1135", fleet.name)
+        yield Issue("", f"not everywhere: {said}", "TARN-1135", fleet.name)
 
 
-def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
+def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Issue]:
     """Say that replacements are frozen, and name the required followers lost, or never come."""
     if fleet.frozen_s is not None:
         fault = "replacements are frozen: most fell silent at once"
-        yield Trouble(fault, "", "TARN-1010", fleet.name, noted=True)
+        yield Issue(fault, "", "TARN-1010", fleet.name, noted=True)
     if fleet.blind:
         fault = (
             f"the master cannot look at every instance: {fleet.blind}; "
             "none is taken out of the view or replaced for that"
         )
-        yield Trouble(fault, fault, "TARN-1021", fleet.name)
+        yield Issue(fault, fault, "TARN-1021", fleet.name)
     mixed = mixture(fleet, now_s)
     if mixed is not None:
         warning = f"instances serve different things: {mixed.said}. {REPLACE}"
-        yield Trouble("instances serve different models", warning, "TARN-1147", fleet.name)
+        yield Issue("instances serve different models", warning, "TARN-1147", fleet.name)
     yield from _of_stubs(fleet)
     yield from _alike(fleet, now_s)
     yield from _told(fleet, now_s)
@@ -130,23 +130,23 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Trouble]:
         if follower is not None and follower.lost:
             fault = "a required follower is lost; drains wait longer instead of its word"
             warning = f"follower {name} is lost: its lease ran out"
-            yield Trouble(fault, warning, "TARN-1301", name, noted=True)
+            yield Issue(fault, warning, "TARN-1301", name, noted=True)
         elif late and (follower is None or not follower.came):
             warning = f"follower {name} never came; drains do not wait for it"
-            yield Trouble("", warning, "TARN-1302", name)
+            yield Issue("", warning, "TARN-1302", name)
 
 
-def _of_stubs(fleet: Fleet) -> Iterator[Trouble]:
+def _of_stubs(fleet: Fleet) -> Iterator[Issue]:
     """Name each serving instance that lacks a process of a Python model; those that drain, not."""
-    lacking = [i for i in fleet.instances if i.stub_ended and i.state is not State.DRAINING]
+    lacking = [i for i in fleet.instances if i.stub_ended and i.state is not InstanceState.DRAINING]
     fault = f"on {len(lacking)} of {len(fleet.instances)} instances a Python model's process ended"
     for instance in lacking:
         warning = f"{instance.id}: {instance.stub_ended}"
-        yield Trouble(fault, warning, "TARN-1124", instance.id, noted=True)
+        yield Issue(fault, warning, "TARN-1124", instance.id, noted=True)
         fault = ""
 
 
-def _alike(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
+def _alike(fleet: Fleet, now_s: float) -> Iterator[Issue]:
     """Say which models fail on all instances alike, with what a test request brought."""
     by_id = {i.id: i for i in fleet.instances}
     for one in fleet.alike:
@@ -163,25 +163,25 @@ def _alike(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
         if newest := _newest_versions(fleet, one.model):
             found += f"; {newest}"
         fault = f"a model {one.symptom} on all instances alike"
-        yield Trouble(fault.replace("failing", "fails"), found, "TARN-1152", one.model)
+        yield Issue(fault.replace("failing", "fails"), found, "TARN-1152", one.model)
 
 
-def _told(fleet: Fleet, now_s: float) -> Iterator[Trouble]:
+def _told(fleet: Fleet, now_s: float) -> Iterator[Issue]:
     """Name the instances that clients leave alone, unless their outcomes say what is wrong."""
     told = told_failures(fleet, now_s)
-    for instance in fleet.of(State.READY) if told else ():
+    for instance in fleet.of(InstanceState.READY) if told else ():
         if instance.unwell is None and (count := told.get(instance.id, 0)):
             answers = "1 bad answer" if count == 1 else f"{count} bad answers"
             warning = f"{instance.id}: clients leave it alone after {answers}"
-            yield Trouble("", warning, "TARN-1128", instance.id)
+            yield Issue("", warning, "TARN-1128", instance.id)
 
 
-def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Trouble]:
+def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Issue]:
     """Say that `instance.max_rss` is less than instances take, and so replaces none of them."""
     limit = rules.spec.instance.max_rss_mib
     if limit is None:
         return
-    beyond = [i for i in fleet.of(State.READY) if takes_more(i, limit)]
+    beyond = [i for i in fleet.of(InstanceState.READY) if takes_more(i, limit)]
     if not beyond:
         return
     most = max(beyond, key=lambda i: i.fresh_mib or 0)
@@ -191,7 +191,7 @@ def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Trouble]:
         f"{FRESH_S / 60:.0f} minutes after it became ready, so a replacement would, too; "
         f"{len(beyond)} of {len(fleet.instances)} are not replaced for their memory"
     )
-    yield Trouble(fault, warning, "TARN-1176", fleet.name)
+    yield Issue(fault, warning, "TARN-1176", fleet.name)
 
 
 def _newest_versions(fleet: Fleet, model: str) -> str:
@@ -203,9 +203,9 @@ def _newest_versions(fleet: Fleet, model: str) -> str:
     return f"all serve its version {', '.join(known[0])}"
 
 
-def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Trouble]:
+def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Issue]:
     """Say that the metrics of ready instances cannot be read, and what is lacking without them."""
-    ready = fleet.of(State.READY)
+    ready = fleet.of(InstanceState.READY)
     seen = [(i.id, readings[i.id].unmeasured) for i in ready if i.id in readings]
     unmeasured = [(instance_id, why) for instance_id, why in seen if why]
     if not unmeasured:
@@ -213,4 +213,4 @@ def of_readings(fleet: Fleet, readings: Mapping[str, Reading]) -> Iterator[Troub
     lacking = "the queue is estimated, and nothing is known of the GPUs"
     fault = f"the metrics of {len(unmeasured)} of {len(ready)} instances cannot be read; {lacking}"
     first, why = unmeasured[0]
-    yield Trouble(fault, f"{fault} ({first}: {why})", "TARN-1137", fleet.name)
+    yield Issue(fault, f"{fault} ({first}: {why})", "TARN-1137", fleet.name)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import attrs
 
 from tarn.control.http1 import LONGEST_BODY, Reply, TooLong, connect, request
-from tarn.control.line import Failure, attempt
+from tarn.control.line import ProbeFailure, attempt
 from tarn.domain import Endpoint
 from tarn.triton.test_requests import Judged, TestRequest, judge
 from tarn.triton.test_sources import KnownTests
@@ -72,7 +72,7 @@ async def _warm(
 ) -> str | None:
     """Return None when *wanted* succeeded, else why it did not."""
     answer = await _send(endpoint, wanted, headers, TIMEOUT_S, LONGEST_BODY)
-    if isinstance(answer, Failure):
+    if isinstance(answer, ProbeFailure):
         return answer.reason
     if answer.status // 100 == 2:  # noqa: PLR2004
         return None
@@ -110,7 +110,7 @@ async def try_out(
         async with asyncio.timeout(test.timeout_s):
             while left:
                 answer = await _send(endpoint, test, headers, test.timeout_s + 1, LONGEST_ANSWER)
-                if isinstance(answer, Failure):
+                if isinstance(answer, ProbeFailure):
                     return None if answer.own else Answered(ok=False, said=answer.reason)
                 if answer is _TOO_LONG and test.expect is not None:
                     last = Judged.UNFIT, f"its answer has more than {LONGEST_ANSWER} bytes"
@@ -146,7 +146,7 @@ async def _send(
     headers: tuple[tuple[str, str], ...],
     timeout_s: float,
     longest: int,
-) -> Reply | Failure:
+) -> Reply | ProbeFailure:
     """Return the answer to *wanted*, or why there was none.
 
     One of more than *longest* bytes is taken for a good one: what Triton says of errors is short.

@@ -6,11 +6,11 @@ import math
 import attrs
 
 from tarn.domain.control_calls import CallProgress
-from tarn.domain.draining import Drain
+from tarn.domain.draining import DrainProgress
 from tarn.domain.events import NOBODY
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.follow_up import open_sessions
-from tarn.domain.instance import Instance, State, id_of
+from tarn.domain.instance import Instance, InstanceState, id_of
 from tarn.domain.plan import Plan
 from tarn.domain.replacing import after_another
 from tarn.domain.samples import Known
@@ -66,7 +66,7 @@ def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fl
 def _replaced(instance: Instance, why: str, now_s: float, notes: list[Note]) -> Instance:
     """Return the unwell *instance* as it begins to drain, for good."""
     notes.append(("TARN-1142", instance.id, why))
-    return attrs.evolve(instance.become(State.DRAINING, now_s, why), evicted=True)
+    return attrs.evolve(instance.become(InstanceState.DRAINING, now_s, why), evicted=True)
 
 
 def _noted(fleet: Fleet, at: float, notes: list[Note]) -> Fleet:
@@ -91,14 +91,14 @@ def _moved(
     id_ = instance.id
     if id_ in condemned:
         notes.append(("TARN-1108", id_, condemned[id_]))
-        drained = instance.become(State.DRAINING, now_s, condemned[id_])
+        drained = instance.become(InstanceState.DRAINING, now_s, condemned[id_])
         return attrs.evolve(drained, condemned=True)
     if id_ in step.cancel:
-        drained = instance.become(State.DRAINING, now_s, "not needed any more")
+        drained = instance.become(InstanceState.DRAINING, now_s, "not needed any more")
         return attrs.evolve(drained, stop_posted=True)
     if id_ in step.admit:
         notes.append(("TARN-1102", id_, f"ready {now_s - instance.requested_s:.1f} s after asked"))
-        ready = instance.become(State.READY, now_s)
+        ready = instance.become(InstanceState.READY, now_s)
         return attrs.evolve(ready, ready_s=now_s, silent_s=None)
     return _leaving(instance, step, now_s, notes)
 
@@ -107,17 +107,17 @@ def _leaving(instance: Instance, step: Plan, now_s: float, notes: list[Note]) ->
     id_ = instance.id
     if id_ in step.drain:
         notes.append(("TARN-1103", id_, "not needed any more"))
-        return instance.become(State.DRAINING, now_s, "not needed any more")
+        return instance.become(InstanceState.DRAINING, now_s, "not needed any more")
     if id_ in step.retire:
         code, why = "TARN-1103", ASKED_FOR
         if instance.retiring_for:
             why = instance.retiring_for
             code = "TARN-1142" if why == FOR_UNWELL else "TARN-1172"
         notes.append((code, id_, why))
-        return attrs.evolve(instance.become(State.DRAINING, now_s, why), evicted=True)
+        return attrs.evolve(instance.become(InstanceState.DRAINING, now_s, why), evicted=True)
     if id_ in step.take_back:
         notes.append(("TARN-1110", id_, "needed again"))
-        back = instance.become(State.READY, now_s)
+        back = instance.become(InstanceState.READY, now_s)
         return attrs.evolve(back, left_revision=None, withdrawn_s=None, drain=None)
     if id_ in step.unload:
         return attrs.evolve(instance, drain=_drain(instance).unload(now_s))
@@ -138,11 +138,11 @@ def _stopped(
     return attrs.evolve(instance, stop_posted=True, drain=drain)
 
 
-def _drain(instance: Instance) -> Drain:
-    return instance.drain or Drain()
+def _drain(instance: Instance) -> DrainProgress:
+    return instance.drain or DrainProgress()
 
 
-def _counted(drain: Drain, instance: Instance, sessions: int) -> Drain:
+def _counted(drain: DrainProgress, instance: Instance, sessions: int) -> DrainProgress:
     """Return *drain* with what is cut: a request in a session is one thing, seen twice."""
     if drain.proven:
         return attrs.evolve(drain, cut=sessions)
@@ -155,7 +155,7 @@ def _counted(drain: Drain, instance: Instance, sessions: int) -> Drain:
     return attrs.evolve(drain, cut=cut if known else None, more_cut=more)
 
 
-def _still(drain: Drain, instance: Instance, holding: tuple[tuple[str, int], ...]) -> str:
+def _still(drain: DrainProgress, instance: Instance, holding: tuple[tuple[str, int], ...]) -> str:
     """Say what is at work all the same; '' when nothing is."""
     if sessions := sum(count for _, count in holding):
         names = ", ".join(name for name, count in holding if count)
@@ -167,7 +167,7 @@ def _still(drain: Drain, instance: Instance, holding: tuple[tuple[str, int], ...
     return "" if instance.quiet else "still busy"
 
 
-def _parted(drain: Drain, instance: Instance, fleet: Fleet, rules: Rules) -> Drain:
+def _parted(drain: DrainProgress, instance: Instance, fleet: Fleet, rules: Rules) -> DrainProgress:
     """Return *drain* with who let go of *instance*, and who was waited for no more."""
     left = instance.left_revision
     if left is None:

@@ -7,8 +7,8 @@ import attrs
 from tarn.domain.control_calls import NO_CALLS, CallProgress, WantedCalls
 from tarn.domain.counted import requests_refused, requests_wait
 from tarn.domain.epoch import Epoch
-from tarn.domain.events import NOBODY, Asker, Cause, Event, aggregate
-from tarn.domain.instance import Instance, State
+from tarn.domain.events import NOBODY, Event, EventCause, Requester, aggregate
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.limits import Limits
 from tarn.domain.lookback import Lookback
 from tarn.domain.outcomes import OutcomeHistory
@@ -44,8 +44,8 @@ class FollowerState:
     counted_s: float = float("-inf")
     """When it counted them."""
     held_by: str = ""
-    """Whose name it is, as `Asker.principal`: nobody else may acknowledge under it. Empty: anybody
-    may still be the first."""
+    """Whose name it is, as `Requester.principal`: nobody else may acknowledge under it. Empty:
+    anybody may still be the first."""
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class ToldFailures:
     source: str
     """The name that the client gives itself."""
     principal: str
-    """Who it proved to be, as `Asker.principal`; empty where nobody asked over the API."""
+    """Who it proved to be, as `Requester.principal`; empty where nobody asked over the API."""
     instance_id: str
     model: str
     count: int
@@ -192,7 +192,7 @@ class Fleet:
     """When an unwell instance was last replaced."""
     replaced_from: int = 1
     """Number of the first instance that came after the first one of them was replaced."""
-    sized_by: Asker | None = None
+    sized_by: Requester | None = None
     """Who set the manual size, or asked for the end; None: nobody, or an earlier master's word."""
     control: WantedCalls = NO_CALLS
     """The control calls that every instance must have had."""
@@ -207,7 +207,7 @@ class Fleet:
     def _first_lookback(self) -> Lookback:
         return Lookback.began(self.desired, self.started_s)
 
-    def of(self, *states: State) -> tuple[Instance, ...]:
+    def of(self, *states: InstanceState) -> tuple[Instance, ...]:
         """Return the alive instances in any of *states*."""
         return tuple(i for i in self.instances if i.state in states)
 
@@ -219,13 +219,13 @@ class Fleet:
         return Limits(low, high, rules.ceiling, rules.ceiling_reason)
 
     def note(
-        self, at: float, code: str, subject: str, message: str, cause: Cause = NOBODY
+        self, at: float, code: str, subject: str, message: str, cause: EventCause = NOBODY
     ) -> "Fleet":
         """Return the fleet with one more event."""
         return self.notes(at, [(code, subject, message)], cause)
 
     def notes(
-        self, at: float, entries: Iterable[tuple[str, str, str]], cause: Cause = NOBODY
+        self, at: float, entries: Iterable[tuple[str, str, str]], cause: EventCause = NOBODY
     ) -> "Fleet":
         """Return the fleet with more events: (code, subject, message) each, all from *cause*."""
         events, totals = self.events, dict(self.event_totals)
@@ -244,7 +244,7 @@ class Fleet:
         alive: list[Instance] = []
         over: list[Instance] = []
         for instance in instances:
-            gone = instance.state in (State.STOPPED, State.FAILED)
+            gone = instance.state in (InstanceState.STOPPED, InstanceState.FAILED)
             (over if gone else alive).append(instance)
         ended = self.ended if not over else (*self.ended, *over)[-KEEP_ENDED:]
         return attrs.evolve(self, instances=tuple(alive), ended=ended)

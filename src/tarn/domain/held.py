@@ -5,7 +5,7 @@ import math
 
 import attrs
 
-__all__ = ["Held", "Hold", "in_words"]
+__all__ = ["Hold", "SizeHold", "in_words"]
 
 _IN_MINUTES_FROM_S = 600
 _IN_HOURS_FROM_S = 7200
@@ -37,7 +37,7 @@ class Hold(enum.StrEnum):
 
 
 @attrs.frozen
-class Held:
+class SizeHold:
     """One thing that holds, in words."""
 
     by: Hold

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 from tarn.domain.fleet import Fleet, HintCheck
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import LEAST_SHARE
 from tarn.domain.told_failures import HOLDS_S
@@ -55,7 +55,7 @@ def check_hints(
     """
     if doubt or not (fleet.told_failures or fleet.hint_checks or fleet.noticed):
         return fleet, ()
-    ready = {i.id: i for i in fleet.of(State.READY)}
+    ready = {i.id: i for i in fleet.of(InstanceState.READY)}
     kept = [c for c in fleet.hint_checks if c.instance_id in ready and now_s - c.since_s < FORGET_S]
     after = [c if c.over else _judged(c, fleet, ready, readings, now_s) for c in kept]
     proven = tuple(

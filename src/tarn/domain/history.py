@@ -12,7 +12,7 @@ import attrs
 
 from tarn.domain.counters import Counters, Growth, after, grew
 
-__all__ = ["COLUMNS", "GRAINS", "Grain", "History", "Look", "Mean", "Row", "Step"]
+__all__ = ["COLUMNS", "GRAINS", "FleetHistory", "Grain", "HistoryStep", "Look", "Mean", "Row"]
 
 COLUMNS = (
     *("at", "desired", "ready", "running", "load", "queue"),
@@ -64,7 +64,7 @@ class Mean:
 
 
 @attrs.frozen
-class Step:
+class HistoryStep:
     """A step that is being filled."""
 
     at: float
@@ -96,7 +96,7 @@ class Grain:
     keep: int
     rows: tuple[Row, ...] = ()
     """Whole steps, oldest first; one in which nobody looked is not there."""
-    open: Step | None = None
+    open: HistoryStep | None = None
 
     @property
     def span_s(self) -> int:
@@ -111,7 +111,7 @@ class Grain:
             rows, step = (*rows, step.row())[-self.keep :], None
         if step is None or step.at > at:
             rows = tuple(row for row in rows if (row[0] or 0) < at) if _ahead(rows, at) else rows
-            step = Step(at, look.desired, look.ready, look.running)
+            step = HistoryStep(at, look.desired, look.ready, look.running)
         step = attrs.evolve(
             step,
             desired=look.desired,
@@ -149,7 +149,7 @@ GRAINS = (Grain(10, 1080), Grain(60, 1440), Grain(600, 2016))
 
 
 @attrs.frozen
-class History:
+class FleetHistory:
     """What was seen, at each grain."""
 
     grains: tuple[Grain, ...] = GRAINS
@@ -158,10 +158,10 @@ class History:
     counted: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """Id of each instance that has a process to the newest counters that were known."""
 
-    def looked(self, look: Look) -> "History":
+    def looked(self, look: Look) -> "FleetHistory":
         """Return it with one more look."""
         growth = self._growth(look)
-        return History(
+        return FleetHistory(
             tuple(grain.looked(look, growth) for grain in self.grains),
             look.at,
             after(self.counted, look.counted),

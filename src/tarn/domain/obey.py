@@ -20,10 +20,10 @@ from tarn.domain.command import (
 )
 from tarn.domain.control_calls import MOST_BYTES, MOST_CALLS, CallKind, ControlCall
 from tarn.domain.enact import ASKED_FOR
-from tarn.domain.events import Asker, Cause
+from tarn.domain.events import EventCause, Requester
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.follow_up import acknowledged, held_until_s
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.replacing import lacks, no_room
 from tarn.domain.state import Pause
 from tarn.domain.told_failures import hear_failures
@@ -49,7 +49,7 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
     now_s: float,
     at: float,
     if_match: int | None = None,
-    asker: Asker | None = None,
+    asker: Requester | None = None,
 ) -> tuple[Fleet, Done]:
     """Return *fleet* after *command*, and the answer; its events say who the *asker* was.
 
@@ -75,7 +75,7 @@ def obey(  # noqa: PLR0913 (a command, its condition, and when)
         )
     if fleet.ending and not isinstance(command, Down):
         raise RefusedError(f"{fleet.name} is ending", next_step="`tarn up` starts it again")
-    after, message = _changed(fleet, command, rules, _When(now_s, at, Cause(asker=asker)))
+    after, message = _changed(fleet, command, rules, _When(now_s, at, EventCause(asker=asker)))
     call = _number_of(after, command) if isinstance(command, ControlRequest) else None
     if after is fleet:
         return fleet, Done(fleet.spec_revision, message, call)
@@ -89,7 +89,7 @@ class _When:
 
     now_s: float
     at: float
-    cause: Cause
+    cause: EventCause
 
 
 def _changed(  # noqa: PLR0911 (one for each command)
@@ -233,7 +233,7 @@ def _resume(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
 
 def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fleet, str]:
     found = _found(fleet, command.instance_id)
-    if found.state is State.DRAINING and found.evicted:
+    if found.state is InstanceState.DRAINING and found.evicted:
         return fleet, f"{found.id} is draining already"
     if command.now or not found.in_view:
         return _drain_now(fleet, found, when)
@@ -265,7 +265,7 @@ def _retiring(found: Instance, fleet: Fleet) -> Instance:
 
 def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:
     """Withdraw *found* at once, whatever else serves."""
-    drained = found.become(State.DRAINING, when.now_s, ASKED_FOR)
+    drained = found.become(InstanceState.DRAINING, when.now_s, ASKED_FOR)
     drained = attrs.evolve(
         drained, evicted=True, stop_posted=found.stop_posted or found.endpoint is None
     )

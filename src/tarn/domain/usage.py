@@ -16,11 +16,11 @@ __all__ = [
     "MOST_NAMES",
     "OTHER",
     "SLOTS",
-    "Held",
-    "Slots",
+    "FleetUsage",
     "Spent",
     "Total",
-    "Usage",
+    "UsageSample",
+    "UsageSlots",
 ]
 
 OTHER = "_other"
@@ -57,7 +57,7 @@ class Spent:
 
 
 @attrs.frozen
-class Held:
+class UsageSample:
     """What one moment shows. Times are wall seconds."""
 
     at: float
@@ -74,7 +74,7 @@ class Held:
 
 
 @attrs.frozen
-class Slots:
+class UsageSlots:
     """One resolution: what was spent in each slot of *slot_s* seconds, of which *keep* are kept."""
 
     slot_s: int
@@ -87,7 +87,7 @@ class Slots:
         """How far back it can reach."""
         return self.slot_s * self.keep
 
-    def plus(self, at: float, more: Mapping[Key, Spent]) -> "Slots":
+    def plus(self, at: float, more: Mapping[Key, Spent]) -> "UsageSlots":
         """Return it with *more* in the slot of *at*; the oldest slots beyond *keep* are dropped."""
         begun = at // self.slot_s * self.slot_s
         slot = dict(self.slots.get(begun, {}))
@@ -99,7 +99,7 @@ class Slots:
         return attrs.evolve(self, slots={at: slots[at] for at in kept})
 
 
-SLOTS = (Slots(600, 144), Slots(3600, 168))
+SLOTS = (UsageSlots(600, 144), UsageSlots(3600, 168))
 """A day, a week."""
 
 
@@ -113,10 +113,10 @@ class Total:
 
 
 @attrs.frozen
-class Usage:
+class FleetUsage:
     """What was spent so far, and the counters that it was found by."""
 
-    slots: tuple[Slots, ...] = SLOTS
+    slots: tuple[UsageSlots, ...] = SLOTS
     at: float | None = None
     """Of the newest look; None: there was none."""
     instances: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
@@ -125,14 +125,14 @@ class Usage:
     models: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """What each model had counted under this master."""
 
-    def looked(self, held: Held) -> "Usage":
+    def looked(self, held: UsageSample) -> "FleetUsage":
         """Return it with one more look.
 
         An instance that ran at two looks ran in between, however long no master looked.
         """
         seconds = max(0.0, held.at - self.at) if self.at is not None else 0.0
         more = dict(self._more(held, seconds))
-        return Usage(
+        return FleetUsage(
             tuple(slots.plus(held.at, more) for slots in self.slots) if more else self.slots,
             held.at,
             after(self.instances, held.instances),
@@ -153,7 +153,7 @@ class Usage:
                     spent[key] = spent.get(key, Spent()).plus(one)
         return Total(begun, slots.slot_s, spent)
 
-    def _more(self, held: Held, seconds: float) -> Iterator[tuple[Key, Spent]]:
+    def _more(self, held: UsageSample, seconds: float) -> Iterator[tuple[Key, Spent]]:
         for id_, said in held.instances.items():
             before = self.instances.get(id_) or (Counters() if id_ in held.fresh else None)
             grown = grew(before, said) if before and said else Counters()

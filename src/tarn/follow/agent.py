@@ -18,10 +18,10 @@ from tarn.errors import (
     TarnError,
     UnreachableError,
 )
-from tarn.follow.api import Api
+from tarn.follow.api import MasterApi
 from tarn.follow.applying import Applying
 from tarn.follow.telling import Telling
-from tarn.follow.views import POLL_EVERY_S, REFUSED_EVERY_S, Following, Source
+from tarn.follow.views import POLL_EVERY_S, REFUSED_EVERY_S, MasterSource, ViewFollower
 from tarn.interfaces import Clock, Discovery
 
 __all__ = ["Agent", "Bounded", "Unserved"]
@@ -78,7 +78,7 @@ class Agent:
 
     def __init__(  # noqa: PLR0913 (what it follows for, and by keyword what may be beside)
         self,
-        find: Source,
+        find: MasterSource,
         discovery: Discovery,
         name: str,
         clock: Clock,
@@ -91,7 +91,7 @@ class Agent:
         self._news = news or threading.Event()
         self._demand = demand
         self._applying = Applying(discovery, clock, self._news.set)
-        self._following = Following(find, self._applying.post, clock, thread="tarn-follow")
+        self._following = ViewFollower(find, self._applying.post, clock, thread="tarn-follow")
         self._line = _Line(find)
         self._telling = Telling(say, find.name)
         self._told: Applied | None = None
@@ -203,12 +203,12 @@ def _moment(said: Applied | DiscoveryView) -> tuple[Epoch, int]:
 class _Line:
     """A connection to the master for words; opened when one is given, again after each loss."""
 
-    def __init__(self, find: Source) -> None:
+    def __init__(self, find: MasterSource) -> None:
         self._find = find
-        self._api: Api | None = None
+        self._api: MasterApi | None = None
         self._epoch: Epoch | None = None
 
-    def ask(self, epoch: Epoch, question: Callable[[Api], object]) -> None:
+    def ask(self, epoch: Epoch, question: Callable[[MasterApi], object]) -> None:
         """Put *question* to the master of *epoch*, wherever it is now."""
         if self._api is not None and epoch == self._epoch:
             try:

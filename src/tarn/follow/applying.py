@@ -10,7 +10,7 @@ from tarn.domain import DiscoveryView
 from tarn.errors import Superseded, TarnError
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["Applying", "Failure"]
+__all__ = ["ApplyFailure", "Applying"]
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ CLOSE_WITHIN_S = 10.0
 
 
 @attrs.frozen
-class Failure:
+class ApplyFailure:
     """A view that could not be applied, and why."""
 
     view: DiscoveryView
@@ -56,7 +56,7 @@ class Applying:
         self._thread = threading.Thread(target=self._run, name="tarn-apply", daemon=True)
         self.done: DiscoveryView | None = None
         """The last view that was applied."""
-        self.failure: Failure | None = None
+        self.failure: ApplyFailure | None = None
         """Why the newest one is not; None: it is, or it is in work for the first time."""
 
     def start(self) -> None:
@@ -117,4 +117,4 @@ class Applying:
         """Keep why, with the time at which it was first so."""
         old = self.failure
         if old is None or (old.view, old.why) != (view, why):
-            self.failure = Failure(view, why, self._clock.at())
+            self.failure = ApplyFailure(view, why, self._clock.at())

@@ -19,7 +19,7 @@ from tarn.domain.request_proof import (
     proof_key,
 )
 from tarn.errors import UnreachableError
-from tarn.follow.tickets import NoTicket, Proof, Tickets
+from tarn.follow.tickets import KerberosTickets, NoTicket, Proof
 
 __all__ = ["Proving"]
 
@@ -54,7 +54,7 @@ class Proving(httpx.Auth):
 
     requires_request_body = True
 
-    def __init__(self, url: str, api_token: str | None, tickets: Tickets) -> None:
+    def __init__(self, url: str, api_token: str | None, tickets: KerberosTickets) -> None:
         self._url, self._api_token, self._tickets = url, api_token, tickets
         self._host = _host(url)
         self._key = b"" if api_token is None else proof_key(api_token.encode())

@@ -5,7 +5,7 @@ from typing import Any
 
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import NotAuthorizedError, ProviderError, TimedOutError, UnreachableError
-from tarn.follow.applying import Failure
+from tarn.follow.applying import ApplyFailure
 from tarn.follow.views import REFUSED_EVERY_S
 
 __all__ = ["Telling"]
@@ -25,7 +25,7 @@ class Telling:
     def __init__(self, say: Callable[[str], None], cluster: str) -> None:
         self._say, self._cluster = say, cluster
         self._lost = ""
-        self._failed: Failure | None = None
+        self._failed: ApplyFailure | None = None
         self._unheard = 0
         self._mute = False
         self._short = ""
@@ -59,7 +59,7 @@ class Telling:
             why = str(lost) or type(lost).__name__
             self._say(f"no master of {self._cluster} answers: {why}. All stays as it is")
 
-    def failure(self, failure: Failure | None) -> None:
+    def failure(self, failure: ApplyFailure | None) -> None:
         """Hear why the newest view is not applied."""
         if failure is not None and failure != self._failed:
             revision = failure.view.revision

@@ -15,11 +15,11 @@ from tarn.errors import (
     TimedOutError,
     UnreachableError,
 )
-from tarn.follow.api import Api
+from tarn.follow.api import MasterApi
 from tarn.follow.trust import Trust
 from tarn.interfaces import Clock
 
-__all__ = ["Following", "Master", "Source", "asked", "pushed"]
+__all__ = ["Master", "MasterSource", "ViewFollower", "asked", "pushed"]
 
 POLL_EVERY_S = 1.0
 REFUSED_EVERY_S = 10.0
@@ -29,14 +29,14 @@ NO_PUSH_FOR_S = 300.0
 CLOSE_WITHIN_S = 10.0
 
 
-class Source(Protocol):
+class MasterSource(Protocol):
     """Finds a cluster's master."""
 
     @property
     def name(self) -> str:
         """What errors call the cluster."""
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master where it is now; the caller closes it. Any thread.
 
         Raises:
@@ -53,9 +53,9 @@ class Master:
     trust: Trust | None = None
     """By what it is known at an https URL; None: by the authorities of the system."""
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of that URL."""
-        return Api(self.name, self.api_token, trust=self.trust)
+        return MasterApi(self.name, self.api_token, trust=self.trust)
 
 
 def pushed(data: Mapping[str, Any]) -> DiscoveryView:
@@ -113,7 +113,7 @@ def _age(view: DiscoveryView) -> tuple[Epoch, int, bool]:
     return view.epoch, view.revision, view.complete
 
 
-class Following:
+class ViewFollower:
     """One thread that hears the view of a master, wherever that master is.
 
     The last view stands while no master answers. A view of an older master, or an older one of the
@@ -129,7 +129,7 @@ class Following:
 
     def __init__(
         self,
-        source: Source,
+        source: MasterSource,
         obey: Callable[[DiscoveryView], None],
         clock: Clock,
         *,
@@ -185,7 +185,7 @@ class Following:
             refused = isinstance(self.lost, NotAuthorizedError)
             self._stop.wait(REFUSED_EVERY_S if refused else self._poll_every_s)
 
-    def _listen(self, api: Api) -> None:
+    def _listen(self, api: MasterApi) -> None:
         """Obey what is pushed until the stream breaks; return when it did."""
         heard = False
         try:

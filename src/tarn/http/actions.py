@@ -8,7 +8,7 @@ import attrs
 from tarn.domain.access import ADMIN, FOLLOW, VIEW
 from tarn.http.commands import VERBS
 
-__all__ = ["ACTIONS", "NOWHERE", "OPEN", "READ", "SELF", "WRITE", "Asking", "asking"]
+__all__ = ["ACTIONS", "NOWHERE", "OPEN", "READ", "SELF", "WRITE", "RoutePermission", "asking"]
 
 OPEN = "open"
 """Asks nobody, and therefore names nobody."""
@@ -21,7 +21,7 @@ WRITE = ("PUT",)
 
 
 @attrs.frozen
-class Asking:
+class RoutePermission:
     """What a request to a path needs."""
 
     action: str
@@ -29,39 +29,39 @@ class Asking:
     methods: tuple[str, ...] = READ
 
 
-NOWHERE = Asking("", ())
+NOWHERE = RoutePermission("", ())
 
 ACTIONS = {
-    "/health": Asking(OPEN),
-    "/livez": Asking(OPEN),
-    "/readyz": Asking(OPEN),
-    "/dashboard": Asking(OPEN),
-    "/authorize": Asking(SELF),
-    "/": Asking(VIEW),
-    "/instances": Asking(VIEW),
-    "/config": Asking(VIEW),
-    "/metrics": Asking(VIEW),
-    "/alerts": Asking(VIEW),
-    "/api/v1/status": Asking(VIEW),
-    "/api/v1/instances": Asking(VIEW),
-    "/api/v1/events": Asking(VIEW),
-    "/api/v1/decisions": Asking(VIEW),
-    "/api/v1/scaling": Asking(VIEW),
-    "/api/v1/history": Asking(VIEW),
-    "/api/v1/alerts": Asking(VIEW),
-    "/api/v1/usage": Asking(VIEW),
-    "/api/v1/control": Asking(VIEW),
-    "/api/v1/stream": Asking(VIEW),
-    "/api/v1/me": Asking(SELF),
-    "/api/v1/session": Asking(OPEN, WRITE),
-    "/api/v1/session/end": Asking(SELF, WRITE),
-    "/api/v1/session/link": Asking(SELF, WRITE),
-    "/api/v1/logs": Asking(ADMIN),
-    "/api/v1/models": Asking(VIEW),
-    "/api/v1/sd": Asking(VIEW),
-    "/api/v1/followers/{name}": Asking(FOLLOW, WRITE),
-    "/api/v1/demand": Asking(FOLLOW, WRITE),
-    **{f"/api/v1/{verb}": Asking(ADMIN, WRITE) for verb in VERBS},
+    "/health": RoutePermission(OPEN),
+    "/livez": RoutePermission(OPEN),
+    "/readyz": RoutePermission(OPEN),
+    "/dashboard": RoutePermission(OPEN),
+    "/authorize": RoutePermission(SELF),
+    "/": RoutePermission(VIEW),
+    "/instances": RoutePermission(VIEW),
+    "/config": RoutePermission(VIEW),
+    "/metrics": RoutePermission(VIEW),
+    "/alerts": RoutePermission(VIEW),
+    "/api/v1/status": RoutePermission(VIEW),
+    "/api/v1/instances": RoutePermission(VIEW),
+    "/api/v1/events": RoutePermission(VIEW),
+    "/api/v1/decisions": RoutePermission(VIEW),
+    "/api/v1/scaling": RoutePermission(VIEW),
+    "/api/v1/history": RoutePermission(VIEW),
+    "/api/v1/alerts": RoutePermission(VIEW),
+    "/api/v1/usage": RoutePermission(VIEW),
+    "/api/v1/control": RoutePermission(VIEW),
+    "/api/v1/stream": RoutePermission(VIEW),
+    "/api/v1/me": RoutePermission(SELF),
+    "/api/v1/session": RoutePermission(OPEN, WRITE),
+    "/api/v1/session/end": RoutePermission(SELF, WRITE),
+    "/api/v1/session/link": RoutePermission(SELF, WRITE),
+    "/api/v1/logs": RoutePermission(ADMIN),
+    "/api/v1/models": RoutePermission(VIEW),
+    "/api/v1/sd": RoutePermission(VIEW),
+    "/api/v1/followers/{name}": RoutePermission(FOLLOW, WRITE),
+    "/api/v1/demand": RoutePermission(FOLLOW, WRITE),
+    **{f"/api/v1/{verb}": RoutePermission(ADMIN, WRITE) for verb in VERBS},
 }
 """Path of a route -> what it needs; ``{name}`` stands for one part of a path."""
 
@@ -69,7 +69,7 @@ _EXACT = {path: need for path, need in ACTIONS.items() if "{" not in path}
 _UNDER = {path.partition("{")[0]: need for path, need in ACTIONS.items() if "{" in path}
 
 
-def asking(path: str) -> Asking:
+def asking(path: str) -> RoutePermission:
     """Return what a request to *path* (decoded, as the server has it) needs, or ``NOWHERE``.
 
     Nothing is normalized: a path with a dot, a doubled slash or a slash at its end is another one.

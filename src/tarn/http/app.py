@@ -16,15 +16,15 @@ from tarn.control.snapshot import Snapshot
 from tarn.errors import NotFoundError, TarnError
 from tarn.http.admission import Admission
 from tarn.http.answers import TEXT, RejectedError, error_answer, wants_json
-from tarn.http.api import Api
+from tarn.http.api import ApiRoutes
 from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard, read_page
-from tarn.http.identity import Identity
-from tarn.http.logs import Logs
+from tarn.http.identity import Authenticator
+from tarn.http.logs import LogRoutes
 from tarn.http.measured import Measured
 from tarn.http.numbered import HEADER, number_of, say
-from tarn.http.pages import Pages
+from tarn.http.pages import PageRoutes
 from tarn.http.past import PastPages
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
@@ -73,19 +73,19 @@ class Application:
         name = sources.board.current.name
         sessions = None if token is None else Sessions(token, name, clock.at)
         csrf = Csrf(clock.at)
-        identity = Identity(token, sources.proxy, sources.proofs, sessions, sources.hosts)
+        identity = Authenticator(token, sources.proxy, sources.proofs, sessions, sources.hosts)
         self._admission = Admission(sources, rights, identity, csrf)
-        self._api = Api(sources, rights)
+        self._api = ApiRoutes(sources, rights)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._routes = Starlette(
             routes=[
-                *Pages(sources, rights).routes(),
+                *PageRoutes(sources, rights).routes(),
                 *Dashboard(read_page(only_sessions=sources.only_sessions)).routes(),
                 *PastPages(sources, rights).routes(),
                 *Authorize(rights, sources.groups).routes(),
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
-                *Logs(sources, rights).routes(),
+                *LogRoutes(sources, rights).routes(),
                 *Measured(sources, rights).routes(),
             ],
             lifespan=self._follow,

@@ -6,9 +6,9 @@ import attrs
 from starlette.types import Scope
 
 from tarn.domain import Principal
-from tarn.http.sessions import Session
+from tarn.http.sessions import BrowserSession
 
-__all__ = ["DIGEST", "SESSION", "Asked", "Identified", "asked"]
+__all__ = ["DIGEST", "SESSION", "Identity", "RequestInfo", "asked"]
 
 SESSION = "tarn.session"
 """Key in the scope of a request that was let in by its session."""
@@ -17,7 +17,7 @@ DIGEST = "tarn.digest"
 
 
 @attrs.frozen
-class Asked:
+class RequestInfo:
     """What came with a request; nothing in it is proof by itself."""
 
     path: str
@@ -41,7 +41,7 @@ class Asked:
 
 
 @attrs.frozen
-class Identified:
+class Identity:
     """Who asks, or why nobody is believed."""
 
     principal: Principal | None
@@ -51,7 +51,7 @@ class Identified:
     """Why, in words; no secret, and no name that was only claimed."""
     headers: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """For the answer: a challenge, or the other half of a proof."""
-    session: Session | None = None
+    session: BrowserSession | None = None
     """By which the principal was proven; None: by something else."""
     named: str = ""
     """The user whom a proxy named, that proved that it may; empty: they came themselves."""
@@ -61,13 +61,13 @@ class Identified:
     """All that came a browser may send for a page that knows no secret: nothing, or a cookie."""
 
 
-def asked(scope: Scope) -> Asked:
+def asked(scope: Scope) -> RequestInfo:
     """Return the request of an ASGI *scope*."""
     tls = scope.get("extensions", {}).get("tls") or {}
     query = scope["query_string"]
     target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
     host, port = scope.get("server") or ("", None)
-    return Asked(
+    return RequestInfo(
         scope["path"],
         query,
         tuple(scope["headers"]),

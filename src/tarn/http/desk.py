@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from tarn.errors import ProviderError
 
-__all__ = ["Desk"]
+__all__ = ["BlockingPool"]
 
 T = TypeVar("T")
 _Question = tuple[Callable[[], Any], "Future[Any]"]
@@ -21,7 +21,7 @@ MOST_WAITING = 256
 DEADLINE_S = 5.0
 
 
-class Desk:
+class BlockingPool:
     """A few threads, a bounded queue, and a deadline. `ask` on one event loop, `close` anywhere.
 
     Args:

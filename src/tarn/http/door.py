@@ -18,10 +18,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tarn.domain.certificate import common_name
 from tarn.http.patience import idle
-from tarn.http.places import PLACE, Place, Places
+from tarn.http.places import PLACE, ConnectionSlot, ConnectionSlots
 from tarn.http.tls import HSTS
 
-__all__ = ["Connection", "Door"]
+__all__ = ["ServerConnection", "TlsAcceptor"]
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,13 @@ _FAILED = {"kind": "no connection can be accepted"}
 _NO_TLS = {"kind": "no TLS"}
 
 
-class Connection(H11Protocol):
+class ServerConnection(H11Protocol):
     """HTTP/1.1 of one connection, which says when it works and when it rests.
 
     Behind TLS the application learns what the peer proved.
     """
 
-    place: Place
+    place: ConnectionSlot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; after the handshake, where there is one."""
@@ -82,7 +82,7 @@ class Connection(H11Protocol):
 class _Placed:
     """The application, which finds the connection's place in the scope."""
 
-    def __init__(self, app: ASGIApp, place: Place) -> None:
+    def __init__(self, app: ASGIApp, place: ConnectionSlot) -> None:
         self._app, self._place = app, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,7 +107,7 @@ class _Secured:
         await self._app(scope, receive, secured)
 
 
-class Door:
+class TlsAcceptor:
     """Accepts on one listening socket, gives places, and lets TLS begin. The loop's thread.
 
     Args:
@@ -123,10 +123,10 @@ class Door:
         self,
         listener: socket.socket,
         context: Callable[[str], ssl.SSLContext] | None,
-        protocol: Callable[[Place], asyncio.Protocol],
+        protocol: Callable[[ConnectionSlot], asyncio.Protocol],
         within_s: float,
         url: str,
-        places: Places,
+        places: ConnectionSlots,
     ) -> None:
         self._listener, self._context, self._protocol = listener, context, protocol
         self._within_s, self._url, self._places = within_s, url, places
@@ -198,7 +198,7 @@ class Door:
 
         task.add_done_callback(ended)
 
-    async def _welcome(self, connection: socket.socket, place: Place) -> None:
+    async def _welcome(self, connection: socket.socket, place: ConnectionSlot) -> None:
         """Shake hands; the connection is the protocol's afterwards, or closed."""
         try:
             if self._context is None:
@@ -217,7 +217,10 @@ class Door:
             place.leave()
 
     async def _hand_over(
-        self, connection: socket.socket, place: Place, context: ssl.SSLContext | None = None
+        self,
+        connection: socket.socket,
+        place: ConnectionSlot,
+        context: ssl.SSLContext | None = None,
     ) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         within = (

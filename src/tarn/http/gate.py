@@ -8,15 +8,15 @@ import attrs
 
 from tarn.domain import Principal, Verdict
 from tarn.errors import ProviderError
-from tarn.http.desk import Desk
+from tarn.http.desk import BlockingPool
 from tarn.interfaces import Authorizer
 
-__all__ = ["DirectGate", "Gate", "PooledGate"]
+__all__ = ["AccessGate", "AuthorizerPool", "DirectAuthorizer"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Gate(Protocol):
+class AccessGate(Protocol):
     """Asked once for each request that is not to an open route."""
 
     async def allow(self, principal: Principal, action: str, model: str) -> Verdict:
@@ -31,7 +31,7 @@ class Gate(Protocol):
 
 
 @attrs.frozen
-class DirectGate:
+class DirectAuthorizer:
     """Asks on the event loop: for authorizers that answer from memory, like ``none``."""
 
     authorizer: Authorizer
@@ -47,7 +47,7 @@ class DirectGate:
         return _ask(self.authorizer, principal, action, models)
 
 
-class PooledGate:
+class AuthorizerPool:
     """Asks on a few threads; a full queue, a late answer and an exception are all a no.
 
     Args:
@@ -66,7 +66,9 @@ class PooledGate:
         deadline_s: float = 2.0,
     ) -> None:
         self._authorizer = authorizer
-        self._desk = Desk("the authorizer", threads=threads, waiting=waiting, deadline_s=deadline_s)
+        self._desk = BlockingPool(
+            "the authorizer", threads=threads, waiting=waiting, deadline_s=deadline_s
+        )
 
     async def allow(self, principal: Principal, action: str, model: str) -> Verdict:
         """Return the authorizer's verdict, or a no with the reason why there is none."""

@@ -12,7 +12,7 @@ import attrs
 
 from tarn.domain.model_totals import OTHER
 
-__all__ = ["NOTHING", "Hidden", "models_in"]
+__all__ = ["NOTHING", "VisibilityFilter", "models_in"]
 
 MASK = "***"
 
@@ -47,7 +47,7 @@ def models_in(spec: object) -> Iterator[str]:
 
 
 @attrs.frozen
-class Hidden:
+class VisibilityFilter:
     """What somebody does not get to see, and what they do."""
 
     names: frozenset[str] = frozenset()
@@ -207,5 +207,5 @@ def _escaped(name: str) -> str:
     return name.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-NOTHING = Hidden()
+NOTHING = VisibilityFilter()
 """Nothing is hidden."""

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import attrs
 
 from tarn.errors import NotFoundError
-from tarn.http.desk import Desk
-from tarn.http.hidden import Hidden
+from tarn.http.desk import BlockingPool
+from tarn.http.hidden import VisibilityFilter
 from tarn.interfaces import LogTail
 from tarn.plain import masked
 from tarn.triton.log_files import MOST_BYTES, last_lines, rotated, standard_error
 
-__all__ = ["LogDesk"]
+__all__ = ["LogReader"]
 
 DEADLINE_S = 8.0
 """A node of YARN that does not answer is given up after five seconds."""
@@ -36,7 +36,7 @@ def own_log(lines: int) -> LogTail:
     return LogTail(*last_lines(rotated(path), lines, MOST_BYTES))
 
 
-class LogDesk:
+class LogReader:
     """Reads logs on two threads of its own. `tail` on one event loop, `close` anywhere.
 
     Args:
@@ -54,9 +54,11 @@ class LogDesk:
     ) -> None:
         self._of_instance = of_instance
         self._of_master = of_master
-        self._desk = Desk("who keeps the logs", threads=2, waiting=16, deadline_s=deadline_s)
+        self._desk = BlockingPool(
+            "who keeps the logs", threads=2, waiting=16, deadline_s=deadline_s
+        )
 
-    async def tail(self, instance_id: str, lines: int, hidden: Hidden) -> LogTail:
+    async def tail(self, instance_id: str, lines: int, hidden: VisibilityFilter) -> LogTail:
         """Return the last *lines* lines without secrets and *hidden* models.
 
         Raises:
@@ -69,6 +71,6 @@ class LogDesk:
         """End the threads. Idempotent."""
         self._desk.close()
 
-    def _read(self, instance_id: str, lines: int, hidden: Hidden) -> LogTail:
+    def _read(self, instance_id: str, lines: int, hidden: VisibilityFilter) -> LogTail:
         found = self._of_instance(instance_id, lines) if instance_id else self._of_master(lines)
         return attrs.evolve(found, lines=tuple(hidden.text(masked(line)) for line in found.lines))

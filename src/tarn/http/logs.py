@@ -10,7 +10,7 @@ from tarn.http.answers import json_answer
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
-__all__ = ["Logs"]
+__all__ = ["LogRoutes"]
 
 USUAL_LINES = 200
 MOST_LINES = 2000
@@ -20,7 +20,7 @@ LONGEST_ID = 128
 
 
 @attrs.frozen(eq=False)
-class Logs:
+class LogRoutes:
     """The route. Lives on one event loop."""
 
     sources: Sources

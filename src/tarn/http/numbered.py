@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from starlette.requests import Request
 from starlette.types import Scope
 
-from tarn.domain import Asker
+from tarn.domain import Requester
 from tarn.http.rights import PRINCIPAL, principal_of
 from tarn.log import request_id
 
@@ -35,11 +35,11 @@ def number_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return secrets.token_hex(8)
 
 
-def asker_of(request: Request) -> Asker:
+def asker_of(request: Request) -> Requester:
     """Return who asks, by which request, and from where."""
     who = principal_of(request)
     address = request.client.host if request.client else ""
-    return Asker(request_id(), who.user, who.via, address)
+    return Requester(request_id(), who.user, who.via, address)
 
 
 def say(scope: Scope, status: int, took_s: float) -> None:

@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarn.control.alarms import Alarm, alarms
+from tarn.control.alarms import Alert, alarms
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
 from tarn.domain.history import COLUMNS, Grain, Row
 from tarn.domain.usage import INSTANCE, MODEL, Total
 from tarn.errors import ConfigError
 from tarn.http.answers import json_answer, text_answer
-from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.hidden import NOTHING, VisibilityFilter
 from tarn.http.render import encode
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
@@ -79,13 +79,13 @@ class PastPages:
         known = self.rights.models(now) if self.sources.guards_models else None
         return json_answer(hidden.row(usage_json(total, now.at, known)))
 
-    def _alarms(self, now: Snapshot) -> tuple[Alarm, ...]:
+    def _alarms(self, now: Snapshot) -> tuple[Alert, ...]:
         past, readiness = self.sources.past(), self.sources.readiness()
         found = alarms(now, past.since, past.trouble)
         if readiness.ready:
             return found
         said = readiness.reason or "it does not say why"
-        return (Alarm("TARN-3832", "authorizer", said), *found)
+        return (Alert("TARN-3832", "authorizer", said), *found)
 
 
 def render_history(grain: Grain, at: float) -> bytes:
@@ -144,7 +144,7 @@ def usage_json(
     }
 
 
-def alarm_json(alarm: Alarm) -> Mapping[str, object]:
+def alarm_json(alarm: Alert) -> Mapping[str, object]:
     """Return one alert, with what the table of codes says of it."""
     code = CODES[alarm.code]
     return {
@@ -162,7 +162,9 @@ def alarm_json(alarm: Alarm) -> Mapping[str, object]:
     }
 
 
-def render_alerts(snapshot: Snapshot, found: tuple[Alarm, ...], hidden: Hidden = NOTHING) -> str:
+def render_alerts(
+    snapshot: Snapshot, found: tuple[Alert, ...], hidden: VisibilityFilter = NOTHING
+) -> str:
     """Return the text of ``/alerts``; a line break in a message does not begin a line."""
     totals = snapshot.event_totals
     severe = sum(n for code, n in totals.items() if _severity(code) is not Severity.INFO)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import attrs
 
-__all__ = ["PLACE", "Place", "Places"]
+__all__ = ["PLACE", "ConnectionSlot", "ConnectionSlots"]
 
 log = logging.getLogger(__name__)
 
 PLACE = "tarn.place"
-"""Key in the scope of a request: the `Place` of its connection."""
+"""Key in the scope of a request: the `ConnectionSlot` of its connection."""
 _IDLERS = {"kind": "idle connections are closed"}
 _REFUSED = {"kind": "connections are refused"}
 
@@ -25,12 +25,12 @@ def _nothing() -> None:
 
 
 @attrs.define(eq=False)
-class Place:
+class ConnectionSlot:
     """One connection, from its acceptance to its end."""
 
     peer: str
     """Numeric address of who connected."""
-    places: "Places"
+    places: "ConnectionSlots"
     drop: Callable[[], None] = _nothing
     """Ends the connection at once."""
     kept: bool = False
@@ -54,7 +54,7 @@ class Place:
         self.places.leave(self)
 
 
-class Places:
+class ConnectionSlots:
     """The connections of one server. Lives on one event loop.
 
     Of the places half are for everybody, and of these half for one address. Where one more would be
@@ -71,23 +71,23 @@ class Places:
         self._most, self._trusted = most, trusted
         self._open_most = max(1, most // 2)
         self._one_most = max(1, most // 4)
-        self._all: set[Place] = set()
+        self._all: set[ConnectionSlot] = set()
         self._open: Counter[str] = Counter()
         """Address -> its connections that are not kept."""
         self._open_count = 0
-        self._idle: dict[Place, None] = {}
+        self._idle: dict[ConnectionSlot, None] = {}
         """Those on which nothing is answered, the longest idle first."""
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def take(self, peer: str) -> Place | None:
+    def take(self, peer: str) -> ConnectionSlot | None:
         """Return a place for a new connection from *peer*; None: there is none for it."""
         kept = self._trusted(peer)
         if not self._make_room(peer, kept=kept):
             log.warning("connections from %s are refused: all are at work", peer, extra=_REFUSED)
             return None
-        place = Place(peer, self, kept=kept)
+        place = ConnectionSlot(peer, self, kept=kept)
         self._all.add(place)
         self._idle[place] = None
         if not kept:
@@ -99,23 +99,23 @@ class Places:
         """Close the connection that has been idle the longest; False: there is none."""
         return self._close_idle(lambda place: not place.kept) or self._close_idle(lambda _: True)
 
-    def keep(self, place: Place) -> None:
-        """See `Place.keep`."""
+    def keep(self, place: ConnectionSlot) -> None:
+        """See `ConnectionSlot.keep`."""
         if place in self._all:
             place.kept = True
             self._forget_open(place)
 
-    def work(self, place: Place) -> None:
-        """See `Place.work`."""
+    def work(self, place: ConnectionSlot) -> None:
+        """See `ConnectionSlot.work`."""
         self._idle.pop(place, None)
 
-    def rest(self, place: Place) -> None:
-        """See `Place.rest`."""
+    def rest(self, place: ConnectionSlot) -> None:
+        """See `ConnectionSlot.rest`."""
         if place in self._all:
             self._idle.setdefault(place, None)
 
-    def leave(self, place: Place) -> None:
-        """See `Place.leave`."""
+    def leave(self, place: ConnectionSlot) -> None:
+        """See `ConnectionSlot.leave`."""
         if place not in self._all:
             return
         self._all.discard(place)
@@ -123,7 +123,7 @@ class Places:
         if not place.kept:
             self._forget_open(place)
 
-    def _forget_open(self, place: Place) -> None:
+    def _forget_open(self, place: ConnectionSlot) -> None:
         self._open_count -= 1
         self._open[place.peer] -= 1
         if not self._open[place.peer]:
@@ -137,7 +137,7 @@ class Places:
             return self._close_idle(lambda place: not place.kept)
         return len(self._all) < self._most or self.make_room()
 
-    def _close_idle(self, of: Callable[[Place], bool]) -> bool:
+    def _close_idle(self, of: Callable[[ConnectionSlot], bool]) -> bool:
         """Close the longest idle connection of those; False: none of them is idle."""
         place = next((one for one in self._idle if of(one)), None)
         if place is None:

@@ -22,7 +22,7 @@ from tarn.http.links import LINK_S, Links
 from tarn.http.origin import through
 from tarn.http.rate import Rates
 from tarn.http.rights import Rights, principal_of
-from tarn.http.sessions import SESSION_S, Session, Sessions
+from tarn.http.sessions import SESSION_S, BrowserSession, Sessions
 from tarn.http.sources import Sources
 
 __all__ = ["SignIn"]
@@ -128,7 +128,7 @@ class SignIn:
             )
         return self._known
 
-    def _left(self, session: Session | None) -> Mapping[str, int] | None:
+    def _left(self, session: BrowserSession | None) -> Mapping[str, int] | None:
         if session is None or self._known is None:
             return None
         return {"expires_in_s": max(0, self._known.left_s(session))}
@@ -142,9 +142,9 @@ class SignIn:
             raise RejectedError(429, error, {"Retry-After": str(math.ceil(wait_s))})
 
 
-def _session(request: Request) -> Session | None:
+def _session(request: Request) -> BrowserSession | None:
     found = request.scope.get(SESSION)
-    return found if isinstance(found, Session) else None
+    return found if isinstance(found, BrowserSession) else None
 
 
 def _brought(body: Mapping[str, object]) -> tuple[str | None, str]:

@@ -16,20 +16,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import attrs
 
 from tarn.domain import (
-    Asked,
     Ended,
     Endpoint,
     ExitStatus,
     Fact,
     Known,
     ModelState,
+    Pending,
     Reading,
     Running,
     RuntimeWish,
     Unknown,
 )
 from tarn.domain.outcomes import RequestCounts, Tested
-from tarn.simulator.model import Model
+from tarn.simulator.model import WorldModel
 from tarn.simulator.queueing import Queueing
 
 __all__ = ["Passed", "World"]
@@ -92,7 +92,7 @@ class World:
         running: Instances that serve from the beginning.
     """
 
-    def __init__(self, model: Model, running: Iterable[Running] = ()) -> None:
+    def __init__(self, model: WorldModel, running: Iterable[Running] = ()) -> None:
         self._model = model
         self._law = Queueing(model.slots, model.service_s, model.step_s)
         self._tritons: dict[str, _Triton] = {}
@@ -250,7 +250,7 @@ class World:
         room = self._model.room
         if room is not None and held >= room:
             waits_for = f"no node has room ({held} of {room} places are used)"
-            triton.fact = Asked(triton.id, triton.spec_hash, waits_for)
+            triton.fact = Pending(triton.id, triton.spec_hash, waits_for)
         elif self._grants >= 1:
             self._grants -= 1
             triton.granted_s = now_s
@@ -332,7 +332,7 @@ def _said(triton: _Triton) -> Fact:
     if triton.end is not None:
         return Ended(triton.id, triton.spec_hash, triton.end)
     if triton.granted_s is None:
-        return Asked(triton.id, triton.spec_hash)
+        return Pending(triton.id, triton.spec_hash)
     return running(triton.id, triton.spec_hash)
 
 

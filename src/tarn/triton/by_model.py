@@ -17,11 +17,11 @@ from tarn.triton.metrics import (
     QUEUE_US,
     REQUEST_US,
     SUCCESS,
-    Metrics,
+    TritonMetrics,
     labels,
 )
 
-__all__ = ["NAMELESS", "Row", "Rows", "rows"]
+__all__ = ["NAMELESS", "ModelCounters", "Rows", "rows"]
 
 NAMELESS = ""
 """Stands for lines whose model cannot be told: without a name, or with labels too long to be."""
@@ -36,7 +36,7 @@ _CALLERS = frozenset({"REJECTED", "CANCELED"})
 went away."""
 
 
-class Row(NamedTuple):
+class ModelCounters(NamedTuple):
     """What one Triton says of one model; all but ``pending`` only grow while it is loaded."""
 
     succeeded: float = 0.0
@@ -51,14 +51,14 @@ class Row(NamedTuple):
 class Rows:
     """The rows of one scrape, and what they were read from."""
 
-    of: Mapping[str, Row]
+    of: Mapping[str, ModelCounters]
     """By model."""
     series: tuple[object, ...] = attrs.field(repr=False)
     outcomes: Mapping[str, RequestCounts] = attrs.field(factory=dict)
     """By model, too: whether it serves its callers."""
 
 
-def rows(seen: Metrics, before: Rows | None = None) -> Rows | None:
+def rows(seen: TritonMetrics, before: Rows | None = None) -> Rows | None:
     """Return the row of each model in *seen*; None where a line of it could not be read.
 
     A value that is no finite number counts as 0: nothing is added for it. Where nothing changed
@@ -73,21 +73,21 @@ def rows(seen: Metrics, before: Rows | None = None) -> Rows | None:
     return Rows(read, series, outcomes)
 
 
-def _read(seen: Metrics) -> tuple[dict[str, Row], dict[str, RequestCounts]]:
+def _read(seen: TritonMetrics) -> tuple[dict[str, ModelCounters], dict[str, RequestCounts]]:
     own = _own_failures(seen)
     told = PENDING in seen.series
-    rows: dict[str, Row] = {}
+    rows: dict[str, ModelCounters] = {}
     outcomes: dict[str, RequestCounts] = {}
     for name, each in _sums(seen).items():
         succeeded, failed, request_us, queue_us, waits, *computed = each
         pending = waits if told else None
-        rows[name] = Row(succeeded, failed, request_us, queue_us, pending)
+        rows[name] = ModelCounters(succeeded, failed, request_us, queue_us, pending)
         if name != NAMELESS:
             outcomes[name] = RequestCounts(succeeded, own.get(name, 0.0), pending, None, *computed)
     return rows, outcomes
 
 
-def _sums(seen: Metrics) -> dict[str, list[float]]:
+def _sums(seen: TritonMetrics) -> dict[str, list[float]]:
     """Return the sum of each of `_FAMILIES`, by model."""
     sums: dict[str, list[float]] = {}
     for place, family in enumerate(_COUNTED):
@@ -101,7 +101,7 @@ def _sums(seen: Metrics) -> dict[str, list[float]]:
     return sums
 
 
-def _own_failures(seen: Metrics) -> dict[str, float]:
+def _own_failures(seen: TritonMetrics) -> dict[str, float]:
     """Return how many requests failed by the model's or the server's fault, by model."""
     own: dict[str, float] = {}
     for raw, value in seen.series.get(FAILURE, ()):

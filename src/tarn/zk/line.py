@@ -12,10 +12,10 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 from tarn.domain.address import host_port
 
-__all__ = ["Line", "silent_logger"]
+__all__ = ["KazooHandler", "silent_logger"]
 
 
-class Line(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's threads and sockets, with two things of our own.
 
     The connection is ours: kazoo would trust every authority that the system trusts beside the one

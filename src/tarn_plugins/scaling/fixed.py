@@ -9,7 +9,7 @@ from tarn.domain import FleetView, Wish
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 
-__all__ = ["Fixed", "FixedSettings", "tarn_scaling_policies"]
+__all__ = ["FixedPolicy", "FixedSettings", "tarn_scaling_policies"]
 
 
 @attrs.frozen
@@ -21,7 +21,7 @@ class FixedSettings:
 
 
 @attrs.frozen
-class Fixed:
+class FixedPolicy:
     """Wants the size in its settings, else has no opinion."""
 
     settings: FixedSettings
@@ -34,7 +34,7 @@ class Fixed:
 
 
 def _create(settings: FixedSettings, _context: MasterContext) -> ScalingPolicy:
-    return Fixed(settings)
+    return FixedPolicy(settings)
 
 
 @hookimpl

@@ -27,7 +27,7 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["Latency", "LatencySettings", "tarn_scaling_policies"]
+__all__ = ["LatencyPolicy", "LatencySettings", "tarn_scaling_policies"]
 
 _MOST_GROWTH = 2.0
 """Times the present size, in one step."""
@@ -67,7 +67,7 @@ class LatencySettings:
 
 
 @attrs.frozen
-class Latency:
+class LatencyPolicy:
     """Wants more while requests take too long, and one fewer while they take much less."""
 
     settings: LatencySettings
@@ -141,7 +141,7 @@ def _without_instances(fleet: FleetView) -> Wish:
 
 
 def _create(settings: LatencySettings, _context: MasterContext) -> ScalingPolicy:
-    return Latency(settings)
+    return LatencyPolicy(settings)
 
 
 def _reads(settings: LatencySettings) -> Iterable[str]:

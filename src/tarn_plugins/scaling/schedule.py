@@ -19,7 +19,7 @@ from tarn.domain.counted import replicas
 from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 
-__all__ = ["Schedule", "ScheduleSettings", "Window", "tarn_scaling_policies"]
+__all__ = ["SchedulePolicy", "ScheduleSettings", "Window", "tarn_scaling_policies"]
 
 _FIELDS = 5
 _AHEAD = timedelta(hours=3)
@@ -104,7 +104,7 @@ class _Bounds:
 
 
 @attrs.frozen
-class Schedule:
+class SchedulePolicy:
     """Wants what the inner policy wants, moved into the bounds of the hour."""
 
     settings: ScheduleSettings
@@ -166,7 +166,7 @@ def _within(limits: Limits, bounds: _Bounds) -> Limits:
 
 
 def _create(settings: ScheduleSettings, context: MasterContext) -> ScalingPolicy:
-    return Schedule(settings, context.policy(settings.inner))
+    return SchedulePolicy(settings, context.policy(settings.inner))
 
 
 def _asks(settings: ScheduleSettings) -> Mapping[str, Choice]:

@@ -19,7 +19,7 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.plain import Within, amount, amount_text
 
-__all__ = ["Threshold", "ThresholdSettings", "tarn_scaling_policies"]
+__all__ = ["ThresholdPolicy", "ThresholdSettings", "tarn_scaling_policies"]
 
 
 @attrs.frozen
@@ -66,7 +66,7 @@ class _Load:
 
 
 @attrs.frozen
-class Threshold:
+class ThresholdPolicy:
     """Wants more above one mark, one fewer below the other, and else what there is."""
 
     settings: ThresholdSettings
@@ -153,7 +153,7 @@ def _not_negative(sample: Sample[float]) -> Sample[float]:
 
 
 def _create(settings: ThresholdSettings, _context: MasterContext) -> ScalingPolicy:
-    return Threshold(settings)
+    return ThresholdPolicy(settings)
 
 
 def _reads(settings: ThresholdSettings) -> Iterable[str]:

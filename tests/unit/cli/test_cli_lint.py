@@ -6,7 +6,7 @@ import pytest
 from fake_fleet import FakeFleet
 
 from tarn.cli import run
-from tarn.domain.lint import LintFinding, Place
+from tarn.domain.lint import LintFinding, Location
 from tarn.errors import PluginError
 from tarn.hookspecs import LintRule, hookimpl
 from tarn.plugins import load
@@ -158,7 +158,7 @@ class House:
         def check(repository):
             for each in repository.models:
                 if not each.name.startswith("acme_"):
-                    yield LintFinding("ACME-1", Place(each.name), "has not the house's prefix")
+                    yield LintFinding("ACME-1", Location(each.name), "has not the house's prefix")
 
         return [LintRule("prefix", "names begin with acme_", check)]
 

@@ -22,8 +22,8 @@ from tarn.client.ejecting import (
     enough,
     room,
 )
-from tarn.client.fleet import CUTS_TO_EJECT, Fleet, Slot
-from tarn.client.targets import Target
+from tarn.client.fleet import CUTS_TO_EJECT, InstancePool, PoolMember
+from tarn.client.targets import ServiceAddress
 from tarn.domain import Demand
 from tarn.errors import TimedOutError
 from tarn.testing.fake_triton import FakeTriton
@@ -31,7 +31,7 @@ from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
 from tarn.triton.answers import Culprit
 
-TARGETS = tuple(Target("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(5))
+TARGETS = tuple(ServiceAddress("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(5))
 
 
 # -- the rule --------------------------------------------------------------------------------
@@ -68,26 +68,33 @@ def test_what_is_enough(failed: int, whose: Culprit, well: list[float], since_s:
 # -- the fleet -------------------------------------------------------------------------------
 
 
-def made(count: int) -> tuple[Fleet, FakeClock]:
+def made(count: int) -> tuple[InstancePool, FakeClock]:
     clock = FakeClock()
-    fleet = Fleet(clock, random.Random(1).random)
+    fleet = InstancePool(clock, random.Random(1).random)
     fleet.obey(TARGETS[:count])
     return fleet, clock
 
 
 def ends(
-    fleet: Fleet, slot: Slot, whose: Culprit | None, model: str = "m", *, answered: bool = True
+    fleet: InstancePool,
+    slot: PoolMember,
+    whose: Culprit | None,
+    model: str = "m",
+    *,
+    answered: bool = True,
 ) -> None:
     fleet.give_back(slot, None, answered=answered, model=model, whose=whose)
 
 
-def fails(fleet: Fleet, slot: Slot, whose: Culprit, times: int, model: str = "m") -> None:
+def fails(
+    fleet: InstancePool, slot: PoolMember, whose: Culprit, times: int, model: str = "m"
+) -> None:
     for _ in range(times):
         fleet.take_this(slot)
         ends(fleet, slot, whose, model)
 
 
-def asked(fleet: Fleet, model: str = "m", times: int = 40) -> set[Slot]:
+def asked(fleet: InstancePool, model: str = "m", times: int = 40) -> set[PoolMember]:
     """Return who gets requests that all tell nothing."""
     found = set()
     for _ in range(times):
@@ -277,7 +284,7 @@ def test_whatever_happens_half_are_left_and_everybody_comes_back(  # noqa: C901,
 ) -> None:
     """And somebody gets each request as long as one can be reached."""
     fleet, clock = made(count)
-    flying: list[tuple[Slot, str]] = []
+    flying: list[tuple[PoolMember, str]] = []
     for step in todo:
         match step:
             case ("take", str(model)):

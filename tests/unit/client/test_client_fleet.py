@@ -5,11 +5,11 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.client.fleet import LONGEST_BACK_OFF_S, Fleet
-from tarn.client.targets import Target
+from tarn.client.fleet import LONGEST_BACK_OFF_S, InstancePool
+from tarn.client.targets import ServiceAddress
 from tarn.testing.fakes import FakeClock
 
-A, B, C = (Target("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(3))
+A, B, C = (ServiceAddress("127.0.0.1", 8000 + n, f"llama-{n:04}") for n in range(3))
 
 
 class Line:
@@ -24,7 +24,7 @@ class Line:
 
 def made(*targets):
     clock = FakeClock()
-    fleet = Fleet(clock, random.Random(1).random)
+    fleet = InstancePool(clock, random.Random(1).random)
     fleet.obey(targets)
     return fleet, clock
 
@@ -56,7 +56,7 @@ def test_the_same_address_with_another_instance_is_another_one():
     fleet, _ = made(A)
     slot, line = fleet.take(), Line()
     fleet.give_back(slot, line, answered=True)
-    fleet.obey([Target(A.host, A.port, "llama-0009")])
+    fleet.obey([ServiceAddress(A.host, A.port, "llama-0009")])
     assert line.closed
     assert fleet.take() is not slot
 

@@ -10,13 +10,13 @@ from client_stage import asks, publish, tensor
 from fake_master import TOKEN, FakeAuthorizer, FakeMaster, snapshot
 
 import tarn.client
-from tarn.client.fleet import Fleet
-from tarn.client.targets import Target
-from tarn.client.waiters import Waiters
+from tarn.client.fleet import InstancePool
+from tarn.client.targets import ServiceAddress
+from tarn.client.waiters import DemandReporter
 from tarn.domain import Demand, Verdict
 from tarn.errors import ConfigError, UnreachableError
-from tarn.follow import Api
-from tarn.http.gate import DirectGate
+from tarn.follow import MasterApi
+from tarn.http.gate import DirectAuthorizer
 from tarn.testing.fake_triton import FakeTriton
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
@@ -90,7 +90,7 @@ class OnlyLooks(FakeAuthorizer):
 def test_who_may_not_report_gets_no_error_for_it():
     """And does not ask again at once: the request waits as before."""
     authorizer = OnlyLooks()
-    gate = DirectGate(authorizer)
+    gate = DirectAuthorizer(authorizer)
     with FakeTriton("echo") as triton, FakeMaster(api_token=None, gate=gate) as master:
         publish(master, [], 4)
         with tarn.client.http(master.url) as client:
@@ -132,12 +132,12 @@ def test_over_grpc(asleep):
 
 def test_with_no_master_to_tell_and_with_instances_nobody_is_told():
     """A list of Tritons has no master; an instance that refuses is there all the same."""
-    fleet = Fleet(FakeClock())
-    alone = Waiters(None, fleet)
+    fleet = InstancePool(FakeClock())
+    alone = DemandReporter(None, fleet)
     with alone.one():
         assert alone._thread is None
-    fleet.obey([Target("127.0.0.1", 1)])
-    full = Waiters(_NoMaster(), fleet)
+    fleet.obey([ServiceAddress("127.0.0.1", 1)])
+    full = DemandReporter(_NoMaster(), fleet)
     with full.one():
         assert full._thread is None
     alone.close()
@@ -152,15 +152,15 @@ class _NoMaster:
     def __init__(self):
         self.asked = 0
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         self.asked += 1
         raise UnreachableError("no master")
 
 
 def test_a_master_that_is_away_is_tried_again_and_close_ends_it():
     """Whoever waits learns of it by its own time-out."""
-    source, fleet = _NoMaster(), Fleet(FakeClock())
-    waiters = Waiters(source, fleet)
+    source, fleet = _NoMaster(), InstancePool(FakeClock())
+    waiters = DemandReporter(source, fleet)
     with waiters.one():
         until(lambda: source.asked >= 2)
         waiters.close()
@@ -191,7 +191,7 @@ class OldMaster:
 def test_a_master_that_knows_no_failures_is_told_of_them_once():
     """And goes on hearing who waits."""
     master = OldMaster()
-    waiters = Waiters(master, Fleet(FakeClock()))
+    waiters = DemandReporter(master, InstancePool(FakeClock()))
     waiters.failing("llama-0001", "m", 3)
     with waiters.one():
         until(lambda: len(master.heard) == 2)
@@ -202,8 +202,8 @@ def test_a_master_that_knows_no_failures_is_told_of_them_once():
 
 def test_failures_without_a_master_or_without_a_name_are_nobodys_to_hear():
     master = OldMaster()
-    Waiters(None, Fleet(FakeClock())).failing("llama-0001", "m", 3)
-    waiters = Waiters(master, Fleet(FakeClock()))
+    DemandReporter(None, InstancePool(FakeClock())).failing("llama-0001", "m", 3)
+    waiters = DemandReporter(master, InstancePool(FakeClock()))
     waiters.failing("", "m", 3)
     waiters.close()
     assert master.heard == []

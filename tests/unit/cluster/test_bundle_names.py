@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.cluster import Surroundings
-from tarn.cluster.bundle.names import Names
+from tarn.cluster import ClusterEnvironment
+from tarn.cluster.bundle.names import Pseudonyms
 from tarn.cluster.bundle.naming import people_and_machines
 
 LOG = """\
@@ -23,7 +23,7 @@ triton::core::Status; gpu7 is short for it; https://hadoop.apache.org/docs
 
 def test_each_has_one_stand_in() -> None:
     """Names are learnt where a text says what they are, and replaced wherever they stand."""
-    names = Names()
+    names = Pseudonyms()
     names.learn(LOG)
     text = names.replace(LOG)
     for name in (
@@ -61,7 +61,7 @@ def test_each_has_one_stand_in() -> None:
 
 def test_fields_of_the_api_name_machines() -> None:
     """Addresses of instances have no scheme."""
-    names = Names()
+    names = Pseudonyms()
     names.learn('{"node": "gpu3:8041", "http": "gpu3:8000", "metrics": "gpu4:8002"}')
     assert set(names.stand_ins) == {"gpu3", "gpu4"}
 
@@ -69,7 +69,7 @@ def test_fields_of_the_api_name_machines() -> None:
 @given(st.lists(st.text(max_size=60), max_size=3))
 def test_learning_is_total_and_replacing_stable(texts: list[str]) -> None:
     """No text is too strange, and what was replaced is not replaced again."""
-    names = Names()
+    names = Pseudonyms()
     for text in texts:
         names.learn(text)
     for text in texts:
@@ -83,7 +83,9 @@ def test_hadoops_own_configuration_names_its_machines(tmp_path: Path) -> None:
         "<property><name>yarn.resourcemanager.hostname</name><value>rm.dc.example.com</value>"
         "</property><property><name>x</name><value>zk1.dc.example.com:2181,zk2:2181</value></property>"
     )
-    around = Surroundings({"HADOOP_CONF_DIR": str(tmp_path), "HOME": "/home/ada", "USER": "ada"})
+    around = ClusterEnvironment(
+        {"HADOOP_CONF_DIR": str(tmp_path), "HOME": "/home/ada", "USER": "ada"}
+    )
     names = people_and_machines(None, around)
     names.learn("worker9.dc.example.com is slow")
     assert {"rm.dc.example.com", "zk1", "zk2", "worker9", "ada"} <= names.stand_ins.keys()

@@ -10,7 +10,7 @@ import pytest
 from tarn import config
 from tarn.cluster.believed import believed
 from tarn.cluster.needs import needs
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigErrors
@@ -145,6 +145,6 @@ def test_an_environment_for_the_nodes_gets_gssapi(tmp_path: Path) -> None:
     """`tarn pack` puts in what the spec's master needs."""
     path = tmp_path / "tarn.yaml"
     path.write_text("name: c\nmodels: /m\napi: {spnego: {keytab: http.keytab}}\n")
-    assert "kerberos" in needs(Surroundings({}), path)[0]
+    assert "kerberos" in needs(ClusterEnvironment({}), path)[0]
     path.write_text("name: c\nmodels: /m\n")
-    assert "kerberos" not in needs(Surroundings({}), path)[0]
+    assert "kerberos" not in needs(ClusterEnvironment({}), path)[0]

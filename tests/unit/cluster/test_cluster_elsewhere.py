@@ -9,7 +9,7 @@ from fake_fleet import API_TOKEN, URL, FakeApi, FakeFleet, status
 
 from tarn.cluster import Cluster, connect
 from tarn.cluster.explain import explain
-from tarn.cluster.watching import Lines
+from tarn.cluster.watching import LinePrinter
 from tarn.domain import Epoch
 from tarn.errors import NotAuthorizedError, NotFoundError, TarnError, UnreachableError
 from tarn.interfaces import ClusterRef, Ending
@@ -203,7 +203,7 @@ def test_watching_it_shows_it_and_ends(over: FakeFleet) -> None:
     """There is nothing to wait for."""
     shown = []
 
-    class Kept(Lines):
+    class Kept(LinePrinter):
         def show(self, status, api):
             shown.append(status["state"])
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.cluster import happened
-from tarn.cluster.happened import Told, choice, kept
+from tarn.cluster.happened import SeenEvents, choice, kept
 from tarn.errors import ConfigError, NotFoundError, TarnError
 
 NOW = 1_764_201_700.0
@@ -68,7 +68,7 @@ def test_what_cannot_be_meant_is_said(wrong: dict[str, Any]) -> None:
 
 def test_an_event_is_told_once_and_again_when_it_happened_again() -> None:
     """A new master tells the whole again."""
-    told = Told()
+    told = SeenEvents()
     assert [told.new(event(1)), told.new(event(1)), told.new(event(1, count=2))] == [
         True,
         False,
@@ -82,7 +82,7 @@ def test_an_event_is_told_once_and_again_when_it_happened_again() -> None:
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who follows for months holds no more than the newest."""
     monkeypatch.setattr(happened, "REMEMBERED", 10)
-    told = Told()
+    told = SeenEvents()
     for number in range(100):
         assert told.new(event(number))
     assert len(told._counts) == 10

@@ -13,7 +13,7 @@ from tarn import plugins
 from tarn.cluster import Cluster
 from tarn.cluster.examining import secrets as looked
 from tarn.cluster.stores import given, held, secrets_of
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain.spec import ModelsSpec, TritonSpec
 from tarn.errors import ConfigErrors, ProviderError
@@ -41,7 +41,7 @@ def tarn_secret_stores() -> Mapping[str, SecretStoreFactory]:
 STORES = SimpleNamespace(__name__="stores", tarn_secret_stores=tarn_secret_stores)
 
 
-def around(fleet: FakeFleet) -> Surroundings:
+def around(fleet: FakeFleet) -> ClusterEnvironment:
     """Return the fleet's surroundings, with stores."""
     found = plugins.load([FakePlugin(fleet), STORES], points=())
     return attrs.evolve(fleet.surroundings, plugins=lambda: found)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.cluster import growing
-from tarn.cluster.growing import Growing, after
+from tarn.cluster.growing import LogFollower, after
 
 
 class Log:
@@ -31,7 +31,7 @@ def test_every_line_is_told_once(steps: list[int], tail: int | None) -> None:
     """However many come at a time, and however few were asked for first."""
     log = Log()
     first = log.write(25)
-    growing = Growing(log.read)
+    growing = LogFollower(log.read)
     assert growing.begin(tail) == (first if tail is None else first[25 - min(tail, 25) :])
     for step in steps:
         new = log.write(step)
@@ -43,7 +43,7 @@ def test_rotation_loses_nothing_that_is_still_there(steps: list[int], kept: int)
     """The beginning goes away; what is known is found again in the rest."""
     log = Log(kept)
     log.write(150)
-    growing = Growing(log.read)
+    growing = LogFollower(log.read)
     growing.begin(0)
     for step in steps:
         new = log.write(step)
@@ -54,7 +54,7 @@ def test_a_log_that_was_replaced_is_told_as_a_whole() -> None:
     """Nothing in it is known."""
     log = Log()
     log.write(50)
-    growing = Growing(log.read)
+    growing = LogFollower(log.read)
     growing.begin(None)
     log.whole = ["another", "log"]
     assert growing.news() == ["another", "log"]
@@ -64,7 +64,7 @@ def test_a_log_that_was_replaced_is_told_as_a_whole() -> None:
 def test_an_empty_log_begins() -> None:
     """Its first lines are new."""
     log = Log()
-    growing = Growing(log.read)
+    growing = LogFollower(log.read)
     assert growing.begin(None) == []
     assert growing.news() == []
     new = log.write(3)
@@ -75,7 +75,7 @@ def test_only_the_end_is_read() -> None:
     """Of a large log that hardly grows."""
     log = Log()
     log.write(100_000)
-    one = Growing(log.read)
+    one = LogFollower(log.read)
     one.begin(10)
     log.write(5)
     one.news()

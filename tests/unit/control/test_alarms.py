@@ -7,8 +7,8 @@ from fake_master import event, instance, reading, snapshot
 
 from tarn.control.alarms import active, alarms, onsets
 from tarn.control.looks import look
-from tarn.control.past import Past
-from tarn.domain import Event, Known, Reading, State, Unknown
+from tarn.control.past import RetainedHistory
+from tarn.domain import Event, InstanceState, Known, Reading, Unknown
 from tarn.domain.counters import Counters
 from tarn.domain.outlook import Holds
 
@@ -19,7 +19,7 @@ def test_troubles_halts_silent_instances_and_missing_models_are_alarms() -> None
     made = snapshot(
         instance(1, models=models),
         instance(2, suspect="no answer for 3 s"),
-        instance(3, State.DRAINING, models=(("a", "UNAVAILABLE", "unloaded"),)),
+        instance(3, InstanceState.DRAINING, models=(("a", "UNAVAILABLE", "unloaded"),)),
         troubles=(("TARN-1005", "llama", "the state is not saved"), ("", "", "odd")),
         warnings=("the state is not saved", "two GPUs are hidden", "a third thing"),
         holds=Holds(halted="five failed"),
@@ -66,7 +66,7 @@ def test_a_look_has_what_was_read_and_says_nothing_of_the_rest() -> None:
         "llama-0002": Reading("llama-0002", 1.0, metrics={"pending": Unknown("no answer")}),
         "llama-0003": reading(3, pending=0.0, gpu_utilization=0.9),
     }
-    asked = instance(4, State.REQUESTED, container_id=None)
+    asked = instance(4, InstanceState.REQUESTED, container_id=None)
     made = snapshot(instance(1), instance(2), instance(3), asked, readings=said)
     seen = look(made)
     assert (seen.desired, seen.ready, seen.running) == (4, 3, 3)
@@ -82,7 +82,7 @@ def test_a_look_has_what_was_read_and_says_nothing_of_the_rest() -> None:
 
 def test_a_stale_snapshot_is_no_look() -> None:
     """A master that lost its runtime knows nothing new of its size."""
-    past = Past().looked(snapshot(instance(1, busy=Known(1.0)), stale=True, troubles=()))
+    past = RetainedHistory().looked(snapshot(instance(1, busy=Known(1.0)), stale=True, troubles=()))
     assert past.history.at is None
     fresh = past.looked(snapshot(instance(1)))
     assert fresh.history.at == attrs.asdict(fresh.history)["at"] != None  # noqa: E711

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from test_scrape import Watcher, watching
 
-from tarn.control.scrape import Target
+from tarn.control.scrape import ProbeTarget
 from tarn.domain import CallKind, Reading
 from tarn.domain import control_calls as calls_of
 from tarn.domain.control_calls import (
@@ -36,11 +36,11 @@ def has(number: int) -> Callable[[Reading], bool]:
     return lambda r: r.calls is not None and r.calls.has(number)
 
 
-def target(triton: FakeTriton, calls: WantedCalls, **more: object) -> Target:
-    return Target(triton.endpoint, calls=calls, **more)  # type: ignore[arg-type]
+def target(triton: FakeTriton, calls: WantedCalls, **more: object) -> ProbeTarget:
+    return ProbeTarget(triton.endpoint, calls=calls, **more)  # type: ignore[arg-type]
 
 
-def aim(watcher: Watcher, one: Target) -> None:
+def aim(watcher: Watcher, one: ProbeTarget) -> None:
     watcher.scraper.watch({"a": one})
 
 

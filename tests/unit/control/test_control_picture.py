@@ -2,22 +2,22 @@
 
 import attrs
 
-from tarn.control.picture import Surroundings, blank, picture
+from tarn.control.picture import SnapshotInputs, blank, picture
 from tarn.control.snapshot import Follower
-from tarn.control.troubles import Trouble, of_fleet, of_policy
+from tarn.control.troubles import Issue, of_fleet, of_policy
 from tarn.domain import (
     ClusterState,
     DiscoveryView,
     Endpoint,
     Epoch,
     Instance,
+    InstanceState,
     Known,
     Member,
-    State,
     Wish,
 )
 from tarn.domain.fleet import Fleet, FollowerState, Rules
-from tarn.domain.outlook import Prospect, Waits
+from tarn.domain.outlook import Prospect, WaitsFor
 from tarn.testing.context import cluster_spec
 
 EPOCH = Epoch(1, 1)
@@ -41,12 +41,12 @@ def test_the_first_picture_removes_nothing() -> None:
 
 def test_bytes_that_cannot_have_changed_are_not_rendered_again() -> None:
     """``/instances`` by view."""
-    one = picture(FLEET, RULES, Surroundings(10.0, 100.0), None)
+    one = picture(FLEET, RULES, SnapshotInputs(10.0, 100.0), None)
     assert one.instances_text == b"h:1\n"
-    two = picture(FLEET, RULES, Surroundings(10.9, 100.9), one)
+    two = picture(FLEET, RULES, SnapshotInputs(10.9, 100.9), one)
     assert two.instances_text is one.instances_text
     empty = attrs.evolve(FLEET, view=attrs.evolve(VIEW, members=()))
-    assert picture(empty, RULES, Surroundings(11.0, 101.0), two).instances_text == b""
+    assert picture(empty, RULES, SnapshotInputs(11.0, 101.0), two).instances_text == b""
 
 
 def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -> None:
@@ -56,7 +56,7 @@ def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -
         "notebook": FollowerState(),
     }
     shown = picture(
-        attrs.evolve(FLEET, followers=followers), RULES, Surroundings(10.0, 100.0), None
+        attrs.evolve(FLEET, followers=followers), RULES, SnapshotInputs(10.0, 100.0), None
     )
     assert shown.followers == (
         Follower("lb", True, 3, 6.0, True, "no quorum"),
@@ -72,10 +72,10 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
     early = list(of_fleet(some, RULES, 29.9))
     fault = "a required follower is lost; drains wait longer instead of its word"
     warning = "follower lb is lost: its lease ran out"
-    assert early == [Trouble(fault, warning, "TARN-1301", "lb", noted=True)]
+    assert early == [Issue(fault, warning, "TARN-1301", "lb", noted=True)]
     late = list(of_fleet(some, RULES, 30.0))
     warning = "follower zk never came; drains do not wait for it"
-    assert late == [*early, Trouble("", warning, "TARN-1302", "zk")]
+    assert late == [*early, Issue("", warning, "TARN-1302", "zk")]
     heard = {"lb": FollowerState(3, came=True), "zk": FollowerState()}
     never = list(of_fleet(attrs.evolve(some, followers=heard), RULES, 30.0))
     assert [t.subject for t in never] == ["zk"]
@@ -83,16 +83,16 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
 
 def test_a_picture_tells_what_is_waited_for_and_what_holds_the_fleet() -> None:
     """For `tarn why`: only those that wait, and the policy's wish."""
-    ready = Instance("w-0001", "hash", State.READY, endpoint=Endpoint("h", 1, 2, 3))
+    ready = Instance("w-0001", "hash", InstanceState.READY, endpoint=Endpoint("h", 1, 2, 3))
     asked = Instance("w-0002", "hash")
-    around = Surroundings(
+    around = SnapshotInputs(
         10.0,
         100.0,
         troubles=(("TARN-1012", "w", "the policy hangs"),),
         wish=Known(Wish(3, "queue 40 ms")),
     )
     shown = picture(attrs.evolve(FLEET, instances=(ready, asked)), RULES, around, None)
-    assert shown.prospects == {"w-0002": Prospect(Waits.PLACE)}
+    assert shown.prospects == {"w-0002": Prospect(WaitsFor.PLACE)}
     size = shown.holds.size
     assert (size.policy, size.wanted, size.reason) == ("fixed", 3, "queue 40 ms")
     assert (size.desired, size.next_size) == (FLEET.desired, 3)

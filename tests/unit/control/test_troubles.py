@@ -3,7 +3,7 @@
 import attrs
 
 from tarn.control.troubles import of_fleet, of_readings
-from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, Reading, State
+from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, InstanceState, Reading
 from tarn.domain.fleet import Fleet, Rules, ToldFailures
 from tarn.domain.spec import ModelsSpec
 from tarn.domain.told_failures import HOLDS_S
@@ -12,7 +12,7 @@ from tarn.domain.unwell import Symptom, Unwell
 
 def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
     """Only ready ones: one that starts may be late, and one that drains is not scaled by."""
-    one = Instance("w-0001", "h", State.READY, endpoint=Endpoint("h", 1, 2, 3))
+    one = Instance("w-0001", "h", InstanceState.READY, endpoint=Endpoint("h", 1, 2, 3))
     fleet = Fleet("w", Epoch(1, 1), 2, (one, attrs.evolve(one, id="w-0002")))
     readings = {
         "w-0001": Reading("w-0001", 1.0, unmeasured="connection refused by h:3"),
@@ -27,9 +27,9 @@ def test_instances_without_metrics_are_told_once_with_what_is_lacking() -> None:
 
 def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> None:
     """Not of those that drain; one line for all where everybody may read it."""
-    one = Instance("w-0001", "h", State.READY, stub_ended="process m_0_0 of 'm' was killed")
+    one = Instance("w-0001", "h", InstanceState.READY, stub_ended="process m_0_0 of 'm' was killed")
     two, leaving = (attrs.evolve(one, id=f"w-000{n}") for n in (2, 3))
-    leaving = attrs.evolve(leaving, state=State.DRAINING)
+    leaving = attrs.evolve(leaving, state=InstanceState.DRAINING)
     fleet = Fleet("w", Epoch(1, 1), 2, (one, two, leaving, attrs.evolve(one, stub_ended="")))
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     first, second = of_fleet(fleet, rules, 0.0)
@@ -45,7 +45,7 @@ def test_stubs_that_ended_are_told_by_instance_and_without_names_in_health() -> 
 
 def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     """Their word is no proof: health has none of it, and what outcomes show says more."""
-    one = Instance("w-0001", "h", State.READY)
+    one = Instance("w-0001", "h", InstanceState.READY)
     unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 0.0)
     two = attrs.evolve(one, id="w-0002", unwell=unwell)
     told = tuple(

@@ -13,9 +13,9 @@ from test_scrape import Watcher, watching
 
 from tarn.control import line, warmup
 from tarn.control.aim import Sent, aim
-from tarn.control.scrape import Scraper, Target
+from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.control.warmup import Answered, try_out
-from tarn.domain import Endpoint, Instance, Launch, Reading, State, spec
+from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.made_tests import MadeFrom
 from tarn.triton.test_files import parse
@@ -177,8 +177,8 @@ def test_nothing_that_listens_is_a_failure() -> None:
 def test_what_the_master_lacks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the request stays as good as it was."""
 
-    async def none(*_given: object) -> line.Failure:
-        return line.Failure("too many open files", own=True)
+    async def none(*_given: object) -> line.ProbeFailure:
+        return line.ProbeFailure("too many open files", own=True)
 
     monkeypatch.setattr(
         warmup, "attempt", lambda _where, _timeout_s, work: (work.close(), none())[1]
@@ -208,13 +208,13 @@ def says(number: int) -> Callable[[Reading], bool]:
 
 
 def test_it_is_sent_once_for_each_number_and_only_where_it_is_asked_for() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         looks = triton.looks
         watcher.until(lambda _: triton.looks > looks + 6)
         assert infers(triton) == 0
         for number in (1, 2):
             watcher.woken.clear()
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=body(number))})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(number))})
             said = watcher.until(says(number)).tested
             assert said is not None
             assert said.ok
@@ -222,22 +222,22 @@ def test_it_is_sent_once_for_each_number_and_only_where_it_is_asked_for() -> Non
         looks = triton.looks
         watcher.until(lambda _: triton.looks > looks + 6)
         assert infers(triton) == 2
-        watcher.scraper.watch({"a": Target(triton.endpoint)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint)})
         looks = triton.looks
         assert watcher.until(lambda _: triton.looks > looks + 6).tested == said
 
 
 def test_an_answer_tells_the_model_and_whether_all_of_the_time_had_passed() -> None:
     """A busy instance is late, too."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 5.0
         late = attrs.evolve(body(1), timeout_s=0.2)
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=late)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=late)})
         said = watcher.until(says(1)).tested
         assert said is not None
         assert (said.model, said.ok, said.late) == ("m", False, True)
         triton.model("m").latency_s = 0.0
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=body(2))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(2))})
         said = watcher.until(says(2)).tested
         assert said is not None
         assert (said.model, said.ok, said.late) == ("m", True, False)
@@ -245,11 +245,11 @@ def test_an_answer_tells_the_model_and_whether_all_of_the_time_had_passed() -> N
 
 def test_two_are_never_in_flight_and_the_newest_is_the_next() -> None:
     """The second is asked for while the first hangs; what was asked for between is not sent."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 0.4
         seen = 0
         for number in (1, 2, 3):
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=body(number))})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(number))})
             watcher.until(lambda _: triton.executing == 1)
         while infers(triton) < 2:
             seen = max(seen, triton.executing)
@@ -260,12 +260,12 @@ def test_two_are_never_in_flight_and_the_newest_is_the_next() -> None:
 
 def test_the_model_is_known_from_its_configuration_without_another_question() -> None:
     """What is read to tell ensembles makes the request, too; it is answered by the fake."""
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         scraper: Scraper = watcher.scraper
         watcher.until(lambda _: scraper.tests.test_for("m") is not None)
         tests = scraper.tests.tests_for("a", "m", 5)
         assert tests["a"].source == MADE
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=tests["a"])})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=tests["a"])})
         said = watcher.until(says(5)).tested
         assert said is not None
         assert said.ok
@@ -273,12 +273,12 @@ def test_the_model_is_known_from_its_configuration_without_another_question() ->
 
 
 def test_an_unfit_request_has_no_answer_and_the_model_is_asked_again_what_it_takes() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         scraper: Scraper = watcher.scraper
         wrong = TestRequest("m", b"{", number=4)
         watcher.until(lambda _: scraper.tests.test_for("m") is not None)
         configs = sum(path.endswith("/config") for _, path, _ in triton.requests)
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=wrong)})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=wrong)})
         watcher.until(lambda _: scraper.tests.is_unfit(wrong))
         watcher.until(
             lambda _: sum(p.endswith("/config") for _, p, _ in triton.requests) == configs + 1
@@ -287,11 +287,11 @@ def test_an_unfit_request_has_no_answer_and_the_model_is_asked_again_what_it_tak
 
 
 def test_a_leaving_instance_is_not_tested() -> None:
-    with FakeTriton("m") as triton, watching(a=Target(triton.endpoint)) as watcher:
+    with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         triton.model("m").latency_s = 5.0
-        watcher.scraper.watch({"a": Target(triton.endpoint, test=body(1))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(1))})
         watcher.until(lambda _: triton.executing == 1)
-        watcher.scraper.watch({"a": Target(triton.endpoint, leaving=True, test=body(2))})
+        watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, leaving=True, test=body(2))})
         watcher.until(lambda r: "leaves" in str(r.live))
         watcher.until(lambda _: triton.http_connections == 0)
         assert infers(triton) == 1
@@ -306,7 +306,7 @@ def test_a_target_changes_with_its_test_and_the_others_stay_the_same_objects() -
     )
     endpoints = [Endpoint("127.0.0.1", port, 1, 1) for port in (1, 2)]
     both = [
-        Instance(name, "hash", State.READY, endpoint=endpoint)
+        Instance(name, "hash", InstanceState.READY, endpoint=endpoint)
         for name, endpoint in zip("ab", endpoints, strict=True)
     ]
     before = aim(both, {}, launch, Sent())
@@ -326,7 +326,7 @@ def test_a_test_request_that_cannot_be_sent_is_an_error_of_ours() -> None:
     try:
         with FakeTriton("m") as triton:
             broken = TestRequest("m", b"", (("name", "line\nbreak"),))
-            watcher.scraper.watch({"a": Target(triton.endpoint, test=broken)})
+            watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=broken)})
             watcher.until(lambda _: watcher.scraper.crashes > 0)
             reading = watcher.until(lambda _: True)
             assert (reading.tested, reading.cold, reading.warm) == (None, "", True)

@@ -18,7 +18,6 @@ import attrs
 
 from tarn.control.aim import tests_now
 from tarn.domain import (
-    Asked,
     Demand,
     Ended,
     Endpoint,
@@ -28,12 +27,13 @@ from tarn.domain import (
     Instance,
     Known,
     ModelState,
+    Pending,
     Reading,
     Recovered,
     Running,
     Unknown,
 )
-from tarn.domain.events import Asker
+from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
@@ -48,7 +48,7 @@ from tarn.domain.spec import (
     ScalingSpec,
     UnwellSpec,
 )
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
@@ -286,7 +286,7 @@ class GrayWorld:
         for triton in self.tritons.values():
             triton.answer(self.now_s, self, wants.get(triton.id, ""))
         before = self.fleet.event_totals
-        seen = Seen(self.now_s, self.now_s, self.facts(), self._readings())
+        seen = Observation(self.now_s, self.now_s, self.facts(), self._readings())
         self.fleet = tick(self.fleet, seen, self.rules)
         if self.fleet.event_totals is not before:
             for event in self.fleet.events[-10:]:
@@ -298,7 +298,7 @@ class GrayWorld:
         """Let clients say what they say."""
         for who, ids in self.hints:
             said = tuple((id_, MODEL, 1) for id_ in ids or tuple(self.tritons))
-            asker = Asker("r", user=who)
+            asker = Requester("r", user=who)
             word = Demand("c", 0, 0, said)
             now_s = self.now_s
             some, _ = obey(self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker)
@@ -368,7 +368,7 @@ class GrayWorld:
             )
             for t in self.tritons.values()
         ]
-        asked = [Asked(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
+        asked = [Pending(i.id, "hash") for i in self.fleet.instances if self._is_new(i)]
         stubs = [StubEnded(id_, said, self.now_s, MODEL) for id_, said in self.stubs.items()]
         return (*running, *asked, *self.ended.values(), *stubs)
 

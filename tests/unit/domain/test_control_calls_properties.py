@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_tick_properties import settle
 from world import Process, World, rules
 
-from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, Reading, State
+from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, InstanceState, Reading
 from tarn.domain.command import Scale
 from tarn.domain.control_calls import MOST_ATTEMPTS, CallProgress, ControlCall, next_call
 from tarn.domain.fleet import Rules
@@ -70,7 +70,7 @@ class ControlWorld(World):
             return reading
         progress = self.probes.setdefault(process.id, instance.calls)
         away = process.hung_until_s > self.now_s or process.serves_s > self.now_s
-        if not away and instance.state in (State.STARTING, State.READY):
+        if not away and instance.state in (InstanceState.STARTING, InstanceState.READY):
             progress = self.probes[process.id] = self._sent(process, progress)
         return attrs.evolve(reading, calls=progress)
 
@@ -131,7 +131,7 @@ def played(seed: int) -> ControlWorld:
 def test_everybody_who_serves_has_the_newest_calls_or_refuses_them(seed: int) -> None:
     """Whatever comes and goes, each call reaches an instance once, and none is sent for ever."""
     world = played(seed)
-    control, ready = world.fleet.control, world.fleet.of(State.READY)
+    control, ready = world.fleet.control, world.fleet.of(InstanceState.READY)
     assert not (control.unsettled and ready)
     for call in control.calls:
         assert all(not set(i.calls.pending(control)) for i in ready)

@@ -18,7 +18,7 @@ from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
-from tarn_plugins.scaling.target import Target, TargetSettings
+from tarn_plugins.scaling.target import TargetPolicy, TargetSettings
 
 RULES = rules(scaling=ScalingSpec(cooldown_s=60.0, down=WindowSpec(300.0)))
 HASTY = rules(scaling=ScalingSpec(down=WindowSpec(0.0)))
@@ -75,7 +75,7 @@ def test_refused_requests_wake_one_instance_and_are_no_concurrency() -> None:
     assert some.demand == Demanded("lb1", 0, NOW_S, 79)
     view = fleet_view(some, RULES, Signals(), NOW_S)
     assert view.waiting == 0
-    assert Target(TargetSettings(target=0.75)).wanted(view).replicas is None
+    assert TargetPolicy(TargetSettings(target=0.75)).wanted(view).replicas is None
     woken = sized(some)
     assert (woken.desired, woken.decisions[0].reason) == (1, "79 requests were refused at lb1")
     both = Demanded("lb1", 1, NOW_S, 1)

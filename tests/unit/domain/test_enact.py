@@ -2,7 +2,7 @@
 
 from given import AT, NOW_S, asked, codes, draining, fleet, name, one, ready, rules, starting
 
-from tarn.domain import Instance, Known, State
+from tarn.domain import Instance, InstanceState, Known
 from tarn.domain.enact import enact
 from tarn.domain.fleet import Fleet
 from tarn.domain.plan import Plan
@@ -37,7 +37,11 @@ def test_an_admitted_one_is_ready_since_now() -> None:
     """The event says how long it took since it was asked for."""
     some = done(fleet(starting(1, silent_s=NOW_S, reason="loading")), Plan(admit=ids(1)), NOW_S + 7)
     first = one(some, 1)
-    assert (first.state, first.ready_s, first.since_s) == (State.READY, NOW_S + 7, NOW_S + 7)
+    assert (first.state, first.ready_s, first.since_s) == (
+        InstanceState.READY,
+        NOW_S + 7,
+        NOW_S + 7,
+    )
     assert (first.silent_s, first.reason) == (None, "")
     assert some.events[0].message == "ready 7.0 s after asked"
 
@@ -45,24 +49,27 @@ def test_an_admitted_one_is_ready_since_now() -> None:
 def test_a_cancelled_ask_has_no_way_back() -> None:
     """Its stop is posted in the same step; nobody must know of it."""
     some = done(fleet(asked(1)), Plan(cancel=ids(1)))
-    assert (one(some, 1).state, one(some, 1).stop_posted) == (State.DRAINING, True)
+    assert (one(some, 1).state, one(some, 1).stop_posted) == (InstanceState.DRAINING, True)
     assert codes(some) == []
 
 
 def test_a_drain_begins_and_may_return() -> None:
     """What was noted of its leaving is forgotten."""
     some = done(fleet(ready(1)), Plan(drain=ids(1)))
-    assert (one(some, 1).state, one(some, 1).reason) == (State.DRAINING, "not needed any more")
+    assert (one(some, 1).state, one(some, 1).reason) == (
+        InstanceState.DRAINING,
+        "not needed any more",
+    )
     left = fleet(draining(1, left_revision=6, withdrawn_s=NOW_S, reason="not needed any more"))
     back = one(done(left, Plan(take_back=ids(1))), 1)
-    assert (back.state, back.left_revision, back.withdrawn_s) == (State.READY, None, None)
+    assert (back.state, back.left_revision, back.withdrawn_s) == (InstanceState.READY, None, None)
     assert back.reason == ""
 
 
 def test_a_condemned_one_drains_with_the_reason() -> None:
     """It is replaced, and the event says why."""
     some = done(fleet(ready(1)), Plan(condemn=((name(1), "silent for 30 s"),)))
-    assert (one(some, 1).state, one(some, 1).condemned) == (State.DRAINING, True)
+    assert (one(some, 1).state, one(some, 1).condemned) == (InstanceState.DRAINING, True)
     assert [(e.code, e.message) for e in some.events] == [("TARN-1108", "silent for 30 s")]
 
 

@@ -5,7 +5,7 @@ import pytest
 from given import AT, NOW_S, at, codes, fleet, gone, one, ready, rules, running, silent, step
 from given import reading as answers
 
-from tarn.domain import Resume, State
+from tarn.domain import InstanceState, Resume
 from tarn.domain.fleet import Fleet
 from tarn.domain.guard import guard
 from tarn.domain.obey import obey
@@ -68,7 +68,7 @@ def test_what_is_certainly_gone_is_no_reason_to_doubt_the_observer() -> None:
 def test_a_frozen_fleet_replaces_nobody_who_is_only_silent() -> None:
     """Long after ``replace_after`` all four are still there, unmarked and in the view."""
     some = after_silence(299.9)
-    assert [i.state for i in some.instances] == [State.READY] * 4
+    assert [i.state for i in some.instances] == [InstanceState.READY] * 4
     assert len(some.view.members) == 4
 
 

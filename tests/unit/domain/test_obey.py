@@ -10,17 +10,17 @@ from tarn.domain import (
     Acknowledge,
     Adapt,
     Applied,
-    Asker,
     Command,
     Demand,
     Done,
     Down,
     Drain,
+    InstanceState,
     Pause,
     PauseScaling,
+    Requester,
     Resume,
     Scale,
-    State,
 )
 from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
 from tarn.domain.follow_up import acknowledged
@@ -114,7 +114,7 @@ def test_drain_withdraws_an_instance_for_good() -> None:
     """It is replaced, and never taken back."""
     some, done = after(fleet(ready(1), ready(2)), Drain(name(1), now=True))
     first = one(some, 1)
-    assert (first.state, first.evicted, first.stop_posted) == (State.DRAINING, True, False)
+    assert (first.state, first.evicted, first.stop_posted) == (InstanceState.DRAINING, True, False)
     assert (done.message, codes(some)) == ("w-0001 drains", ["TARN-1103"])
     assert after(some, Drain(name(1))) == (some, Done(2, "w-0001 is draining already"))
 
@@ -139,7 +139,7 @@ def test_drain_starts_a_replacement_first() -> None:
     )
     assert after(some, Drain(name(1)))[0] is some
     assert saved(some, 0.0).retiring == {name(1): 2}
-    assert one(after(some, Drain(name(1), now=True))[0], 1).state is State.DRAINING
+    assert one(after(some, Drain(name(1), now=True))[0], 1).state is InstanceState.DRAINING
 
 
 @pytest.mark.parametrize(
@@ -260,10 +260,10 @@ def test_no_agent_speaks_for_the_masters_own_discovery() -> None:
     assert after(own, WORD)[0].followers.keys() == {"zookeeper", "lb"}
 
 
-LB, CAROL = Asker("r1", "lb1", "trusted-proxy"), Asker("r2", "carol", "spnego")
+LB, CAROL = Requester("r1", "lb1", "trusted-proxy"), Requester("r2", "carol", "spnego")
 
 
-def follow(some: Fleet, who: Asker | None, called: str = "lb", now_s: float = NOW_S) -> Fleet:
+def follow(some: Fleet, who: Requester | None, called: str = "lb", now_s: float = NOW_S) -> Fleet:
     """Return *some* after *who* acknowledged as *called*; the spec names ``lb``."""
     said = Acknowledge(Applied(called, EPOCH, 5, AT), lease_s=15.0)
     return obey(some, said, rules(required=("lb",)), now_s=now_s, at=AT, asker=who)[0]
@@ -274,7 +274,7 @@ def test_a_followers_name_belongs_to_its_first_principal_while_its_lease_lasts()
     some = follow(follow(fleet(), LB), attrs.evolve(LB, request="r9", address="10.0.0.9"))
     with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1, not to the user"):
         follow(some, CAROL)
-    for other in (Asker("r", "owner", "token"), Asker("r", "lb1", "spnego"), None):
+    for other in (Requester("r", "owner", "token"), Requester("r", "lb1", "spnego"), None):
         with pytest.raises(RefusedError) as caught:
             follow(some, other)
         assert caught.value.code == "TARN-1312"
@@ -308,6 +308,6 @@ def test_one_principal_takes_no_place_of_the_others() -> None:
     assert "the user carol follows w under 100 names" in str(caught.value)
     assert len(follow(some, CAROL, "carol-7").followers) == MOST_NAMES
     assert {"dave-1", "carol-7"} < follow(
-        some, Asker("r", "dave", "spnego"), "dave-1"
+        some, Requester("r", "dave", "spnego"), "dave-1"
     ).followers.keys()
     assert "lb" in follow(some, CAROL).followers

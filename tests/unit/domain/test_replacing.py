@@ -23,7 +23,7 @@ from given import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.domain import Drain, Epoch, Fact, ModelState, Reading, Recovered, Scale, State
+from tarn.domain import Drain, Epoch, Fact, InstanceState, ModelState, Reading, Recovered, Scale
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
 from tarn.domain.obey import obey
@@ -57,7 +57,7 @@ def test_the_only_instance_serves_until_its_replacement_does() -> None:
         read_ = (reading(1, NOW_S + second, models=GOOD), reading(2, NOW_S + second, models=GOOD))
         some = step(some, RULES, NOW_S + second, both, *read_)
         assert [m.instance_id for m in some.view.members]
-    assert (one(some, 1).state, one(some, 1).evicted) == (State.DRAINING, True)
+    assert (one(some, 1).state, one(some, 1).evicted) == (InstanceState.DRAINING, True)
     assert [m.instance_id for m in some.view.members] == [name(2)]
     assert one(some, 1).reason == "a person asked for it"
 
@@ -150,7 +150,7 @@ def test_several_are_replaced_one_after_the_other() -> None:
         live = [reading(i.number, now_s, models=GOOD) for i in some.instances]
         some = step(some, RULES, now_s, (*facts, *over), *live)
         assert len(some.view.members) >= 3
-        assert len([i for i in some.instances if i.state is not State.DRAINING]) <= 4
+        assert len([i for i in some.instances if i.state is not InstanceState.DRAINING]) <= 4
     assert [i.number for i in some.instances] == [4, 5, 6]
 
 
@@ -199,11 +199,11 @@ def test_no_drain_takes_away_what_was_served(
         lost = {m for m, count in before.items() if count and not now[m]}
         assert not lost
         before = now
-        active = [i for i in some.instances if i.state is not State.DRAINING]
+        active = [i for i in some.instances if i.state is not InstanceState.DRAINING]
         assert len(active) <= some.desired + surge
 
 
 def test_one_that_never_served_is_drained_at_once() -> None:
     """Nothing is lost by it."""
     for instance in (asked(1), starting(1)):
-        assert drain(fleet(instance), 1).instances[0].state is State.DRAINING
+        assert drain(fleet(instance), 1).instances[0].state is InstanceState.DRAINING

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Demand, Reading
-from tarn.domain.events import Asker
+from tarn.domain.events import Requester
 from tarn.domain.fleet import Fleet
 from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
 from tarn.domain.obey import obey
@@ -27,7 +27,7 @@ def word(source: str, model: str = MODEL, **failures: int) -> Demand:
 
 
 def heard(some: Fleet, demand: Demand, now_s: float = NOW_S, who: str = "eve") -> Fleet:
-    asker = Asker("r", user=who)
+    asker = Requester("r", user=who)
     return obey(some, demand, rules(), now_s=now_s, at=AT, asker=asker)[0]
 
 

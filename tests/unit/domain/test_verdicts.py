@@ -15,7 +15,7 @@ from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
 from tarn.domain.symptoms import stalled_after_s
-from tarn.domain.tick import Seen, tick
+from tarn.domain.tick import Observation, tick
 from tarn.domain.unwell import Symptom, Unwell
 from tarn.domain.verdicts import Suspicion, judge_outcomes, may_eject, suspect_at_once
 from tarn.domain.victims import surplus
@@ -367,7 +367,7 @@ def test_old_ones_are_replaced_one_at_a_time_and_never_one_less_serves() -> None
 def test_one_that_holds_too_much_memory_is_replaced() -> None:
     spec = InstanceSpec(max_rss_mib=1000)
     some = fleet(ready(1, rss_mib=900), ready(2, rss_mib=1100), ready(3), desired=3)
-    seen = Seen(NOW_S, AT)
+    seen = Observation(NOW_S, AT)
     after = tick(some, seen, rules(instance=spec))
     retiring = {i.id: i.retiring_for for i in after.instances if i.retiring is not None}
     assert list(retiring) == ["w-0002"]

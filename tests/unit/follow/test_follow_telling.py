@@ -6,7 +6,7 @@ from fake_master import instance, view
 
 from tarn.domain import Applied, Epoch
 from tarn.errors import NotAuthorizedError, RefusedError, UnreachableError
-from tarn.follow.applying import Failure
+from tarn.follow.applying import ApplyFailure
 from tarn.follow.telling import SILENT_TIMES, Telling
 
 
@@ -76,7 +76,7 @@ def test_a_word_of_another_revision_is_no_news(telling, lines):
 def test_what_the_discovery_complains_of_is_told_once(telling, lines):
     """What failed as a whole was told before."""
     shown = seen(3, 1)
-    telling.failure(Failure(shown, "away", 1.0))
+    telling.failure(ApplyFailure(shown, "away", 1.0))
     telling.heard(shown, word(shown, "away"))
     telling.failure(None)
     for _ in range(2):

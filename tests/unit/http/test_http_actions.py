@@ -12,7 +12,7 @@ from starlette.routing import Route
 from tarn.domain import Verdict
 from tarn.domain.access import FLEET_ACTIONS
 from tarn.http.actions import ACTIONS, NOWHERE, OPEN, READ, SELF, WRITE, asking
-from tarn.http.gate import DirectGate
+from tarn.http.gate import DirectAuthorizer
 
 
 def test_every_route_of_the_application_has_an_action_and_every_action_a_route() -> None:
@@ -83,7 +83,7 @@ def test_the_authorizer_is_asked_for_the_action_of_the_route() -> None:
     """Each route, on a real server, by somebody without any standing."""
     authorizer = FakeAuthorizer(Verdict(allowed=False, reason="no"))
     with (
-        FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master,
+        FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer)) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         for path, need in ACTIONS.items():
@@ -102,7 +102,7 @@ def test_who_may_change_the_fleet_by_the_authorizer_alone_brings_no_code() -> No
     """A load's parameters are a configuration and files: Triton runs them as the owner."""
     authorizer = FakeAuthorizer(Verdict(allowed=True, reason="yes"))
     with (
-        FakeMaster(api_token=None, gate=DirectGate(authorizer)) as master,
+        FakeMaster(api_token=None, gate=DirectAuthorizer(authorizer)) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         own = {"model": "ocr", "parameters": {"file:1/model.py": "aW1wb3J0IG9z"}}
@@ -113,7 +113,7 @@ def test_who_may_change_the_fleet_by_the_authorizer_alone_brings_no_code() -> No
         assert web.put("/api/v1/load", json={"model": "ocr"}).status_code == 200
         token = {"X-TARN-Token": TOKEN.decode()}
     with (
-        FakeMaster(gate=DirectGate(authorizer)) as master,
+        FakeMaster(gate=DirectAuthorizer(authorizer)) as master,
         httpx.Client(base_url=master.url, trust_env=False) as web,
     ):
         assert web.put("/api/v1/load", json=own, headers=token).status_code == 200

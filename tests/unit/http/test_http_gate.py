@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
-from tarn.http.gate import DirectGate, PooledGate
+from tarn.http.gate import AuthorizerPool, DirectAuthorizer
 
 YES = Verdict(allowed=True, reason="yes")
 
@@ -44,7 +44,7 @@ def _fails() -> Verdict:
     raise RuntimeError("engine lost")
 
 
-def _allow(gate: PooledGate | DirectGate, times: int = 1) -> list[Verdict]:
+def _allow(gate: AuthorizerPool | DirectAuthorizer, times: int = 1) -> list[Verdict]:
     async def ask() -> list[Verdict]:
         return await asyncio.gather(*(gate.allow(ANONYMOUS, "view", "") for _ in range(times)))
 
@@ -53,15 +53,15 @@ def _allow(gate: PooledGate | DirectGate, times: int = 1) -> list[Verdict]:
 
 def test_the_verdict_comes_through() -> None:
     """From the pool as from the loop itself."""
-    pooled = PooledGate(Scripted(lambda: YES))
+    pooled = AuthorizerPool(Scripted(lambda: YES))
     assert _allow(pooled, 20) == [YES] * 20
-    assert _allow(DirectGate(Scripted(lambda: YES))) == [YES]
+    assert _allow(DirectAuthorizer(Scripted(lambda: YES))) == [YES]
     pooled.close()
 
 
 def test_a_late_answer_is_a_no(stuck: tuple[Scripted, threading.Event]) -> None:
     """The deadline counts from the question; the reason names it."""
-    gate = PooledGate(stuck[0], threads=1, deadline_s=0.05)
+    gate = AuthorizerPool(stuck[0], threads=1, deadline_s=0.05)
     (verdict,) = _allow(gate)
     assert (verdict.allowed, verdict.reason) == (
         False,
@@ -73,7 +73,7 @@ def test_a_late_answer_is_a_no(stuck: tuple[Scripted, threading.Event]) -> None:
 
 def test_a_full_queue_is_a_no_at_once(stuck: tuple[Scripted, threading.Event]) -> None:
     """Nobody waits behind a hanging authorizer for longer than the deadline."""
-    gate = PooledGate(stuck[0], threads=1, waiting=2, deadline_s=0.2)
+    gate = AuthorizerPool(stuck[0], threads=1, waiting=2, deadline_s=0.2)
     verdicts = _allow(gate, 10)
     assert not any(v.allowed for v in verdicts)
     assert sum("too many" in v.reason for v in verdicts) >= 7
@@ -81,23 +81,23 @@ def test_a_full_queue_is_a_no_at_once(stuck: tuple[Scripted, threading.Event]) -
     gate.close()
 
 
-@pytest.mark.parametrize("make", [PooledGate, DirectGate])
+@pytest.mark.parametrize("make", [AuthorizerPool, DirectAuthorizer])
 def test_an_exception_is_a_no_that_hides_its_text(
-    make: Callable[[Scripted], PooledGate | DirectGate], caplog: pytest.LogCaptureFixture
+    make: Callable[[Scripted], AuthorizerPool | DirectAuthorizer], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The caller learns that it failed; the log learns why."""
     gate = make(Scripted(_fails))
     (verdict,) = _allow(gate)
     assert (verdict.allowed, verdict.reason) == (False, "the authorizer failed")
     assert "engine lost" in caplog.text
-    if isinstance(gate, PooledGate):
+    if isinstance(gate, AuthorizerPool):
         gate.close()
 
 
 @pytest.mark.parametrize("answer", [None, True, "yes"])
 def test_what_is_no_verdict_is_a_no(answer: Any) -> None:
     """A truthy answer of the wrong type opens nothing."""
-    (verdict,) = _allow(DirectGate(Scripted(lambda: answer)))
+    (verdict,) = _allow(DirectAuthorizer(Scripted(lambda: answer)))
     assert not verdict.allowed
 
 
@@ -105,10 +105,10 @@ def test_an_answer_after_the_deadline_disturbs_nobody(
     stuck: tuple[Scripted, threading.Event],
 ) -> None:
     """Late verdicts are dropped, and the pool serves the next question."""
-    gate = PooledGate(stuck[0], threads=1, deadline_s=0.05)
+    gate = AuthorizerPool(stuck[0], threads=1, deadline_s=0.05)
     assert not _allow(gate)[0].allowed
     stuck[1].set()
-    again = PooledGate(Scripted(lambda: YES), threads=1)
+    again = AuthorizerPool(Scripted(lambda: YES), threads=1)
     assert _allow(again) == [YES]
     gate.close()
     again.close()

@@ -6,7 +6,7 @@ import re
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tarn.http.hidden import MASK, NOTHING, Hidden, models_in
+from tarn.http.hidden import MASK, NOTHING, VisibilityFilter, models_in
 
 NAMES = st.sampled_from(
     ["ocr", "ocr-large", "ocr_v2", "llama", "a", "a.b", "été", "-x", "_y_", "two words", "x/y", "7"]
@@ -28,7 +28,7 @@ def test_no_hidden_name_is_left_in_any_text(
 
     Nor one whose details are kept back: a text about it would be one.
     """
-    masked = Hidden(names, closed=closed).text(text)
+    masked = VisibilityFilter(names, closed=closed).text(text)
     assert [n for n in names | closed if _stands(n, masked)] == []
 
 
@@ -37,7 +37,7 @@ def test_a_text_without_a_hidden_name_is_left_as_it_is(
     text: str, shown: frozenset[str], names: frozenset[str]
 ) -> None:
     """Nothing else is touched."""
-    hidden = Hidden(frozenset(n for n in names if n not in text), shown)
+    hidden = VisibilityFilter(frozenset(n for n in names if n not in text), shown)
     assume(len(text) <= 32)  # a longer word of dashes alone is masked as a whole
     assert hidden.text(text) == text
 
@@ -54,7 +54,9 @@ def test_with_nothing_hidden_everything_passes_untouched(name: str, other: str, 
 
 def test_the_longest_name_counts_and_instances_keep_theirs() -> None:
     """A hidden name inside a shown one, or in what the master numbers by its cluster's name."""
-    hidden = Hidden(frozenset({"ocr", "llama"}), frozenset({"ocr-large"}), cluster="llama")
+    hidden = VisibilityFilter(
+        frozenset({"ocr", "llama"}), frozenset({"ocr-large"}), cluster="llama"
+    )
     said = "model ocr is unavailable on llama-0001: ocr-large waits for ocr_0_1; llama, ocr-large2"
     assert hidden.text(said) == (
         f"model {MASK} is unavailable on llama-0001: ocr-large waits for {MASK}_0_1; {MASK},"
@@ -64,7 +66,7 @@ def test_the_longest_name_counts_and_instances_keep_theirs() -> None:
 
 def test_rows_keys_and_texts_of_hidden_models_are_gone() -> None:
     """Addresses and the master's own words stay, also where a model is called so."""
-    hidden = Hidden(frozenset({"ocr", "ready", "n1"}), frozenset({"llama"}))
+    hidden = VisibilityFilter(frozenset({"ocr", "ready", "n1"}), frozenset({"llama"}))
     row = {
         "name": "ocr",
         "id": "ocr-0001",
@@ -99,7 +101,7 @@ def test_whatever_is_added_to_an_answer_later_is_looked_through(
     names: frozenset[str], value: object
 ) -> None:
     """Any nesting, any key that nobody knows yet: no hidden name in any text of it."""
-    hidden = Hidden(names)
+    hidden = VisibilityFilter(names)
     seen = json.loads(json.dumps(hidden.config({"new": value})))
 
     def texts(part: object) -> list[str]:
@@ -118,7 +120,7 @@ def test_whatever_is_added_to_an_answer_later_is_looked_through(
 
 def test_a_closed_model_has_a_name_and_nothing_else() -> None:
     """Also where the cluster, or a follower, is called like it."""
-    hidden = Hidden(closed=frozenset({"ocr"}))
+    hidden = VisibilityFilter(closed=frozenset({"ocr"}))
     row = {
         "name": "ocr",
         "models": [{"name": "ocr", "state": "READY", "reason": "slow", "age_s": 3}],
@@ -136,13 +138,13 @@ def test_a_closed_model_has_a_name_and_nothing_else() -> None:
 
 def test_a_word_with_too_many_places_is_masked_as_a_whole() -> None:
     """Who writes ten thousand dashes makes nobody count them."""
-    assert Hidden(frozenset({"ocr"})).text("-" * 10_000) == MASK
+    assert VisibilityFilter(frozenset({"ocr"})).text("-" * 10_000) == MASK
 
 
 def test_samples_of_hidden_models_leave_the_metrics() -> None:
     """The label decides, with the escapes of the format."""
     text = b'a{model="ocr"} 1\na{model="ocr-large"} 2\na{model="q\\"q",x="y"} 3\nb 4\n'
-    hidden = Hidden(frozenset({"ocr", 'q"q'}))
+    hidden = VisibilityFilter(frozenset({"ocr", 'q"q'}))
     assert hidden.metrics(text) == b'a{model="ocr-large"} 2\nb 4\n'
     assert NOTHING.metrics(text) is text
 

@@ -13,7 +13,7 @@ from tarn.domain import Principal
 from tarn.http import body as bodies
 from tarn.http import feed as feeds
 from tarn.http.feed import StreamPlaces
-from tarn.http.gate import DirectGate
+from tarn.http.gate import DirectAuthorizer
 from tarn.http.identity import Proofs, Trusted, network
 
 STREAM = {"Accept": "text/event-stream"}
@@ -66,7 +66,9 @@ def test_who_may_only_look_leaves_streams_to_who_follows(monkeypatch: pytest.Mon
     lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
     rights = {(user, "view", "") for user in ("alice", "bob")}
     with (
-        FakeMaster(proofs=Proofs((lb,)), gate=DirectGate(PolicyAuthorizer(rights=rights))) as one,
+        FakeMaster(
+            proofs=Proofs((lb,)), gate=DirectAuthorizer(PolicyAuthorizer(rights=rights))
+        ) as one,
         httpx.Client(base_url=one.url, trust_env=False) as web,
         contextlib.ExitStack() as open_ones,
     ):

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tarn.control.metrics import OPENMETRICS, PROMETHEUS, render_metrics
-from tarn.domain import Endpoint, State
+from tarn.domain import Endpoint, InstanceState
 from tarn.domain.model_totals import OTHER, ModelLooks, ModelTotals
 from tarn.http import exposition
 from tarn.http.answers import wants_openmetrics
-from tarn.http.gate import DirectGate
-from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.gate import DirectAuthorizer
+from tarn.http.hidden import NOTHING, VisibilityFilter
 from tarn.http.measured import models_json, sd_json
 
 BY_PROMETHEUS = (
@@ -142,8 +142,8 @@ def test_every_instance_with_an_address_is_a_target(web: httpx.Client) -> None:
     assert target["targets"] == ["127.0.0.1:8012"]
     assert target["labels"]["__meta_tarn_instance"] == "llama-0001"
     fleet = (
-        instance(1, State.STARTING, endpoint=Endpoint("fd00::1", 8000, 8001, 8002)),
-        instance(2, State.REQUESTED, endpoint=None, container_id=None, node=None),
+        instance(1, InstanceState.STARTING, endpoint=Endpoint("fd00::1", 8000, 8001, 8002)),
+        instance(2, InstanceState.REQUESTED, endpoint=None, container_id=None, node=None),
     )
     (only,) = sd_json(snapshot(*fleet))
     assert only["targets"] == ["[fd00::1]:8002"]
@@ -158,7 +158,7 @@ def test_hidden_models_stand_neither_in_rows_nor_in_series_nor_in_the_rest() -> 
     looks = attrs.evolve(
         SEEN, looks=((0.0, {}), (1.0, {**SEEN.newest, OTHER: ModelTotals(5.0)})), others=3
     )
-    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
     some = snapshot(instance(1), readings={"llama-0001": reading(1, pending=1.0)}, models=looks)
     with FakeMaster(some, api_token=None, gate=gate) as master:
         answers = [
@@ -189,7 +189,7 @@ def test_whatever_a_hidden_model_is_called_its_series_are_left_out(
     models = tuple((name, "READY", "") for name in sorted(names))
     picture = snapshot(instance(1, models=models), models=looks)
     text = render_metrics(picture, openmetrics=True)
-    seen = Hidden(frozenset(hidden)).metrics(text)
+    seen = VisibilityFilter(frozenset(hidden)).metrics(text)
     found = {
         sample.labels["model"]
         for family in text_string_to_metric_families(seen.decode())

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn import log
-from tarn.domain import Asker
-from tarn.http.desk import Desk
+from tarn.domain import Requester
+from tarn.http.desk import BlockingPool
 from tarn.http.numbered import number_of
 
 PROOF = {"X-TARN-Token": TOKEN.decode()}
@@ -59,7 +59,7 @@ def test_a_command_brings_who_asked_and_from_where() -> None:
         assert answer.status_code == 200
     (asked,) = master.askers
     number = answer.headers["x-request-id"]
-    assert asked == Asker(number, "owner", "token", "127.0.0.1")
+    assert asked == Requester(number, "owner", "token", "127.0.0.1")
 
 
 def test_writes_are_lines_of_the_log_and_reads_are_not(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,7 +87,7 @@ def test_an_event_names_its_cluster() -> None:
 
 def test_what_is_asked_elsewhere_is_asked_under_the_same_id() -> None:
     """An authorizer's lines are about the request that it is asked for."""
-    desk = Desk("the authorizer", threads=1)
+    desk = BlockingPool("the authorizer", threads=1)
 
     async def ask(number: str) -> str:
         with log.within(number):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ProxyRule
-from tarn.http.asked import Asked
+from tarn.http.asked import RequestInfo
 from tarn.http.origin import foreign, through, vouched
 
 HOST = b"nm-12.example:41234"
@@ -19,8 +19,8 @@ LINES = st.lists(
 )
 
 
-def asked(*headers: tuple[bytes, bytes]) -> Asked:
-    return Asked("/api/v1/down", b"", headers, "10.0.0.1")
+def asked(*headers: tuple[bytes, bytes]) -> RequestInfo:
+    return RequestInfo("/api/v1/down", b"", headers, "10.0.0.1")
 
 
 @given(LINES)
@@ -72,23 +72,23 @@ def test_the_proxy_is_known_by_its_address_and_its_cookie() -> None:
     assert not through(asked(COOKIE), None)
     assert not through(asked((b"cookie", b"proxy-users=alice; x=proxy-user=a")), RULE)
     assert not through(asked(COOKIE, (b"sec-fetch-site", b"same-origin")), RULE)
-    assert not through(Asked("/", b"", (COOKIE,), "10.0.0.2"), RULE)
+    assert not through(RequestInfo("/", b"", (COOKIE,), "10.0.0.2"), RULE)
 
 
 def test_a_pages_proof_counts_from_the_proxy_alone() -> None:
     """From anywhere else a page has the master's own Origin, or is somebody else's."""
-    sent = Asked("/api/v1/down", b"csrf=x", (), "10.0.0.1")
+    sent = RequestInfo("/api/v1/down", b"csrf=x", (), "10.0.0.1")
     assert vouched(sent, RULE) == "x"
     assert vouched(sent, None) == ""
-    assert vouched(Asked("/api/v1/down", b"csrf=x", (), "10.0.0.2"), RULE) == ""
+    assert vouched(RequestInfo("/api/v1/down", b"csrf=x", (), "10.0.0.2"), RULE) == ""
     site = ((b"sec-fetch-site", b"cross-site"),)
-    assert vouched(Asked("/api/v1/down", b"csrf=x", site, "10.0.0.1"), RULE) == ""
+    assert vouched(RequestInfo("/api/v1/down", b"csrf=x", site, "10.0.0.1"), RULE) == ""
 
 
 def test_a_machine_that_speaks_to_itself_does_so_from_any_loopback_address() -> None:
     """As where all of YARN is one machine; nobody from elsewhere is taken for it."""
     near = ProxyRule(frozenset({"127.0.1.1"}), "alice")
     for peer, good in (("127.0.0.1", True), ("127.0.1.1", True), ("10.0.0.1", False), ("", False)):
-        assert (vouched(Asked("/", b"csrf=x", (), peer), near) == "x") is good
-        assert through(Asked("/", b"", (COOKIE,), peer), near) is good
-    assert not through(Asked("/", b"", (COOKIE,), "127.0.0.1"), RULE)
+        assert (vouched(RequestInfo("/", b"csrf=x", (), peer), near) == "x") is good
+        assert through(RequestInfo("/", b"", (COOKIE,), peer), near) is good
+    assert not through(RequestInfo("/", b"", (COOKIE,), "127.0.0.1"), RULE)

@@ -7,11 +7,11 @@ import pytest
 from fake_master import EPOCH, TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
 from tarn.control.alarms import alarms
-from tarn.control.past import Past
+from tarn.control.past import RetainedHistory
 from tarn.domain import CODES, Event, Readiness
 from tarn.domain.fleet import Fleet
 from tarn.domain.history import COLUMNS
-from tarn.http.gate import DirectGate
+from tarn.http.gate import DirectAuthorizer
 from tarn.http.past import render_alerts
 
 AT = 1_764_201_600.0
@@ -21,7 +21,7 @@ TOTALS = {"TARN-1105": 3, "TARN-1200": 2, "TARN-1102": 9, "TARN-1106": 1}
 @pytest.fixture(scope="module")
 def web() -> Iterator[httpx.Client]:
     """A master that has looked for a minute, and whose instance is silent."""
-    past = Past()
+    past = RetainedHistory()
     for second in range(60):
         past = past.looked(snapshot(instance(1), at=AT + second))
     failed = Event("TARN-1105", "llama-0000", "exit 1\n# [x] no", 5.0, 8.0, 3)
@@ -132,7 +132,7 @@ def test_the_usage_has_a_row_for_each_instance_and_model(web: httpx.Client) -> N
 
 def test_the_usage_of_a_model_that_somebody_may_not_list_is_not_told() -> None:
     """Nor is that of one which only an earlier master met: nobody was asked about it."""
-    past = Past()
+    past = RetainedHistory()
     for second in range(3):
         models = tuple((name, "READY", "") for name in ("former", "payroll", "ocr"))
         past = past.looked(snapshot(instance(1, models=models), at=AT + second))
@@ -140,7 +140,7 @@ def test_the_usage_of_a_model_that_somebody_may_not_list_is_not_told() -> None:
     rights = {("anonymous", "view", "")} | {
         ("anonymous", action, "ocr") for action in ("list", "metadata")
     }
-    gate = DirectGate(PolicyAuthorizer(rights=rights))
+    gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
     with FakeMaster(now, api_token=None, gate=gate, past=lambda: past) as master:
         said = httpx.get(f"{master.url}/api/v1/usage", trust_env=False)
         history = httpx.get(f"{master.url}/api/v1/history", trust_env=False)

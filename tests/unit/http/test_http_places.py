@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import pytest
 from fake_master import TOKEN, FakeMaster
 
-from tarn.http.door import Door
-from tarn.http.places import Place, Places
-from tarn.http.server import Server
+from tarn.http.door import TlsAcceptor
+from tarn.http.places import ConnectionSlot, ConnectionSlots
+from tarn.http.server import HttpServer
 
 MOST = 32
 OPEN, ONE = MOST // 2, MOST // 4
 
 
-def taken(places: Places, peer: str, dropped: list[str], name: str = "") -> Place:
+def taken(places: ConnectionSlots, peer: str, dropped: list[str], name: str = "") -> ConnectionSlot:
     place = places.take(peer)
     assert place is not None
     place.drop = lambda: dropped.append(name)
@@ -27,7 +27,7 @@ def taken(places: Places, peer: str, dropped: list[str], name: str = "") -> Plac
 
 def test_the_longest_idle_one_of_an_address_goes_first() -> None:
     """Each address has a quarter of the places, and others lose nothing by it."""
-    places, dropped = Places(MOST), list[str]()
+    places, dropped = ConnectionSlots(MOST), list[str]()
     other = taken(places, "10.0.0.9", dropped, "other")
     for number in range(ONE + 2):
         taken(places, "10.0.0.1", dropped, str(number))
@@ -39,7 +39,7 @@ def test_the_longest_idle_one_of_an_address_goes_first() -> None:
 
 def test_addresses_together_have_half_of_the_places() -> None:
     """The other half is for those who bring a proof."""
-    places, dropped = Places(MOST), list[str]()
+    places, dropped = ConnectionSlots(MOST), list[str]()
     for number in range(OPEN + 3):
         taken(places, f"10.0.0.{number}", dropped, str(number))
     assert dropped == ["0", "1", "2"]
@@ -47,7 +47,7 @@ def test_addresses_together_have_half_of_the_places() -> None:
 
 def test_one_at_work_is_never_taken_away_and_rest_begins_its_time_again() -> None:
     """Where all of an address are at work, the new one is refused."""
-    places, dropped = Places(MOST), list[str]()
+    places, dropped = ConnectionSlots(MOST), list[str]()
     working = taken(places, "10.0.0.1", dropped, "working")
     rested = taken(places, "10.0.0.1", dropped, "rested")
     working.work()
@@ -64,7 +64,7 @@ def test_one_at_work_is_never_taken_away_and_rest_begins_its_time_again() -> Non
 
 def test_who_was_let_in_and_a_trusted_proxy_keep_their_places() -> None:
     """Half of the places can be filled by nobody without a proof."""
-    places, dropped = Places(MOST, lambda peer: peer == "10.0.0.7"), list[str]()
+    places, dropped = ConnectionSlots(MOST, lambda peer: peer == "10.0.0.7"), list[str]()
     proven = [taken(places, "10.0.0.1", dropped, "proven") for _ in range(3)]
     for place in proven:
         place.keep()
@@ -80,7 +80,7 @@ def test_who_was_let_in_and_a_trusted_proxy_keep_their_places() -> None:
 
 def test_when_all_places_are_kept_the_longest_idle_of_them_goes() -> None:
     """Also where something else needs room: a descriptor."""
-    places, dropped = Places(MOST, lambda _peer: True), list[str]()
+    places, dropped = ConnectionSlots(MOST, lambda _peer: True), list[str]()
     for number in range(MOST + 1):
         taken(places, "10.0.0.7", dropped, str(number))
     assert dropped == ["0"]
@@ -93,7 +93,7 @@ def small(api_token: bytes | None = TOKEN, **more: object) -> Iterator[FakeMaste
     """A master's API with few places."""
     master = FakeMaster(api_token=api_token)
     master.server.close()
-    master.server = Server(most=MOST, **more)  # type: ignore[arg-type]
+    master.server = HttpServer(most=MOST, **more)  # type: ignore[arg-type]
     with master:
         yield master
 
@@ -157,7 +157,7 @@ def test_places_are_given_back() -> None:
 
 def test_a_flood_is_a_line_a_minute_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Each line names its kind, by which the master's log counts it."""
-    places = Places(MOST)
+    places = ConnectionSlots(MOST)
     for _ in range(2 * MOST):
         places.take("10.0.0.1")
     ours = [record for record in caplog.records if record.name == "tarn.http.places"]
@@ -170,13 +170,13 @@ def test_a_connection_that_fails_for_any_reason_gives_its_place_back(
 ) -> None:
     """Else each such failure would take one from the others for good."""
 
-    def broken(_place: Place) -> asyncio.Protocol:
+    def broken(_place: ConnectionSlot) -> asyncio.Protocol:
         raise ValueError("a protocol that cannot be made")
 
     async def connect() -> tuple[bytes, int]:
-        places, listener = Places(MOST), socket.create_server(("127.0.0.1", 0))
+        places, listener = ConnectionSlots(MOST), socket.create_server(("127.0.0.1", 0))
         listener.setblocking(False)
-        door = Door(listener, None, broken, 5.0, "http://127.0.0.1", places)
+        door = TlsAcceptor(listener, None, broken, 5.0, "http://127.0.0.1", places)
         door.open()
         reader, writer = await asyncio.open_connection(*listener.getsockname())
         async with asyncio.timeout(5.0):

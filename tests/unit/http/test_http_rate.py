@@ -6,7 +6,7 @@ from fake_master import FakeMaster, PolicyAuthorizer, StillClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.gate import DirectGate
+from tarn.http.gate import DirectAuthorizer
 from tarn.http.identity import Proofs, Trusted, network
 from tarn.http.rate import Rates
 
@@ -90,7 +90,7 @@ def _behind_a_proxy(rate_limit: int) -> FakeMaster:
         rate_limit=rate_limit,
         clock=StillClock(),
         proofs=Proofs((LB,)),
-        gate=DirectGate(PolicyAuthorizer(rights=RIGHTS)),
+        gate=DirectAuthorizer(PolicyAuthorizer(rights=RIGHTS)),
         config={"models": {"serve": ["ocr"]}},
     )
 

@@ -11,20 +11,20 @@ from tarn.domain.spec import SpnegoSpec
 from tarn.testing.context import cluster_spec, master_context
 from tarn_plugins.authorizer import none
 from tarn_plugins.authorizer.none import NoAuthorizer
-from tarn_plugins.scaling.fixed import Fixed, FixedSettings
+from tarn_plugins.scaling.fixed import FixedPolicy, FixedSettings
 
 FLEET = FleetView(now_s=1.0, desired=3, limits=Limits(1, 5))
 
 
 def test_fixed_keeps_the_size_that_a_person_chose() -> None:
     """Without settings it wants nothing, so `scale` and `replicas.initial` decide."""
-    assert Fixed(FixedSettings()).wanted(FLEET) == Wish(None, "the size is fixed by a person")
+    assert FixedPolicy(FixedSettings()).wanted(FLEET) == Wish(None, "the size is fixed by a person")
 
 
 def test_fixed_wants_what_its_settings_say() -> None:
     """Always the same, whatever is seen; zero is a size."""
-    assert Fixed(FixedSettings(4)).wanted(FLEET).replicas == 4
-    assert Fixed(FixedSettings(0)).wanted(FLEET).replicas == 0
+    assert FixedPolicy(FixedSettings(4)).wanted(FLEET).replicas == 4
+    assert FixedPolicy(FixedSettings(0)).wanted(FLEET).replicas == 0
 
 
 def test_fixed_refuses_a_negative_size() -> None:

@@ -1,7 +1,7 @@
 """One scrape, model by model."""
 
 from tarn.domain.outcomes import RequestCounts
-from tarn.triton.by_model import NAMELESS, Row, rows
+from tarn.triton.by_model import NAMELESS, ModelCounters, rows
 from tarn.triton.metrics import gpu_signals, parse
 
 SUCCESS, FAILURE = "nv_inference_request_success", "nv_inference_request_failure"
@@ -9,7 +9,7 @@ QUEUE, REQUEST = "nv_inference_queue_duration_us", "nv_inference_request_duratio
 PENDING = "nv_inference_pending_request_count"
 
 
-def read(*lines: str) -> dict[str, Row] | None:
+def read(*lines: str) -> dict[str, ModelCounters] | None:
     found = rows(parse("\n".join(lines).encode() + b"\n"))
     return None if found is None else dict(found.of)
 
@@ -25,7 +25,10 @@ def test_versions_and_reasons_are_added_up() -> None:
         QUEUE + '{model="a",version="1"} 10',
         PENDING + '{model="a",version="1"} 5',
         SUCCESS + '{model="été \\"}",version="1"} 1',
-    ) == {"a": Row(7.0, 3.0, 8000.0, 10.0, 5.0), 'été "}': Row(1.0, pending=0.0)}
+    ) == {
+        "a": ModelCounters(7.0, 3.0, 8000.0, 10.0, 5.0),
+        'été "}': ModelCounters(1.0, pending=0.0),
+    }
 
 
 def test_only_failures_of_its_own_count_in_an_outcome() -> None:
@@ -54,16 +57,16 @@ def test_only_failures_of_its_own_count_in_an_outcome() -> None:
 
 def test_an_older_triton_says_nothing_of_its_queue() -> None:
     """Without the family there is no number, not 0."""
-    assert read(SUCCESS + '{model="a"} 3') == {"a": Row(3.0, pending=None)}
+    assert read(SUCCESS + '{model="a"} 3') == {"a": ModelCounters(3.0, pending=None)}
 
 
 def test_odd_values_and_labels_make_no_odd_totals() -> None:
     """Not finite, below zero, nameless, or too long to be a name: nothing that can be summed up."""
     assert read(
         SUCCESS + '{model="a"} NaN', FAILURE + '{model="a"} +Inf', QUEUE + '{model="a"} -4'
-    ) == {"a": Row()}
+    ) == {"a": ModelCounters()}
     long = "x" * 2000
-    assert read(SUCCESS + " 3", SUCCESS + f'{{model="{long}"}} 4') == {NAMELESS: Row(7.0)}
+    assert read(SUCCESS + " 3", SUCCESS + f'{{model="{long}"}} 4') == {NAMELESS: ModelCounters(7.0)}
 
 
 def test_a_line_that_cannot_be_read_spoils_the_look() -> None:
@@ -91,4 +94,4 @@ def test_what_did_not_change_is_not_read_again() -> None:
     lines[1] = SUCCESS + '{model="m1"} 7'
     second = rows(parse("\n".join(lines).encode()), first)
     assert second is not None
-    assert second.of["m1"] == Row(7.0)
+    assert second.of["m1"] == ModelCounters(7.0)

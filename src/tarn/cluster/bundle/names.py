@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Names"]
+__all__ = ["Pseudonyms"]
 
 HOST, ADDRESS, USER, REALM = "host", "address", "user", "realm"
 
@@ -82,7 +82,7 @@ _WORD = r"[A-Za-z0-9]"
 
 
 @attrs.define
-class Names:
+class Pseudonyms:
     """Who is called how in one bundle: `learn` from every text first, then `replace` in each."""
 
     stand_ins: dict[str, str] = attrs.field(factory=dict, repr=False)

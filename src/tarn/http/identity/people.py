@@ -4,8 +4,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from tarn.http.desk import Desk
-from tarn.interfaces import Names
+from tarn.http.desk import BlockingPool
+from tarn.interfaces import UserDirectory
 
 __all__ = ["People"]
 
@@ -24,7 +24,7 @@ class People:
     """
 
     def __init__(
-        self, names: Names, desk: Desk, now_s: Callable[[], float] = time.monotonic
+        self, names: UserDirectory, desk: BlockingPool, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._names = names
         self._desk = desk

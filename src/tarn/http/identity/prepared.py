@@ -10,11 +10,11 @@ from tarn.domain import brought
 from tarn.domain.request_proof import scrape_token
 from tarn.domain.spec import ApiSpec
 from tarn.errors import ConfigError, LaunchError
-from tarn.http.desk import Desk
+from tarn.http.desk import BlockingPool
 from tarn.http.identity.local_names import LocalNames
 from tarn.http.identity.people import People
-from tarn.http.identity.proofs import Proofs, Tickets, trusted
-from tarn.interfaces import Names
+from tarn.http.identity.proofs import Proofs, TicketChecker, trusted
+from tarn.interfaces import UserDirectory
 
 __all__ = ["brought_secrets", "brought_token", "prepared", "renewed_token"]
 
@@ -74,7 +74,7 @@ def brought_secrets(directory: Path) -> Iterator[str | bytes]:
 
 
 def prepared(
-    api: ApiSpec, directory: Path, api_token: bytes | None, names: Names | None = None
+    api: ApiSpec, directory: Path, api_token: bytes | None, names: UserDirectory | None = None
 ) -> Proofs:
     """Return what proves somebody to this master; close it when the master leaves.
 
@@ -100,7 +100,7 @@ def prepared(
             next_step="Give each trusted proxy a token of its own, and none the api token",
         )
     tickets = None if api.spnego is None else _tickets(directory / brought.SPNEGO_KEYTAB)
-    desk = Desk("the directory of users")
+    desk = BlockingPool("the directory of users")
     return Proofs(proxies, tickets, desk, People(names or LocalNames(), desk))
 
 
@@ -113,7 +113,7 @@ def _tokens(directory: Path) -> dict[str, str]:
     return tokens
 
 
-def _tickets(keytab: Path) -> Tickets:
+def _tickets(keytab: Path) -> TicketChecker:
     try:
         from tarn.http.identity.spnego import KeytabTickets  # noqa: PLC0415 (only where asked for)
     except ImportError as error:

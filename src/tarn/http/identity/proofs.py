@@ -12,10 +12,19 @@ import attrs
 
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError
-from tarn.http.desk import Desk
+from tarn.http.desk import BlockingPool
 from tarn.http.identity.people import People
 
-__all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "connects", "network", "trusted"]
+__all__ = [
+    "Accepted",
+    "Network",
+    "Proofs",
+    "TicketChecker",
+    "Trusted",
+    "connects",
+    "network",
+    "trusted",
+]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAPPED = 96
@@ -32,7 +41,7 @@ class Accepted:
     """For the client, which may want proof of the master too."""
 
 
-class Tickets(Protocol):
+class TicketChecker(Protocol):
     """Checks tickets of Kerberos; on any thread, several at a time."""
 
     def accept(self, token: bytes) -> Accepted:
@@ -70,8 +79,8 @@ class Proofs:
     """What a master can check, and where it looks people up."""
 
     trusted: tuple[Trusted, ...] = ()
-    tickets: Tickets | None = None
-    desk: Desk | None = None
+    tickets: TicketChecker | None = None
+    desk: BlockingPool | None = None
     """Where tickets are checked; there is one where there are *tickets*."""
     people: People | None = None
     """None: nobody has groups, or a short name."""

@@ -22,14 +22,14 @@ from tarn.domain.request_proof import (
     scrape_token,
 )
 from tarn.errors import NotAuthorizedError, ProviderError
-from tarn.http.asked import Asked, Identified
+from tarn.http.asked import Identity, RequestInfo
 from tarn.http.hosts import Hosts
 from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
 from tarn.http.identity.proofs import Proofs, Trusted
 from tarn.http.nonces import Nonces
-from tarn.http.sessions import Session, Sessions
+from tarn.http.sessions import BrowserSession, Sessions
 
-__all__ = ["OWNER", "Identity"]
+__all__ = ["OWNER", "Authenticator"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,19 +47,19 @@ _NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
 
 
 @attrs.frozen
-class _Proven:
+class _Proof:
     """Somebody, before it is looked at for whom they speak."""
 
     who: Principal | Trusted
     answer: str = ""
     """For ``WWW-Authenticate`` of the answer: the master's half of a ticket's proof."""
-    session: Session | None = None
+    session: BrowserSession | None = None
     answer_proof: str = ""
     """For `ANSWER_HEADER` of the answer: what proves the master to who signed the request."""
     digest: str | None = None
 
 
-class Identity:
+class Authenticator:
     """Proves principals. Lives on one event loop.
 
     Where neither an api token nor tickets are asked for everybody is let in, anonymous unless
@@ -93,7 +93,7 @@ class Identity:
         self._keys = self._signers()
 
     def __repr__(self) -> str:
-        return f"Identity(api_token={'none' if self._api_token is None else '***'})"
+        return f"Authenticator(api_token={'none' if self._api_token is None else '***'})"
 
     def hears_of_others(self, peer: str) -> bool:
         """Say whether somebody who speaks for others may connect from the address *peer*."""
@@ -102,7 +102,7 @@ class Identity:
             return True
         return any(one.at(peer) for one in self._proofs.trusted)
 
-    async def identify(self, asked: Asked) -> Identified:
+    async def identify(self, asked: RequestInfo) -> Identity:
         """Return who asks, or a refusal of somebody who may not.
 
         A token or a session counts first, then a ticket, then a proxy's certificate, then the
@@ -113,18 +113,18 @@ class Identity:
             claimed = claims(asked)
             self._one_proof(claimed)
         except ValueError as error:
-            return Identified(None, 400, str(error))
+            return Identity(None, 400, str(error))
         try:
             proven = await self._proven(asked, claimed)
-            if isinstance(proven, Identified):
+            if isinstance(proven, Identity):
                 return proven
             said = await self._spoken_for(proven.who, asked, claimed)
         except ProviderError as error:
-            return Identified(None, 503, error.found)
+            return Identity(None, 503, error.found)
         except Exception:  # noqa: BLE001 (whatever a directory of users raises is a no, and logged)
             _LOG.exception("a user could not be looked up")
             found = "Who you are could not be looked up; the master's log says why"
-            return Identified(None, 503, found)
+            return Identity(None, 503, found)
         headers = {"WWW-Authenticate": proven.answer} if proven.answer else {}
         if proven.answer_proof:
             headers[ANSWER_HEADER] = proven.answer_proof
@@ -147,7 +147,7 @@ class Identity:
         if both and self._reads_tokens:
             raise ValueError("A signature and another proof came together: send one of them")
 
-    async def _proven(self, asked: Asked, claimed: Claims) -> "_Proven | Identified":
+    async def _proven(self, asked: RequestInfo, claimed: Claims) -> "_Proof | Identity":
         if claimed.signed is not None and self._reads_tokens:
             return self._by_signature(asked, claimed.signed)
         if claimed.token is not None and self._reads_tokens:
@@ -159,22 +159,22 @@ class Identity:
             return await self._by_ticket(asked, claimed.ticket)
         found = self._by_certificate(asked) or await self._by_cookie(asked)
         if found is not None:
-            return _Proven(found)
+            return _Proof(found)
         asks = self._api_token is not None or self._proofs.tickets is not None
-        return self._unidentified() if asks else _Proven(ANONYMOUS)
+        return self._unidentified() if asks else _Proof(ANONYMOUS)
 
-    def _by_token(self, asked: Asked, token: bytes) -> "_Proven | Identified":
+    def _by_token(self, asked: RequestInfo, token: bytes) -> "_Proof | Identity":
         if self._api_token is not None and hmac.compare_digest(token, self._api_token):
-            return _Proven(OWNER)
+            return _Proof(OWNER)
         if self._scrape_token is not None and hmac.compare_digest(token, self._scrape_token):
             if asked.path in SCRAPED:
-                return _Proven(SCRAPER)
+                return _Proof(SCRAPER)
             found = f"This token opens {' and '.join(SCRAPED)}, and nothing else"
-            return Identified(None, 403, found)
+            return Identity(None, 403, found)
         for one in self._proofs.trusted:
             # compared first: how long it takes says nothing about where a token counts
             if one.by == "token" and one.holds(token) and one.at(asked.peer):
-                return _Proven(one)
+                return _Proof(one)
         return self._unidentified()
 
     def _signers(self) -> tuple[tuple[bytes, Principal | Trusted], ...]:
@@ -183,7 +183,7 @@ class Identity:
         others = ((proof_key(one.token), one) for one in self._proofs.trusted if one.token)
         return (*owner, *others)
 
-    def _by_signature(self, asked: Asked, said: bytes) -> "_Proven | Identified":
+    def _by_signature(self, asked: RequestInfo, said: bytes) -> "_Proof | Identity":
         """Return who signed the request, which counts once, and only if it was sent to us."""
         proof = RequestProof.parse(said.decode("latin-1"))
         if proof is None:
@@ -203,53 +203,51 @@ class Identity:
                     "not an address of this master: whoever listens there passed it on. If that "
                     "is meant to be, write it into api.hosts"
                 )
-                return Identified(None, 421, found)
+                return Identity(None, 421, found)
             if not self._nonces.take(proof.nonce, proof.count):
                 return self._sign_again("The nonce is over, or the signature was used before")
             answer = answer_proof(key, proof.signature)
-            return _Proven(who, answer_proof=answer, digest=proof.digest)
+            return _Proof(who, answer_proof=answer, digest=proof.digest)
         return self._unidentified()
 
-    def _sign_again(self, found: str) -> Identified:
+    def _sign_again(self, found: str) -> Identity:
         nonce = self._nonces.give()
-        return Identified(None, 401, found, {"WWW-Authenticate": f'{SCHEME} nonce="{nonce}"'})
+        return Identity(None, 401, found, {"WWW-Authenticate": f'{SCHEME} nonce="{nonce}"'})
 
-    def _by_session(self, sessions: Sessions, said: bytes) -> "_Proven | Identified":
+    def _by_session(self, sessions: Sessions, said: bytes) -> "_Proof | Identity":
         session = sessions.read(said)
         if session is not None:
-            return _Proven(OWNER, session=session)
-        return Identified(
-            None, 401, "The session is over, or none of this cluster: sign in", _BEARER
-        )
+            return _Proof(OWNER, session=session)
+        return Identity(None, 401, "The session is over, or none of this cluster: sign in", _BEARER)
 
-    async def _by_ticket(self, asked: Asked, encoded: bytes) -> "_Proven | Identified":
+    async def _by_ticket(self, asked: RequestInfo, encoded: bytes) -> "_Proof | Identity":
         tickets, desk, people = self._proofs.tickets, self._proofs.desk, self._proofs.people
         assert tickets is not None
         assert desk is not None
         token = ticket(encoded)
         if token is None:
-            return Identified(None, 401, "The ticket is no base64", _NEGOTIATE)
+            return Identity(None, 401, "The ticket is no base64", _NEGOTIATE)
         try:
             accepted = await desk.ask(lambda: tickets.accept(token))
         except NotAuthorizedError as error:
-            return Identified(None, 401, error.next_step, _NEGOTIATE)
+            return Identity(None, 401, error.next_step, _NEGOTIATE)
         answer = f"Negotiate {base64.b64encode(accepted.answer).decode()}".strip()
         user = await people.short(accepted.principal) if people is not None else ""
         if not is_name(user):
             found = "By the cluster's auth_to_local your principal is nobody here"
-            return Identified(None, 403, found, {"WWW-Authenticate": answer})
+            return Identity(None, 403, found, {"WWW-Authenticate": answer})
         for one in self._proofs.trusted:
             if one.by == "kerberos" and one.name == user and one.at(asked.peer):
-                return _Proven(one, answer)
-        return _Proven(Principal(user, await self._proofs.groups(user), "spnego"), answer)
+                return _Proof(one, answer)
+        return _Proof(Principal(user, await self._proofs.groups(user), "spnego"), answer)
 
-    def _by_certificate(self, asked: Asked) -> Trusted | None:
+    def _by_certificate(self, asked: RequestInfo) -> Trusted | None:
         if not asked.certificate:
             return None
         every = (one for one in self._proofs.trusted if one.by == "mtls")
         return next((o for o in every if o.name == asked.certificate and o.at(asked.peer)), None)
 
-    async def _by_cookie(self, asked: Asked) -> Principal | None:
+    async def _by_cookie(self, asked: RequestInfo) -> Principal | None:
         rule = self._proxy
         if rule is None or not rule.proves or asked.peer not in rule.addresses:
             return None
@@ -259,49 +257,49 @@ class Identity:
         )
 
     async def _spoken_for(
-        self, who: Principal | Trusted, asked: Asked, claimed: Claims
-    ) -> Identified:
+        self, who: Principal | Trusted, asked: RequestInfo, claimed: Claims
+    ) -> Identity:
         """Return whom *who* speaks for, which is nobody else unless it is a trusted proxy."""
         if isinstance(who, Trusted):
             return await self._named(who, claimed)
         if who.via == "rm-proxy":
-            return Identified(who, named=who.user)
+            return Identity(who, named=who.user)
         if claimed.user is None or who.via == "none":
-            return Identified(who)
+            return Identity(who)
         if who.via == "spnego":
             same = claimed.user == who.user.encode()
             found = f"{who.user} may not speak for others: only a trusted proxy names users"
-            return Identified(who) if same else Identified(None, 403, found)
+            return Identity(who) if same else Identity(None, 403, found)
         # Beside the api token a name says nothing: it opens more than any name. But a proxy that
         # proved itself and names somebody must not be given that much on their behalf.
         if self._by_certificate(asked) is not None:
-            return Identified(None, 400, "The api token and X-TARN-User came together: send one")
-        return Identified(who)
+            return Identity(None, 400, "The api token and X-TARN-User came together: send one")
+        return Identity(who)
 
-    async def _named(self, proxy: Trusted, claimed: Claims) -> Identified:
+    async def _named(self, proxy: Trusted, claimed: Claims) -> Identity:
         if claimed.user is None:
-            return Identified(Principal(proxy.name, via="trusted-proxy"))
+            return Identity(Principal(proxy.name, via="trusted-proxy"))
         if claimed.signed is not None:  # whoever passed the request on could have changed the name
             found = "No signature covers X-TARN-User: send the token itself, over HTTPS"
-            return Identified(None, 400, found)
+            return Identity(None, 400, found)
         user = claimed.user.decode("latin-1")
         if not is_name(user):
             found = "X-TARN-User is no user's name: letters, digits and . _ @ $ + = -, at most 128"
-            return Identified(None, 400, found)
+            return Identity(None, 400, found)
         groups = await self._proofs.groups(user)
         if not proxy.speaks_for(user, groups):
             found = f"The trusted proxy {proxy.name} may not speak for this user"
-            return Identified(None, 403, found)
+            return Identity(None, 403, found)
         if user == ANONYMOUS.user:
-            return Identified(ANONYMOUS, named=user)
-        return Identified(Principal(user, groups, "proxy"), named=user)
+            return Identity(ANONYMOUS, named=user)
+        return Identity(Principal(user, groups, "proxy"), named=user)
 
-    def _unidentified(self) -> Identified:
+    def _unidentified(self) -> Identity:
         """Refuse whoever proved nothing, in words for what was set up."""
         if self._proofs.tickets is None:
             found = "The api token is missing or wrong: send it in the header X-TARN-Token"
-            return Identified(None, 401, found, _BEARER)
+            return Identity(None, 401, found, _BEARER)
         found = "Send a Kerberos ticket (curl --negotiate -u :)"
         if self._reads_tokens:
             found += ", or the api token in the header X-TARN-Token"
-        return Identified(None, 401, found, _NEGOTIATE)
+        return Identity(None, 401, found, _NEGOTIATE)

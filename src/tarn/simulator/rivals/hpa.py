@@ -21,7 +21,7 @@ import math
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -59,8 +59,10 @@ class Hpa:
         sample = fleet.mean("gpu_utilization", self.settings.metrics_window_s)
         if not isinstance(sample, Known):
             return Wish(present, f"utilization is unknown: {sample.reason}")
-        ready = sum(i.state is State.READY for i in fleet.instances)
-        unready = sum(i.state in (State.REQUESTED, State.STARTING) for i in fleet.instances)
+        ready = sum(i.state is InstanceState.READY for i in fleet.instances)
+        unready = sum(
+            i.state in (InstanceState.REQUESTED, InstanceState.STARTING) for i in fleet.instances
+        )
         need = self._recommended(sample.value, ready, unready, present)
         growth = max(present * self.settings.grow_percent / 100, self.settings.grow_pods)
         limited = min(need, present + math.floor(growth))

@@ -14,13 +14,13 @@ Source: the Java TARN's ``ScalingPolicy.java``, ``MetricsCollector.java`` and ``
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
 from tarn.simulator.rivals.rival import Rival
 
-__all__ = ["JAVA", "Java", "JavaTarnSettings"]
+__all__ = ["JAVA", "JavaTarnPolicy", "JavaTarnSettings"]
 
 
 @attrs.frozen
@@ -34,7 +34,7 @@ class JavaTarnSettings:
 
 
 @attrs.frozen
-class Java:
+class JavaTarnPolicy:
     """One ``ScalingPolicy`` in the mode ``composite``."""
 
     settings: JavaTarnSettings
@@ -50,7 +50,7 @@ class Java:
         return Wish(fleet.desired, told)
 
     def _load(self, fleet: FleetView) -> float:
-        running = sum(i.state is State.READY for i in fleet.instances)
+        running = sum(i.state is InstanceState.READY for i in fleet.instances)
         if not running:
             return 1.0 if fleet.waiting else 0.0
         busy, queue = fleet.latest("gpu_utilization"), fleet.latest("pending")
@@ -60,7 +60,7 @@ class Java:
 
 
 def _create(settings: JavaTarnSettings, _context: MasterContext) -> ScalingPolicy:
-    return Java(settings)
+    return JavaTarnPolicy(settings)
 
 
 JAVA = Rival(

@@ -26,7 +26,7 @@ from collections import deque
 import attrs
 from attrs.validators import ge, gt, le
 
-from tarn.domain import FleetView, Known, State, Wish
+from tarn.domain import FleetView, InstanceState, Known, Wish
 from tarn.domain.spec import ScalingSpec, WindowSpec
 from tarn.hookspecs import Factory
 from tarn.interfaces import MasterContext, ScalingPolicy
@@ -75,7 +75,7 @@ class Knative:
         sample = fleet.latest("in_flight")
         inside = sample.value if isinstance(sample, Known) else 0.0
         self._seen.append((now_s, inside + fleet.waiting))
-        pods = max(1, sum(i.state is State.READY for i in fleet.instances))
+        pods = max(1, sum(i.state is InstanceState.READY for i in fleet.instances))
         if len(self._seen) == 1 and pods > 1 and not self._most:
             self._panics_s, self._most = now_s, pods
         while now_s - self._seen[0][0] >= s.stable_window_s:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tarn.errors import ProviderError, RefusedError
-from tarn.interfaces import Carrier
+from tarn.interfaces import Uploader
 
 __all__ = ["CarrierContract"]
 
@@ -18,21 +18,21 @@ class CarrierContract:
     nowhere = "no-such-scheme://host/file.tar.gz"
     """A URI at which nothing can be written."""
 
-    def make(self, tmp_path: Path) -> Carrier:
+    def make(self, tmp_path: Path) -> Uploader:
         """Return the carrier under test."""
         raise NotImplementedError
 
-    def uri(self, carrier: Carrier) -> str:
+    def uri(self, carrier: Uploader) -> str:
         """Return where a file may go; nothing is there yet."""
         raise NotImplementedError
 
-    def content(self, carrier: Carrier, uri: str) -> bytes:
-        """Return what its machines read at *uri*, as `Carrier.put` named it."""
+    def content(self, carrier: Uploader, uri: str) -> bytes:
+        """Return what its machines read at *uri*, as `Uploader.put` named it."""
         raise NotImplementedError
 
     def test_is_a_carrier(self, tmp_path: Path) -> None:
         """Whoever has a file can ask for it."""
-        assert isinstance(self.make(tmp_path), Carrier)
+        assert isinstance(self.make(tmp_path), Uploader)
 
     def test_a_file_arrives_whole(self, tmp_path: Path) -> None:
         """Every byte of it, and the answer says that it was not there."""

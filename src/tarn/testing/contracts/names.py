@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tarn.interfaces import Names
+from tarn.interfaces import UserDirectory
 from tarn.testing.strategies import for_any, texts
 
 __all__ = ["NamesContract"]
@@ -26,7 +26,7 @@ class NamesContract:
     known_group: str = ""
     unknown: str = "nobody-of-this-name-7"
 
-    def make(self, tmp_path: Path) -> Names:
+    def make(self, tmp_path: Path) -> UserDirectory:
         """Return the names under test."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class NamesContract:
             assert [one.result(_ALL_WITHIN_S) for one in in_groups] == groups
 
 
-def _short(names: Names, principal: str) -> str:
+def _short(names: UserDirectory, principal: str) -> str:
     """Return the name of *principal*; an exception is a no, like an empty name."""
     try:
         return names.short(principal)
@@ -78,5 +78,5 @@ def _short(names: Names, principal: str) -> str:
         return ""
 
 
-def _refused(names: Names, principal: str) -> bool:
+def _refused(names: UserDirectory, principal: str) -> bool:
     return _short(names, principal) == ""

@@ -44,14 +44,14 @@ def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
     from tarn.java import ensure, java_home, kerberos_options  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger import conf  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger.authorizer import (  # noqa: PLC0415
+        GuardedCluster,
         RangerAuthorizer,
-        Subject,
     )
     from tarn_plugins.authorizer.ranger.engine import RangerEngine  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger.heard import Heard  # noqa: PLC0415
 
     site = read(settings)
-    places = conf.Places.below(context.directory, _logs(context))
+    places = conf.RangerDirectories.below(context.directory, _logs(context))
     try:
         conf.write(conf.rendered(settings, site, places), places)
     except OSError as error:
@@ -64,7 +64,7 @@ def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
     def opened() -> RangerEngine:
         return RangerEngine(places.conf, rest, settings.app_id, heard, audit=settings.audit)
 
-    return RangerAuthorizer(Subject(settings.service, context.spec.name), heard, opened)
+    return RangerAuthorizer(GuardedCluster(settings.service, context.spec.name), heard, opened)
 
 
 def _logs(context: MasterContext) -> Path:

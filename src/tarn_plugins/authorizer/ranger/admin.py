@@ -18,16 +18,16 @@ import attrs
 from tarn.errors import ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
-from tarn_plugins.authorizer.ranger.wanted import Step, There
+from tarn_plugins.authorizer.ranger.wanted import SetupStep, There
 
-__all__ = ["Admin", "Door"]
+__all__ = ["Admin", "RangerAdminLogin"]
 
 WITHIN_S = 20.0
 """For each answer. Ranger Admin writes a policy in tens of milliseconds; its database may not."""
 
 
 @attrs.frozen
-class Door:
+class RangerAdminLogin:
     """Where Ranger Admin is, and who knocks."""
 
     url: str
@@ -44,7 +44,7 @@ class Admin:
         ProviderMissingError: The client is not installed.
     """
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: RangerAdminLogin) -> None:
         self._client, self._failure = _client(door)
         self._door = door
 
@@ -60,7 +60,7 @@ class Admin:
             policies = self._client.get_policies_in_service(service) if found else []
         return There(definition, found, tuple(policies or ()))
 
-    def do(self, step: Step) -> None:
+    def do(self, step: SetupStep) -> None:
         """Do one step that creates or updates; anything else is nothing to do.
 
         Raises:
@@ -113,7 +113,7 @@ class Admin:
         return ProviderError("ranger", found, code=code, where=where, next_step=step)
 
 
-def _client(door: Door) -> tuple[Any, type[Exception]]:
+def _client(door: RangerAdminLogin) -> tuple[Any, type[Exception]]:
     try:
         from apache_ranger.client.ranger_client import RangerClient  # noqa: PLC0415
         from apache_ranger.exceptions import RangerServiceException  # noqa: PLC0415

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.plain import structure
 from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import PREFIX, examine, read
@@ -36,24 +36,26 @@ def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     )
 
 
-def _files(settings: RangerSettings, *, here: bool) -> Looked:
+def _files(settings: RangerSettings, *, here: bool) -> CheckResult:
     found = examine(settings)
     if here:
-        return Looked(f"{settings.conf_dir} and Ranger's jars are there", found)
+        return CheckResult(f"{settings.conf_dir} and Ranger's jars are there", found)
     if found:
-        return Looked("they are not on this machine, and must be on each node", known=False)
-    return Looked("they are on this machine, and must be on each node")
+        return CheckResult("they are not on this machine, and must be on each node", known=False)
+    return CheckResult("they are on this machine, and must be on each node")
 
 
-def _admin(settings: RangerSettings) -> Looked:
+def _admin(settings: RangerSettings) -> CheckResult:
     if examine(settings):
-        return Looked("its address stands in a file that this machine does not have", known=False)
+        return CheckResult(
+            "its address stands in a file that this machine does not have", known=False
+        )
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")
     silent = [url for url in map(str.strip, urls.split(",")) if url and not _answers(url)]
     if not silent:
-        return Looked(f"it can be reached at {urls}")
+        return CheckResult(f"it can be reached at {urls}")
     where = f"{PREFIX}policy.rest.url"
-    return Looked("", tuple(_away(where, silent)))
+    return CheckResult("", tuple(_away(where, silent)))
 
 
 def _away(where: str, urls: list[str]) -> Iterator[Finding]:

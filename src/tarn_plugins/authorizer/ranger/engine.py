@@ -20,7 +20,7 @@ from tarn.java import Fault, Island, describe, load, mask, throwable
 from tarn_plugins.authorizer.ranger.heard import Heard
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
 
-__all__ = ["Asker", "Decision", "Question", "RangerEngine"]
+__all__ = ["AccessRequest", "RangerDecision", "RangerEngine", "RangerUser"]
 
 _PLUGIN = "org.apache.ranger.plugin"
 _AUDIT = "org.apache.ranger.audit.provider.AuditProviderFactory"
@@ -38,7 +38,7 @@ a million audits more."""
 
 
 @attrs.frozen
-class Asker:
+class RangerUser:
     """Whose right is asked about."""
 
     user: str
@@ -46,7 +46,7 @@ class Asker:
 
 
 @attrs.frozen
-class Question:
+class AccessRequest:
     """May somebody do *access* to the *resource* of a kind (``model``, ``cluster``)?"""
 
     kind: str
@@ -55,7 +55,7 @@ class Question:
 
 
 @attrs.frozen
-class Decision:
+class RangerDecision:
     """The engine's answer; *policy* is -1 where none decided."""
 
     allowed: bool
@@ -114,7 +114,9 @@ class RangerEngine:
         """Return the version of the policies; -1: there are none."""
         return int(self._plugin.getPoliciesVersion())
 
-    def decide(self, asker: Asker, questions: Sequence[Question]) -> tuple[Decision | None, ...]:
+    def decide(
+        self, asker: RangerUser, questions: Sequence[AccessRequest]
+    ) -> tuple[RangerDecision | None, ...]:
         """Return an answer to each question; None: the engine has no policies to decide by."""
         if self._closed.is_set():
             return (None,) * len(questions)
@@ -162,7 +164,7 @@ class RangerEngine:
         with contextlib.suppress(throwable()):
             self._plugin.cleanup()
 
-    def _asked(self, question: Question, user: str, groups: Any, now: Any) -> Any:
+    def _asked(self, question: AccessRequest, user: str, groups: Any, now: Any) -> Any:
         resource = self._resource()
         resource.setValue(question.kind, question.resource)
         request = self._request(resource, question.access, user, groups, None)
@@ -277,7 +279,9 @@ def _audible(island: Island, config: Any) -> None:
         )
 
 
-def _decision(answer: Any) -> Decision | None:
+def _decision(answer: Any) -> RangerDecision | None:
     return (
-        None if answer is None else Decision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
+        None
+        if answer is None
+        else RangerDecision(bool(answer.getIsAllowed()), int(answer.getPolicyId()))
     )

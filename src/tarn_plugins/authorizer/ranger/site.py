@@ -11,7 +11,7 @@ from tarn.interfaces import Finding
 from tarn_plugins.authorizer.ranger.properties import parse
 from tarn_plugins.authorizer.ranger.settings import JARS, SERVICE_TYPE, RangerSettings
 
-__all__ = ["LOGGING", "PREFIX", "Site", "examine", "read"]
+__all__ = ["LOGGING", "PREFIX", "RangerSite", "examine", "read"]
 
 PREFIX = f"ranger.plugin.{SERVICE_TYPE}."
 LOGGING = ("log4j.properties", "log4j.xml", "log4j2.properties", "log4j2.xml", "logback.xml")
@@ -23,7 +23,7 @@ _NO_CONF, _NO_JARS, _NO_ADMIN, _NO_AUDIT = "TARN-3400", "TARN-3401", "TARN-3403"
 
 
 @attrs.frozen
-class Site:
+class RangerSite:
     """What was found."""
 
     security: Mapping[str, str] = attrs.field(repr=False)
@@ -44,7 +44,7 @@ class _Part:
     problem: Finding | None = None
 
 
-def read(settings: RangerSettings) -> Site:
+def read(settings: RangerSettings) -> RangerSite:
     """Return what is there.
 
     Raises:
@@ -59,7 +59,7 @@ def read(settings: RangerSettings) -> Site:
             ]
         )
     names = {path.name for path in settings.conf_dir.iterdir()}
-    return Site(
+    return RangerSite(
         _merged("security", settings).properties,
         _merged("audit", settings).properties,
         _jars(settings),

@@ -11,7 +11,7 @@ from tarn.plain import structure
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, check_service
 
-__all__ = ["Item", "Policy", "Step", "There", "Wanted", "parse", "steps"]
+__all__ = ["Policy", "PolicyItem", "RangerSetup", "SetupStep", "There", "parse", "steps"]
 
 Plain = Mapping[str, Any]
 _CODE = "TARN-3414"
@@ -26,7 +26,7 @@ _ITEMS = {
 
 
 @attrs.frozen
-class Item:
+class PolicyItem:
     """Somebody, and what they may (or may not)."""
 
     may: tuple[str, ...]
@@ -58,10 +58,10 @@ class Policy:
     description: str = ""
     enabled: bool = True
     audit: bool = True
-    allow: tuple[Item, ...] = ()
-    deny: tuple[Item, ...] = ()
-    allow_exceptions: tuple[Item, ...] = ()
-    deny_exceptions: tuple[Item, ...] = ()
+    allow: tuple[PolicyItem, ...] = ()
+    deny: tuple[PolicyItem, ...] = ()
+    allow_exceptions: tuple[PolicyItem, ...] = ()
+    deny_exceptions: tuple[PolicyItem, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         """Refuse what Ranger Admin would, or would take without a meaning."""
@@ -84,7 +84,7 @@ class Policy:
 
 
 @attrs.frozen
-class Wanted:
+class RangerSetup:
     """Everything in the file."""
 
     service: str
@@ -113,7 +113,7 @@ class There:
 
 
 @attrs.frozen
-class Step:
+class SetupStep:
     """One thing, and what is to be done for it."""
 
     what: str
@@ -127,7 +127,7 @@ class Step:
     """How it differs, where that is not plain to see."""
 
 
-def parse(text: str, where: str) -> Wanted:
+def parse(text: str, where: str) -> RangerSetup:
     """Return what a file says.
 
     Raises:
@@ -139,7 +139,7 @@ def parse(text: str, where: str) -> Wanted:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         at = f" (line {line + 1})" if line is not None else ""
         raise ConfigErrors([ConfigError(f"no YAML{at}", code=_CODE, where=where)]) from error
-    wanted, problems = structure(Wanted, plain)
+    wanted, problems = structure(RangerSetup, plain)
     if wanted is None:
         raise ConfigErrors(
             [
@@ -156,12 +156,14 @@ def parse(text: str, where: str) -> Wanted:
     return wanted
 
 
-def steps(wanted: Wanted, there: There, *, update_definition: bool = False) -> tuple[Step, ...]:
+def steps(
+    wanted: RangerSetup, there: There, *, update_definition: bool = False
+) -> tuple[SetupStep, ...]:
     """Return what is to be done, in order. What the file does not name is left as it is."""
     return tuple(_steps(wanted, there, update_definition=update_definition))
 
 
-def _steps(wanted: Wanted, there: There, *, update_definition: bool) -> Iterator[Step]:
+def _steps(wanted: RangerSetup, there: There, *, update_definition: bool) -> Iterator[SetupStep]:
     yield _definition(there.definition, update=update_definition)
     yield _service(wanted, there.service)
     known = {one.get("name"): one for one in there.policies}
@@ -169,17 +171,17 @@ def _steps(wanted: Wanted, there: There, *, update_definition: bool) -> Iterator
         yield _policy(wanted.service, policy, known.get(policy.name))
 
 
-def _definition(there: Plain | None, *, update: bool) -> Step:
+def _definition(there: Plain | None, *, update: bool) -> SetupStep:
     if there is None:
-        return Step("definition", SERVICE_TYPE, "create", service_definition())
+        return SetupStep("definition", SERVICE_TYPE, "create", service_definition())
     notes = tuple(differences(there))
     if not notes:
-        return Step("definition", SERVICE_TYPE, "same")
+        return SetupStep("definition", SERVICE_TYPE, "same")
     verb = "update" if update else "differs"
-    return Step("definition", SERVICE_TYPE, verb, service_definition(), notes)
+    return SetupStep("definition", SERVICE_TYPE, verb, service_definition(), notes)
 
 
-def _service(wanted: Wanted, there: Plain | None) -> Step:
+def _service(wanted: RangerSetup, there: Plain | None) -> SetupStep:
     before: Plain = (there or {}).get("configs") or {}
     users = {*_split(before.get(_DOWNLOADERS)), *wanted.download_users}
     configs = {**before, _DOWNLOADERS: ",".join(sorted(users))} if users else dict(before)
@@ -192,18 +194,18 @@ def _service(wanted: Wanted, there: Plain | None) -> Step:
             "isEnabled": True,
             "configs": configs,
         }
-        return Step("service", wanted.service, "create", body)
+        return SetupStep("service", wanted.service, "create", body)
     if there.get("type") != SERVICE_TYPE:
         note = f"it is of the type '{there.get('type')}', not '{SERVICE_TYPE}'"
-        return Step("service", wanted.service, "differs", notes=(note,))
+        return SetupStep("service", wanted.service, "differs", notes=(note,))
     missing = set(wanted.download_users) - set(_split(before.get(_DOWNLOADERS)))
     if missing:
         notes = (f"{_DOWNLOADERS}: {', '.join(sorted(missing))} added",)
-        return Step("service", wanted.service, "update", {**there, "configs": configs}, notes)
-    return Step("service", wanted.service, "same")
+        return SetupStep("service", wanted.service, "update", {**there, "configs": configs}, notes)
+    return SetupStep("service", wanted.service, "same")
 
 
-def _policy(service: str, policy: Policy, there: Plain | None) -> Step:
+def _policy(service: str, policy: Policy, there: Plain | None) -> SetupStep:
     body = {
         "service": service,
         "serviceType": SERVICE_TYPE,
@@ -224,13 +226,13 @@ def _policy(service: str, policy: Policy, there: Plain | None) -> Step:
         },
     }
     if there is None:
-        return Step("policy", policy.name, "create", body)
+        return SetupStep("policy", policy.name, "create", body)
     if _meaning(there) == _meaning(body):
-        return Step("policy", policy.name, "same")
-    return Step("policy", policy.name, "update", {**there, **body})
+        return SetupStep("policy", policy.name, "same")
+    return SetupStep("policy", policy.name, "update", {**there, **body})
 
 
-def _item(item: Item) -> dict[str, Any]:
+def _item(item: PolicyItem) -> dict[str, Any]:
     return {
         "users": list(item.users),
         "groups": list(item.groups),

@@ -12,7 +12,7 @@ __all__ = [
     "DEFAULT_GLIBC",
     "DEFAULT_PYTHON",
     "Glibc",
-    "Order",
+    "PackOptions",
     "glibc",
     "name",
     "platform",
@@ -33,7 +33,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 
 @attrs.frozen
-class Order:
+class PackOptions:
     """What an archive is to hold."""
 
     python: str = DEFAULT_PYTHON
@@ -95,7 +95,7 @@ def python(text: str) -> str:
     )
 
 
-def platform(order: Order) -> str:
+def platform(order: PackOptions) -> str:
     """Return the platform of the newest wheels that *order*'s nodes can load."""
     major, minor = order.glibc
     known = [n for n in _PLATFORMS if n <= minor] if major == 2 else _PLATFORMS  # noqa: PLR2004

@@ -13,7 +13,7 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn.release import version
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
-from tarn_plugins.cli.pack.order import ABOUT, Order, name
+from tarn_plugins.cli.pack.order import ABOUT, PackOptions, name
 from tarn_plugins.cli.pack.uv import Uv
 
 __all__ = ["Packed", "make"]
@@ -45,7 +45,7 @@ class Packed:
     name: str
     """What it is to be called."""
     about: Mapping[str, object] = attrs.field(hash=False)
-    written: archive.Written
+    written: archive.PackedArchive
     packages: Mapping[str, str] = attrs.field(hash=False)
     foreign: tuple[str, ...]
     """Libraries that the nodes must have, beside every Linux's."""
@@ -56,7 +56,7 @@ class Packed:
         return self.path.stat().st_size
 
 
-def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
+def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
     """Make the archive in the empty directory *work*, and see that it starts.
 
     Raises:
@@ -103,7 +103,7 @@ def _given(directory: str) -> Path:
     return home
 
 
-def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
+def _packages(order: PackOptions, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
     wheels = work / "wheels"
     wanted = [source.requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
     chosen = uv.resolve(order, python, wanted, work)
@@ -112,7 +112,10 @@ def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapp
 
 
 def _about(
-    order: Order, root: Path, packages: Mapping[str, str], needs: Iterable[fitness.Need]
+    order: PackOptions,
+    root: Path,
+    packages: Mapping[str, str],
+    needs: Iterable[fitness.BinaryNeeds],
 ) -> dict[str, object]:
     """Return what the archive says of itself: nothing of when or where it was made."""
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
@@ -173,7 +176,9 @@ def _unfit(found: str) -> ProviderError:
     )
 
 
-def _too_new(late: tuple[fitness.Need, ...], order: Order, root: Path, python: str) -> TarnError:
+def _too_new(
+    late: tuple[fitness.BinaryNeeds, ...], order: PackOptions, root: Path, python: str
+) -> TarnError:
     limit = ".".join(map(str, order.glibc))
     owners = tree.owners(root, python)
     lines = [

@@ -13,7 +13,7 @@ from tarn_plugins.cli.sandbox import security
 from tarn_plugins.cli.sandbox.network import PORTS, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import SandboxOptions
 
-__all__ = ["EXCLUDED", "LABEL", "QUEUES", "Site", "files", "xml"]
+__all__ = ["EXCLUDED", "LABEL", "QUEUES", "SandboxSite", "files", "xml"]
 
 Properties = Mapping[str, str]
 
@@ -45,7 +45,7 @@ _NOTHING = "<!doctype html><title>TARN sandbox</title><p>There are no pages here
 
 
 @attrs.frozen
-class Site:
+class SandboxSite:
     """Where a sandbox stands."""
 
     directory: str
@@ -54,7 +54,7 @@ class Site:
     """Who runs the daemons: the superuser of HDFS, and whom YARN lets act for others."""
 
 
-def files(options: SandboxOptions, site: Site) -> dict[str, str]:
+def files(options: SandboxOptions, site: SandboxSite) -> dict[str, str]:
     """Return path below the sandbox's directory -> content, for every file but the programs."""
     queues = _with_own(_queues(), "capacity-scheduler", options)
     made = {
@@ -106,7 +106,7 @@ def _places(name: str) -> tuple[str, ...]:
     return next(files for prefix, files in _FILES if name.startswith(prefix))
 
 
-def _core(options: SandboxOptions, site: Site) -> Properties:
+def _core(options: SandboxOptions, site: SandboxSite) -> Properties:
     acting = f"hadoop.proxyuser.{site.user}"
     return {
         "fs.defaultFS": f"hdfs://{host('nn', options)}:{PORTS['nn']['rpc']}",
@@ -119,7 +119,7 @@ def _core(options: SandboxOptions, site: Site) -> Properties:
     }
 
 
-def _hdfs(options: SandboxOptions, site: Site) -> Properties:
+def _hdfs(options: SandboxOptions, site: SandboxSite) -> Properties:
     name_node, data_node = host("nn", options), host("dn", options)
     ports = PORTS["dn"]
     return {
@@ -145,7 +145,7 @@ def _hdfs(options: SandboxOptions, site: Site) -> Properties:
     }
 
 
-def _yarn(options: SandboxOptions, site: Site) -> Properties:
+def _yarn(options: SandboxOptions, site: SandboxSite) -> Properties:
     expiry_ms = str(round(options.expiry_s * 1000))
     data = f"{site.directory}/data"
     return {
@@ -228,7 +228,7 @@ def _addresses(name: str, options: SandboxOptions, suffix: str) -> Properties:
     }
 
 
-def _node(name: str, options: SandboxOptions, site: Site) -> Properties:
+def _node(name: str, options: SandboxOptions, site: SandboxSite) -> Properties:
     me, ports, own = host(name, options), PORTS["nm"], f"{site.directory}/data/{name}"
     return {
         "yarn.nodemanager.hostname": me,
@@ -289,7 +289,7 @@ def _queues() -> Properties:
     return made
 
 
-def _zookeeper(options: SandboxOptions, site: Site) -> str:
+def _zookeeper(options: SandboxOptions, site: SandboxSite) -> str:
     settings = {
         "tickTime": "500",
         "dataDir": f"{site.directory}/data/zk",

@@ -15,7 +15,7 @@ from tarn_plugins.cli.sandbox.daemons import (
     sockets,
 )
 from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers, spawn
 from tarn_plugins.cli.sandbox.sockets import taken
 
 __all__ = ["Crew"]
@@ -46,9 +46,9 @@ class Crew:
         names = ", ".join(one.name for one in self.all)
         raise NotFoundError(f"there is no daemon '{name}'", right=f"There are: {names}")
 
-    def process(self, name: str) -> Process | None:
+    def process(self, name: str) -> DaemonProcess | None:
         """Return the daemon's process; None: it does not run."""
-        process = Process.read(self._pid(name))
+        process = DaemonProcess.read(self._pid(name))
         return process if process is not None and process.alive else None
 
     def running(self) -> set[str]:
@@ -64,7 +64,7 @@ class Crew:
         argv = command(daemon, java, str(self._directory))
         spawn(argv, environ, self._directory, self.log(daemon.name)).write(self._pid(daemon.name))
 
-    def format(self, java: str, environ: Mapping[str, str]) -> Process:
+    def format(self, java: str, environ: Mapping[str, str]) -> DaemonProcess:
         """Start what makes an empty HDFS, and ends; its log is called ``format``."""
         argv = format_command(java, str(self._directory), self.daemon("nn").flags)
         return spawn(argv, environ, self._directory, self.log("format"))
@@ -135,9 +135,9 @@ class Crew:
         for file in (self._directory / "run").glob("*.pid"):
             file.unlink()
 
-    def _recorded(self) -> list[Process]:
+    def _recorded(self) -> list[DaemonProcess]:
         """Return what runs, whatever the options say today."""
-        found = map(Process.read, sorted((self._directory / "run").glob("*.pid")))
+        found = map(DaemonProcess.read, sorted((self._directory / "run").glob("*.pid")))
         return [one for one in found if one is not None and one.alive]
 
     def _pid(self, name: str) -> Path:

@@ -13,10 +13,10 @@ import attrs
 from tarn.errors import NotFoundError, RefusedError, TimedOutError, UnreachableError
 from tarn.interfaces import ClientContext, Progress
 from tarn_plugins.cli.sandbox import hosts, jars, java, programs
-from tarn_plugins.cli.sandbox.configuration import Site, files
+from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
 from tarn_plugins.cli.sandbox.crew import Crew
 from tarn_plugins.cli.sandbox.daemons import Daemon
-from tarn_plugins.cli.sandbox.hdfs import Hdfs, ProgramHdfs, WebHdfs
+from tarn_plugins.cli.sandbox.hdfs import HdfsAdmin, ProgramHdfs, WebHdfs
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
 from tarn_plugins.cli.sandbox.layout import is_formatted, lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import PORTS, addresses, host, nodes, resource_managers
@@ -266,7 +266,7 @@ class Sandbox:
         lay_out(
             self.directory,
             options,
-            files(options, Site(directory, self._user)),
+            files(options, SandboxSite(directory, self._user)),
             shims(str(home / "bin" / "java"), directory),
             found,
         )
@@ -329,7 +329,7 @@ class Sandbox:
         return True
 
     @property
-    def _hdfs(self) -> Hdfs:
+    def _hdfs(self) -> HdfsAdmin:
         if self._realm is None:
             return WebHdfs(host("nn", self.options), PORTS["nn"]["http"], self._user)
         environ = {**self._hadoop, **self._realm.administrator}

@@ -1,8 +1,9 @@
-"""How many requests want a server where there is none: from what HAProxy counts. Pure but `Demand`.
+"""How many requests want a server where there is none: from what HAProxy counts.
 
-HAProxy counts the requests that found no server since it began, and those that it holds in its
-queue now. Two readings of the first say how many were refused meanwhile: of those nobody knows how
-many were one client that tried again, so only the queued ones are requests that wait.
+Pure but `DemandProbe`. HAProxy counts the requests that found no server since it began, and those
+that it holds in its queue now. Two readings of the first say how many were refused meanwhile: of
+those nobody knows how many were one client that tried again, so only the queued ones are requests
+that wait.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from tarn.interfaces import Clock
 if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
     from tarn_plugins.discovery.haproxy.doors import Traffic
 
-__all__ = ["Demand", "unserved"]
+__all__ = ["DemandProbe", "unserved"]
 
 FORGET_AFTER_S = 5.0
 """An older reading says nothing of the present."""
@@ -34,7 +35,7 @@ def unserved(before: "Traffic | None", now: "Traffic") -> Unserved:
 
 
 @attrs.define
-class Demand:
+class DemandProbe:
     """Asks HAProxy now and then; calling it returns what waits. One thread."""
 
     _statistics: "Callable[[], Traffic]"

@@ -7,14 +7,20 @@ import attrs
 
 from tarn.domain import Epoch, Member
 from tarn.errors import DiscoveryError
-from tarn_plugins.discovery.haproxy.memory import Memory, epoch_in
-from tarn_plugins.discovery.haproxy.orders import Order, complaint
-from tarn_plugins.discovery.haproxy.plan import Door, Plan, Wanted, ours, plan
+from tarn_plugins.discovery.haproxy.memory import FleetVariables, epoch_in
+from tarn_plugins.discovery.haproxy.orders import RuntimeCommand, complaint
+from tarn_plugins.discovery.haproxy.plan import (
+    BackendPlan,
+    HaproxyBackend,
+    WantedServer,
+    ours,
+    plan,
+)
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
-from tarn_plugins.discovery.haproxy.shown import Load, Server, loads_in, servers_in
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.shown import BackendServer, Load, loads_in, servers_in
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
-__all__ = ["Doors", "Settled", "Traffic"]
+__all__ = ["HaproxyBackends", "Settled", "Traffic"]
 
 _PASSES = 4
 """Drain, take out, look: three are enough where no request is open."""
@@ -57,15 +63,15 @@ class Settled:
     """Whether nobody could leave: which slot is whose is not known while an address is missing."""
 
 
-class Doors:
+class HaproxyBackends:
     """One or two backends."""
 
-    def __init__(self, target: Target, api: RuntimeApi) -> None:
+    def __init__(self, target: HaproxyTarget, api: RuntimeApi) -> None:
         self._target = target
         self._api = api
         self._ours = ours(target.slots, target.fleet)
         self._doors = _doors(target, 0)
-        self._memory = Memory(api, target.backend, target.fleet)
+        self._memory = FleetVariables(api, target.backend, target.fleet)
         self.orders_given = 0
         """Commands that changed something, in all."""
 
@@ -184,7 +190,7 @@ class Doors:
 
     def _plan(
         self, situation: "_Situation", shown: "_Servers"
-    ) -> tuple[tuple[Plan, ...], tuple[dict[str, Load], ...]]:
+    ) -> tuple[tuple[BackendPlan, ...], tuple[dict[str, Load], ...]]:
         """Plan; loads are asked only where a server leaves."""
         nothing: tuple[dict[str, Load], ...] = tuple({} for _ in self._doors)
         plans = situation.plans(shown, nothing)
@@ -217,7 +223,7 @@ class Doors:
                 raise self._unknown(door, str(error)) from error
         return tuple(loads)
 
-    def _unknown(self, door: Door, said: str) -> DiscoveryError:
+    def _unknown(self, door: HaproxyBackend, said: str) -> DiscoveryError:
         """Return the error for an answer that is none."""
         backends = self._api.backends()
         if door.backend in backends:
@@ -229,7 +235,7 @@ class Doors:
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
         )
 
-    def _do(self, orders: Sequence[Order]) -> "_Done":
+    def _do(self, orders: Sequence[RuntimeCommand]) -> "_Done":
         """Give *orders*, and check each answer."""
         answers = self._api.ask([order.text for order in orders])
         self.orders_given += len(orders)
@@ -261,13 +267,15 @@ class Doors:
         there = {(one.address, one.port) for servers in shown for one in servers}
         self._memory.note({(one.address, one.port): one.instance_id for one in wants}, there)
 
-    def _name_of(self, server: Server) -> str:
+    def _name_of(self, server: BackendServer) -> str:
         """Return the instance that *server* stands for; its own name where nobody knows."""
         if not self._target.slots:
             return server.name
         return self._memory.name_at((server.address, server.port)) or server.name
 
-    def _settled(self, plans: tuple[Plan, ...], loads: tuple[dict[str, Load], ...]) -> Settled:
+    def _settled(
+        self, plans: tuple[BackendPlan, ...], loads: tuple[dict[str, Load], ...]
+    ) -> Settled:
         sessions: Counter[str] = Counter()
         for made, known in zip(plans, loads, strict=True):
             for server in made.leaving:
@@ -291,22 +299,22 @@ class _Done:
     """Whether a server was changed, so that another look is worth it."""
 
 
-_Servers = tuple[tuple[Server, ...], ...]
+_Servers = tuple[tuple[BackendServer, ...], ...]
 
 
 @attrs.frozen
 class _Situation:
     """What is wanted of each backend."""
 
-    doors: tuple[Door, ...]
-    wanted: tuple[tuple[Wanted, ...], ...]
+    doors: tuple[HaproxyBackend, ...]
+    wanted: tuple[tuple[WantedServer, ...], ...]
     homeless: frozenset[str]
     """Members whose address is not known: their servers stay as they are."""
     slots: bool
     remove: bool
     hold: bool
 
-    def plans(self, shown: _Servers, loads: tuple[dict[str, Load], ...]) -> tuple[Plan, ...]:
+    def plans(self, shown: _Servers, loads: tuple[dict[str, Load], ...]) -> tuple[BackendPlan, ...]:
         """Return a plan for each backend."""
         return tuple(
             plan(
@@ -324,7 +332,7 @@ class _Situation:
         )
 
 
-def _doors(target: Target, servers: int) -> tuple[Door, ...]:
+def _doors(target: HaproxyTarget, servers: int) -> tuple[HaproxyBackend, ...]:
     """Return the backends of *target*, for so many servers: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
     spread_s = max(_SOON_S, servers / _CHECKS_PER_S)
@@ -337,20 +345,20 @@ def _doors(target: Target, servers: int) -> tuple[Door, ...]:
     parameters += " pool-max-conn -1 pool-purge-delay 5s"
     if target.max_connections:
         parameters += f" maxconn {target.max_connections}"
-    http = Door(target.backend, parameters)
+    http = HaproxyBackend(target.backend, parameters)
     if not target.grpc_backend:
         return (http,)
     # without check-proto the check would speak HTTP/2 to Triton's HTTP port
     grpc = f"proto h2 {parameters} check-proto h1"
-    return http, Door(target.grpc_backend, grpc, checks_elsewhere=True)
+    return http, HaproxyBackend(target.grpc_backend, grpc, checks_elsewhere=True)
 
 
 def _wanted(
-    door: Door, members: tuple[Member, ...], addresses: Mapping[str, str]
-) -> tuple[Wanted, ...]:
+    door: HaproxyBackend, members: tuple[Member, ...], addresses: Mapping[str, str]
+) -> tuple[WantedServer, ...]:
     """Return *members* as *door* should have them, without those that have no address."""
     return tuple(
-        Wanted(
+        WantedServer(
             one.instance_id,
             addresses[one.endpoint.host],
             one.endpoint.grpc_port if door.checks_elsewhere else one.endpoint.http_port,

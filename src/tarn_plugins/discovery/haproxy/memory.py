@@ -12,7 +12,7 @@ from tarn.domain import Epoch
 from tarn.errors import Superseded
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
 
-__all__ = ["Memory", "Place", "epoch_in"]
+__all__ = ["FleetVariables", "Place", "epoch_in"]
 
 Place = tuple[str, int]
 """Address and port of a server."""
@@ -22,7 +22,7 @@ _NOTES = 200
 """In one connection."""
 
 
-class Memory:
+class FleetVariables:
     """The variables of one fleet in one HAProxy; epochs of two fleets are not compared."""
 
     def __init__(self, api: RuntimeApi, backend: str, fleet: str) -> None:

@@ -16,7 +16,7 @@ import attrs
 from tarn.interfaces import Clock
 from tarn_plugins.discovery.haproxy.shown import normalized
 
-__all__ = ["Found", "Names", "addresses_of"]
+__all__ = ["HostResolver", "ResolvedHosts", "addresses_of"]
 
 _FRESH_S = 30.0
 """For which an answer is not asked again."""
@@ -37,7 +37,7 @@ def addresses_of(host: str) -> tuple[str, ...]:
 
 
 @attrs.frozen
-class Found:
+class ResolvedHosts:
     """The answer for many hosts at once."""
 
     addresses: Mapping[str, str]
@@ -52,7 +52,7 @@ class _Answer:
     why: str = ""
 
 
-class Names:
+class HostResolver:
     """A cache of addresses. Any thread.
 
     Its threads, at most eight, end by themselves when nothing is left to look up.
@@ -70,7 +70,7 @@ class Names:
         self._queue: deque[str] = deque()
         self._workers = 0
 
-    def find(self, hosts: Iterable[str], within_s: float) -> Found:
+    def find(self, hosts: Iterable[str], within_s: float) -> ResolvedHosts:
         """Return the address of each host; one that is not known in *within_s* is missing."""
         names = set(hosts)
         addresses = {host: normalized(host) for host in names if _is_address(host)}
@@ -85,7 +85,7 @@ class Names:
                     addresses[host] = self._same_again(host, answer.addresses)
                 else:
                     missing[host] = answer.why
-        return Found(addresses, missing)
+        return ResolvedHosts(addresses, missing)
 
     def _same_again(self, host: str, addresses: tuple[str, ...]) -> str:
         before = self._given.get(host)

@@ -8,10 +8,10 @@ import enum
 
 import attrs
 
-__all__ = ["Answer", "Order", "complaint"]
+__all__ = ["ExpectedReply", "RuntimeCommand", "complaint"]
 
 
-class Answer(enum.Enum):
+class ExpectedReply(enum.Enum):
     """What HAProxy says when it did what was asked."""
 
     NOTHING = ()
@@ -22,16 +22,16 @@ class Answer(enum.Enum):
 
 
 @attrs.frozen
-class Order:
+class RuntimeCommand:
     """One command."""
 
     server: str
     """The server that it is about."""
     text: str
-    good: Answer = Answer.NOTHING
+    good: ExpectedReply = ExpectedReply.NOTHING
 
 
-def complaint(order: Order, answer: str) -> str:
+def complaint(order: RuntimeCommand, answer: str) -> str:
     """Return what HAProxy complains about in its *answer* to *order*; nothing when all is well."""
     said = answer.strip()
     if not order.good.value:

@@ -16,10 +16,10 @@ import attrs
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.doors import Doors, Settled, Traffic
-from tarn_plugins.discovery.haproxy.names import Found, Names
+from tarn_plugins.discovery.haproxy.doors import HaproxyBackends, Settled, Traffic
+from tarn_plugins.discovery.haproxy.names import HostResolver, ResolvedHosts
 from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 __all__ = ["HAProxyServers", "Traffic"]
 
@@ -76,19 +76,19 @@ class HAProxyServers:
 
     def __init__(
         self,
-        target: Target,
+        target: HaproxyTarget,
         clock: Clock,
         wake: Callable[[], None] = lambda: None,
         name: str = "haproxy",
-        names: Names | None = None,
+        names: HostResolver | None = None,
     ) -> None:
         self.name = name
         self.target = target
         self._clock = clock
         self._wake = wake
-        self._names = names or Names(clock)
+        self._names = names or HostResolver(clock)
         self._api = RuntimeApi(target.socket, _ANSWER_WITHIN_S, name)
-        self._doors = Doors(target, self._api)
+        self._doors = HaproxyBackends(target, self._api)
         self._at_work = threading.Lock()
         self._goal: _Goal | None = None
         self._applied: Applied | None = None
@@ -227,7 +227,7 @@ class HAProxyServers:
         self._say(Applied(self.name, goal.epoch, done, at, lacking, settled.sessions))
         return not found.missing
 
-    def _settle(self, goal: _Goal, found: Found) -> Settled:
+    def _settle(self, goal: _Goal, found: ResolvedHosts) -> Settled:
         settled = Settled()
         for _ in range(_HOLD_LOOKS):
             hold = self._clock.now_s() < self._hold_until_s
@@ -250,7 +250,7 @@ class HAProxyServers:
         try:
             epoch = self._goal.epoch if self._goal is not None else None
             api = RuntimeApi(self.target.socket, _CLOSE_STEP_S, self.name)
-            Doors(self.target, api).settle(epoch, (), {}, remove=True)
+            HaproxyBackends(self.target, api).settle(epoch, (), {}, remove=True)
         except (DiscoveryError, Superseded) as error:
             log.warning("servers stay in HAProxy: %s", error)
 
@@ -298,7 +298,7 @@ class HAProxyServers:
         return self._goal is not None and self._doors.is_another(self._goal.epoch)
 
 
-def _shortcomings(found: Found, goal: _Goal, settled: Settled) -> str:
+def _shortcomings(found: ResolvedHosts, goal: _Goal, settled: Settled) -> str:
     """Say which instances could not be given to HAProxy, and why."""
     parts = [
         f"{one.instance_id}: host '{one.endpoint.host}' has no address "

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import FOLLOWER_NAME
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 __all__ = ["HaproxySettings", "check_name"]
 
@@ -61,7 +61,7 @@ class HaproxySettings:
         if self.socket:
             self.target("", 0)
 
-    def target(self, fleet: str, at_least: int) -> Target:
+    def target(self, fleet: str, at_least: int) -> HaproxyTarget:
         """Return what is driven through ``socket`` for the cluster *fleet*.
 
         Raises:
@@ -69,7 +69,7 @@ class HaproxySettings:
         """
         if not Path(self.socket).is_absolute():
             raise ValueError(f"socket '{self.socket}' is no absolute path")
-        return Target(
+        return HaproxyTarget(
             Path(self.socket),
             self.backend,
             self.grpc_backend,

@@ -9,7 +9,7 @@ import ipaddress
 
 import attrs
 
-__all__ = ["Load", "Server", "loads_in", "normalized", "servers_in"]
+__all__ = ["BackendServer", "Load", "loads_in", "normalized", "servers_in"]
 
 _MAINTENANCE = 0x01 | 0x02 | 0x20
 """Forced, inherited, or for want of an address. 0x04 says that it began so, and stays for ever."""
@@ -19,7 +19,7 @@ _CHECK_ENABLED = 0x04
 
 
 @attrs.frozen
-class Server:
+class BackendServer:
     """One line of ``show servers state``."""
 
     name: str
@@ -92,7 +92,7 @@ def normalized(address: str) -> str:
         return address
 
 
-def servers_in(answer: str) -> tuple[Server, ...]:
+def servers_in(answer: str) -> tuple[BackendServer, ...]:
     """Read ``show servers state BACKEND``, in HAProxy's order.
 
     Raises:
@@ -105,9 +105,9 @@ def servers_in(answer: str) -> tuple[Server, ...]:
     return tuple(_server(dict(zip(names, line.split(), strict=False))) for line in lines[2:])
 
 
-def _server(row: dict[str, str]) -> Server:
+def _server(row: dict[str, str]) -> BackendServer:
     try:
-        return Server(
+        return BackendServer(
             name=row["srv_name"],
             address=normalized(row["srv_addr"]),
             port=int(row["srv_port"]),

@@ -14,33 +14,35 @@ import attrs
 
 from tarn.domain.address import host_port
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.follow import Api, Source
+from tarn.follow import MasterApi, MasterSource
 from tarn.interfaces import Clock
 from tarn_plugins.discovery.haproxy.authz import API_BACKEND, MASTER_BACKEND
-from tarn_plugins.discovery.haproxy.names import Names
-from tarn_plugins.discovery.haproxy.orders import Answer, Order, complaint
+from tarn_plugins.discovery.haproxy.names import HostResolver
+from tarn_plugins.discovery.haproxy.orders import ExpectedReply, RuntimeCommand, complaint
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
-from tarn_plugins.discovery.haproxy.shown import Server, servers_in
+from tarn_plugins.discovery.haproxy.shown import BackendServer, servers_in
 
-__all__ = ["MasterWay", "Noted", "orders"]
+__all__ = ["MasterServer", "Noted", "orders"]
 
 _LOOK_EVERY_S = 0.5
 _NAMES_WITHIN_S = 1.0
 _CLOSE_WITHIN_S = 3.0
 
 
-def orders(backend: str, shown: Server, address: str, port: int) -> tuple[Order, ...]:
+def orders(
+    backend: str, shown: BackendServer, address: str, port: int
+) -> tuple[RuntimeCommand, ...]:
     """Return what brings the server *shown* to *address* and *port*, and lets it be asked."""
     found, server = [], f"{backend}/{shown.name}"
     if (shown.address, shown.port) != (address, port):
         text = f"set server {server} addr {address} port {port}"
-        found.append(Order("master", text, Answer.MOVED))
+        found.append(RuntimeCommand("master", text, ExpectedReply.MOVED))
     if shown.in_maintenance or shown.drains:
-        found.append(Order("master", f"set server {server} state ready"))
+        found.append(RuntimeCommand("master", f"set server {server} state ready"))
     return tuple(found)
 
 
-class MasterWay:
+class MasterServer:
     """Keeps one HAProxy's server ``master`` at the present master. Any thread may call it.
 
     Args:
@@ -55,10 +57,10 @@ class MasterWay:
         api: RuntimeApi,
         clock: Clock,
         say: Callable[[str], None],
-        names: Names | None = None,
+        names: HostResolver | None = None,
     ) -> None:
         self._api, self._say = api, say
-        self._names = names or Names(clock)
+        self._names = names or HostResolver(clock)
         self._host, self._port, self._tls = "", 0, False
         self._told = ""
         self._news = threading.Event()
@@ -129,7 +131,7 @@ class MasterWay:
             code="TARN-3337",
         )
 
-    def _shown(self) -> Mapping[str, Server]:
+    def _shown(self) -> Mapping[str, BackendServer]:
         """Return the server ``master`` of each backend that has one; the first must."""
         backends = (MASTER_BACKEND, API_BACKEND)
         answers = self._api.ask([f"show servers state {one}" for one in backends])
@@ -169,7 +171,7 @@ class MasterWay:
 class Noted:
     """A source that tells where it found the master."""
 
-    source: Source
+    source: MasterSource
     note: Callable[[str], None]
 
     @property
@@ -177,7 +179,7 @@ class Noted:
         """What errors call the cluster."""
         return self.source.name
 
-    def open(self) -> Api:
+    def open(self) -> MasterApi:
         """Return a client of the master where it is now, and tell where that is."""
         api = self.source.open()
         self.note(api.url)

@@ -11,7 +11,7 @@ from tarn.descriptors import shortage
 from tarn.domain.brought import BROUGHT, LAST_PORT, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
-from tarn_plugins.runtime.local.records import Record, Records
+from tarn_plugins.runtime.local.records import ProcessRecord, Records
 
 __all__ = ["KeeperNote", "clear", "read_keeper", "remove_files"]
 
@@ -41,7 +41,7 @@ def read_keeper(directory: Path) -> KeeperNote | None:
         return None
 
 
-def clear(directory: Path, record: Record | None = None) -> None:
+def clear(directory: Path, record: ProcessRecord | None = None) -> None:
     """End the processes that an ended instance left, and remove its shared memory.
 
     *record* None: those of every instance of the cluster in *directory*.

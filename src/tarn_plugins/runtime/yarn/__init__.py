@@ -17,10 +17,10 @@ from tarn.interfaces import (
     ClientContext,
     Deployer,
     MasterContext,
-    Names,
     Runtime,
     RuntimeCapabilities,
     StateStore,
+    UserDirectory,
 )
 
 __all__ = [
@@ -140,7 +140,7 @@ def _proxy(_settings: YarnSettings, directory: Path, environ: Mapping[str, str])
     return proxy(directory, environ)
 
 
-def _names(_settings: YarnSettings, _directory: Path, _environ: Mapping[str, str]) -> Names:
+def _names(_settings: YarnSettings, _directory: Path, _environ: Mapping[str, str]) -> UserDirectory:
     from tarn_plugins.runtime.yarn.master.application import names  # noqa: PLC0415
 
     return names()

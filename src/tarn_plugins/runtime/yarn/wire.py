@@ -13,18 +13,18 @@ import attrs
 from tarn.domain import Endpoint, Launch
 
 __all__ = [
-    "Answer",
+    "AllocateResponse",
+    "AllocatedContainer",
     "Ask",
     "Completed",
     "ContainerLaunch",
+    "ContainerRecord",
     "Exchange",
     "FileEntry",
     "Files",
-    "Grant",
     "Launcher",
     "LocalFile",
     "NodeManagers",
-    "Record",
     "Registered",
     "Rejected",
     "ResourceManager",
@@ -64,7 +64,7 @@ class Ask:
 
 
 @attrs.frozen
-class Grant:
+class AllocatedContainer:
     """A container that YARN gave us."""
 
     container_id: str
@@ -113,13 +113,13 @@ class Exchange:
 
 
 @attrs.frozen
-class Answer:
+class AllocateResponse:
     """What one heartbeat brought."""
 
-    granted: tuple[Grant, ...] = ()
+    granted: tuple[AllocatedContainer, ...] = ()
     completed: tuple[Completed, ...] = ()
     rejected: tuple[Rejected, ...] = ()
-    recovered: tuple[Grant, ...] = ()
+    recovered: tuple[AllocatedContainer, ...] = ()
     """Containers of earlier attempts that YARN learned of late."""
     leaving: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Container id to why YARN will take it soon: preemption, its node put out of service."""
@@ -133,7 +133,7 @@ class Answer:
 class Registered:
     """What YARN answered to the master's registration."""
 
-    recovered: tuple[Grant, ...] = ()
+    recovered: tuple[AllocatedContainer, ...] = ()
     """Containers of earlier attempts that still run."""
     maximum: Mapping[str, int] = attrs.field(factory=dict, hash=False)
     """The largest container: ``memory-mb``, ``vcores``, and every other resource type."""
@@ -178,7 +178,7 @@ class ResourceManager(Protocol):
         """Register this attempt; called once."""
         ...
 
-    def exchange(self, said: Exchange) -> Answer:
+    def exchange(self, said: Exchange) -> AllocateResponse:
         """Send one heartbeat; blocks while the RM is away, for as long as that lasts.
 
         Raises:
@@ -201,7 +201,7 @@ class ResourceManager(Protocol):
 class NodeManagers(Protocol):
     """The NodeManagers. Any thread; calls to one node come one after another."""
 
-    def start(self, grant: Grant, launch: ContainerLaunch) -> None:
+    def start(self, grant: AllocatedContainer, launch: ContainerLaunch) -> None:
         """Start a container's process.
 
         Raises:
@@ -209,7 +209,7 @@ class NodeManagers(Protocol):
         """
         ...
 
-    def stop(self, grant: Grant) -> None:
+    def stop(self, grant: AllocatedContainer) -> None:
         """Stop it; one that is gone already is no error.
 
         Raises:
@@ -277,7 +277,7 @@ class Files(Protocol):
 
 
 @attrs.frozen
-class Record:
+class ContainerRecord:
     """What the next master must know of one container: kept as the name of its launch file."""
 
     instance_id: str
@@ -293,7 +293,7 @@ class Record:
 class Launcher(Protocol):
     """Prepares what a NodeManager is to start. Any thread."""
 
-    def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
+    def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
         """Write the launch file of one instance (its name holds *record*), and say what to start.
 
         Raises:

@@ -122,7 +122,7 @@ def test_a_file_for_the_service_counts_more(site: Write) -> None:
     )
     found = read(settings)
     assert found.security["x"] == "2"
-    places = conf.Places.below(Path("/cluster"), Path("/logs"))
+    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
     files = conf.rendered(settings, found, places)
     for middle in ("triton", "triton-triton_prod"):
         made = properties.parse(files[f"ranger-{middle}-security.xml"], "made")
@@ -135,7 +135,7 @@ def test_audits_go_where_the_site_says_and_lose_nothing_on_the_way(site: Write) 
     """A file at once, others by a spool of the cluster's own, unless the site names one."""
     solr = "xasecure.audit.destination.solr"
     settings = site({URL: "u"}, {**AUDIT, solr: "true"})
-    places = conf.Places.below(Path("/cluster"), Path("/logs"))
+    places = conf.RangerDirectories.below(Path("/cluster"), Path("/logs"))
     files = conf.rendered(settings, read(settings), places)
     made = properties.parse(files["ranger-triton-audit.xml"], "made")
     assert made["xasecure.audit.destination.log4j.queue"] == "none"
@@ -157,7 +157,7 @@ def test_audits_go_where_the_site_says_and_lose_nothing_on_the_way(site: Write) 
 def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: Path) -> None:
     """The site's file may hold a password; what an earlier master left there is gone."""
     settings = site({URL: "u"}, AUDIT)
-    places = conf.Places.below(tmp_path / "cluster", tmp_path / "logs")
+    places = conf.RangerDirectories.below(tmp_path / "cluster", tmp_path / "logs")
     for _ in range(2):
         conf.write(conf.rendered(settings, read(settings), places), places)
         (places.conf / "of-before.xml").touch()

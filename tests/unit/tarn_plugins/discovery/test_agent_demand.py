@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tarn.follow import Unserved
 from tarn.testing.fakes import FakeClock
 from tarn.testing.strategies import for_any
-from tarn_plugins.discovery.haproxy.demand import FORGET_AFTER_S, Demand, unserved
+from tarn_plugins.discovery.haproxy.demand import FORGET_AFTER_S, DemandProbe, unserved
 from tarn_plugins.discovery.haproxy.doors import Traffic
 
 counts = st.integers(0, 10_000)
@@ -25,7 +25,7 @@ def test_what_is_held_and_what_was_refused_since_are_told_apart(
 def test_the_first_reading_counts_nothing_as_refused() -> None:
     """Nor does one after a long time: what was refused then is no demand of today."""
     clock, shown = FakeClock(), [Traffic(90, 0, 0)]
-    demand = Demand(lambda: shown[-1], clock)
+    demand = DemandProbe(lambda: shown[-1], clock)
     assert demand() == Unserved()
     shown.append(Traffic(93, 1, 0))
     clock.advance(1.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tarn_plugins.discovery.haproxy.memory import Memory
+from tarn_plugins.discovery.haproxy.memory import FleetVariables
 
 
 class Said:
@@ -36,7 +36,7 @@ def api() -> Any:
 
 def test_what_is_kept_does_not_grow_with_the_places_that_were(api: Any) -> None:
     """A new port with each instance, for days: two are there at a time."""
-    memory = Memory(api, "b", "fleet")
+    memory = FleetVariables(api, "b", "fleet")
     for number in range(5000):
         now = {("10.0.0.1", 20000 + number): f"fleet-{number:04d}"}
         memory.note(now, {*now, ("10.0.0.1", 20000 + number - 1)})
@@ -47,7 +47,7 @@ def test_what_is_kept_does_not_grow_with_the_places_that_were(api: Any) -> None:
 
 def test_what_stays_is_noted_once(api: Any) -> None:
     """And again where another instance is at the place, or it comes back to it."""
-    memory, place, other = Memory(api, "b", "fleet"), ("10.0.0.1", 8000), ("10.0.0.2", 8000)
+    memory, place, other = FleetVariables(api, "b", "fleet"), ("10.0.0.1", 8000), ("10.0.0.2", 8000)
     for _ in range(3):
         memory.note({place: "fleet-0001"}, [place])
     assert api.set == 1
@@ -55,6 +55,6 @@ def test_what_stays_is_noted_once(api: Any) -> None:
     memory.note({other: "fleet-0003"}, [other])
     memory.note({place: "fleet-0002"}, [place])
     assert api.set == 4
-    later = Memory(api, "b", "fleet")
+    later = FleetVariables(api, "b", "fleet")
     later.recall([place])
     assert later.name_at(place) == "fleet-0002"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.testing.wait import until
-from tarn_plugins.discovery.haproxy.names import Names
-from tarn_plugins.discovery.haproxy.shown import Server
-from tarn_plugins.discovery.haproxy.way import MasterWay, orders
+from tarn_plugins.discovery.haproxy.names import HostResolver
+from tarn_plugins.discovery.haproxy.shown import BackendServer
+from tarn_plugins.discovery.haproxy.way import MasterServer, orders
 
 STATE = """1
 # be_id be_name srv_id srv_name srv_addr srv_op_state srv_admin_state srv_uweight srv_iweight \
@@ -19,7 +19,7 @@ srv_time_since_last_change srv_check_state srv_check_port srv_port srv_use_ssl
 
 
 class Api:
-    """A HAProxy with that one server, as `MasterWay` sees it."""
+    """A HAProxy with that one server, as `MasterServer` sees it."""
 
     def __init__(self, name: str = "master") -> None:
         self.name, self.address, self.port, self.admin = name, "127.0.0.1", 1, 5
@@ -55,10 +55,10 @@ class Api:
         return DiscoveryError("haproxy", found, code=code, next_step=next_step)
 
 
-def _way(api: Api, said: list[str] | None = None) -> MasterWay:
-    names = Names(SystemClock(), {"gpu1": ("10.0.0.7",)}.__getitem__)
+def _way(api: Api, said: list[str] | None = None) -> MasterServer:
+    names = HostResolver(SystemClock(), {"gpu1": ("10.0.0.7",)}.__getitem__)
     heard = [] if said is None else said
-    return MasterWay(api, SystemClock(), heard.append, names)
+    return MasterServer(api, SystemClock(), heard.append, names)
 
 
 def test_it_goes_where_the_master_is_and_says_nothing_twice() -> None:
@@ -147,7 +147,7 @@ def test_a_refusal_is_an_error() -> None:
 )
 def test_orders_are_what_is_missing(address: str, port: int, admin: int, same: bool) -> None:
     """Nothing where it is right; an address where it is another; ready where it is not."""
-    shown = Server("master", address if same else "203.0.113.1", port, admin)
+    shown = BackendServer("master", address if same else "203.0.113.1", port, admin)
     moved = shown.address != address
     texts = [order.text for order in orders("tarn_master", shown, address, port)]
     assert any("addr" in text for text in texts) == moved

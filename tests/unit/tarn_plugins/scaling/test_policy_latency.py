@@ -10,9 +10,9 @@ from unit.tarn_plugins.scaling.views import history, view
 from tarn.domain import Decision, FleetView, Limits, Unknown, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.latency import Latency, LatencySettings
+from tarn_plugins.scaling.latency import LatencyPolicy, LatencySettings
 
-POLICY = Latency(LatencySettings())
+POLICY = LatencyPolicy(LatencySettings())
 NOTHING = Unknown("no request ended since the last look")
 
 

@@ -13,7 +13,7 @@ from tarn import plugins
 from tarn.domain import Choice, FleetView, Limits, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.schedule import Schedule, ScheduleSettings, Window
+from tarn_plugins.scaling.schedule import SchedulePolicy, ScheduleSettings, Window
 
 pytest.importorskip("cronsim", reason="pip install 'tarn-orchestrator[schedule]'")
 PARIS = ZoneInfo("Europe/Paris")
@@ -33,10 +33,10 @@ class Inner:
         return self.wish
 
 
-def policy(*windows: Window, inner: Inner | None = None, most: int | None = None) -> Schedule:
+def policy(*windows: Window, inner: Inner | None = None, most: int | None = None) -> SchedulePolicy:
     """Return a schedule in Paris."""
     settings = ScheduleSettings(windows or (OFFICE,), "Europe/Paris", most)
-    return Schedule(settings, inner or Inner())
+    return SchedulePolicy(settings, inner or Inner())
 
 
 def paris(text: str, fold: int = 0) -> float:
@@ -49,7 +49,7 @@ def at(seconds: float, desired: int = 1) -> FleetView:
     return attrs.evolve(view(desired, limits=Limits(0, 20)), at=seconds)
 
 
-def wanted(some: Schedule, seconds: float) -> int | None:
+def wanted(some: SchedulePolicy, seconds: float) -> int | None:
     """Return the size that it wants at a time."""
     return some.wanted(at(seconds)).replicas
 

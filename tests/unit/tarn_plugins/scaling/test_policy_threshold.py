@@ -9,15 +9,15 @@ from unit.tarn_plugins.scaling.views import view
 from tarn.domain import FleetView, Limits, Unknown, Wish
 from tarn.plain import structure
 from tarn.testing.strategies import for_any
-from tarn_plugins.scaling.threshold import Threshold, ThresholdSettings, tarn_scaling_policies
+from tarn_plugins.scaling.threshold import ThresholdPolicy, ThresholdSettings, tarn_scaling_policies
 
-BOTH = Threshold(ThresholdSettings())
-GPU = Threshold(ThresholdSettings("gpu_util"))
-QUEUE = Threshold(ThresholdSettings("queue_depth"))
+BOTH = ThresholdPolicy(ThresholdSettings())
+GPU = ThresholdPolicy(ThresholdSettings("gpu_util"))
+QUEUE = ThresholdPolicy(ThresholdSettings("queue_depth"))
 SILENT = Unknown("no nv_gpu_utilization: a CPU build?")
 
 
-def size(policy: Threshold, fleet: FleetView) -> int:
+def size(policy: ThresholdPolicy, fleet: FleetView) -> int:
     """Return the size after the wish: no opinion keeps the present one."""
     wanted = policy.wanted(fleet).replicas
     return fleet.desired if wanted is None else wanted
@@ -128,7 +128,7 @@ def test_the_last_replica_goes_only_where_the_fleet_may_sleep_and_nobody_asks() 
 @for_any(load=st.floats(0, 1), more=st.floats(0, 1), desired=st.integers(0, 40))
 @pytest.mark.parametrize("policy", [BOTH, GPU, QUEUE])
 def test_more_load_never_wants_fewer(
-    policy: Threshold, load: float, more: float, desired: int
+    policy: ThresholdPolicy, load: float, more: float, desired: int
 ) -> None:
     """Monotone, also while some start."""
     for ready in {desired, desired // 2}:

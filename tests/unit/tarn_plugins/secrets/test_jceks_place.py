@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn_plugins.secrets.jceks import JceksSettings
-from tarn_plugins.secrets.jceks.place import File, Remote, place
+from tarn_plugins.secrets.jceks.place import LocalKeystore, Remote, place
 
 PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")), min_size=1)
 
@@ -15,10 +15,10 @@ PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")),
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("file:///etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("localjceks://file/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
-        ("jceks://file/etc/hf.jceks", File(Path("/etc/hf.jceks"))),
+        ("/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("file:///etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("localjceks://file/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
+        ("jceks://file/etc/hf.jceks", LocalKeystore(Path("/etc/hf.jceks"))),
         ("hdfs:///u/hf.jceks", Remote("hdfs:///u/hf.jceks")),
         ("hdfs://nn:8020/u/hf.jceks", Remote("hdfs://nn:8020/u/hf.jceks")),
         ("jceks://hdfs/u/hf.jceks", Remote("hdfs:///u/hf.jceks")),
@@ -27,7 +27,7 @@ PATHS = st.lists(st.text("abz09._-", min_size=1).filter(lambda t: t.strip(".")),
         ("jceks://abfs@box@acc.net/hf.jceks", Remote("abfs://box@acc.net/hf.jceks")),
     ],
 )
-def test_a_place_is_understood(text: str, expected: File | Remote) -> None:
+def test_a_place_is_understood(text: str, expected: LocalKeystore | Remote) -> None:
     """Paths, URIs, and the names of providers that `hadoop credential` takes."""
     assert place(text) == expected
 

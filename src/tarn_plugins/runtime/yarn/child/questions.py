@@ -21,7 +21,7 @@ from tarn_plugins.runtime.yarn.client.logs import Books
 from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
-    Report,
+    ApplicationReport,
     alive,
     cluster_tag,
     newest,
@@ -132,7 +132,7 @@ class Questions:
         """Return what `tarn doctor` looks at: `doctor.survey.Survey`; *asked*: `looking.Asked`."""
         from tarn_plugins.runtime.yarn.doctor import looking  # noqa: PLC0415 (only a doctor needs it)
 
-        return attrs.asdict(looking.look(self._at(), looking.Asked(**asked)))
+        return attrs.asdict(looking.look(self._at(), looking.SurveyScope(**asked)))
 
     def report(self, application_id: str) -> Any:
         """Return the application with its attempts; None: YARN does not know it."""
@@ -230,7 +230,7 @@ class Questions:
             log_bytes: A log of the master is moved aside beyond.
         """
         hadoop, name = self._at(), str(order["name"])
-        whole = submission.Order(
+        whole = submission.SubmissionRequest(
             **order,
             tags=("tarn", cluster_tag(hadoop.user, name)),
             command=run_script.MASTER_COMMAND,
@@ -275,7 +275,11 @@ class Questions:
         return {**found, "yarn.json": _json(submitted)}
 
     def _hand_over(
-        self, context: Any, whole: submission.Order, places: list[LocalFile], collected: Any
+        self,
+        context: Any,
+        whole: submission.SubmissionRequest,
+        places: list[LocalFile],
+        collected: Any,
     ) -> None:
         hadoop = self._at()
         try:
@@ -308,7 +312,7 @@ class Questions:
             proxy_proves=apart and all(hadoop.web.proves(url) for url in proxies),
         )
 
-    def _tagged(self, name: str) -> tuple[Report, ...]:
+    def _tagged(self, name: str) -> tuple[ApplicationReport, ...]:
         hadoop = self._at()
         return hadoop.tagged(APPLICATION_TYPE, cluster_tag(hadoop.user, name))
 

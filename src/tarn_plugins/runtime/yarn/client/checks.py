@@ -15,9 +15,9 @@ from tarn_plugins.runtime.yarn.client.land import (
     MEMORY,
     VCORES,
     Amounts,
-    Land,
-    Node,
     Queue,
+    YarnNode,
+    YarnSurvey,
     listed,
     shown,
 )
@@ -26,8 +26,8 @@ from tarn_plugins.runtime.yarn.environment import INTERPRETER
 __all__ = [
     "IN_RM",
     "IN_TYPES",
-    "Land",
     "Queue",
+    "YarnSurvey",
     "accelerators",
     "attempts",
     "enough_nodes",
@@ -50,7 +50,7 @@ IN_TYPES = "in resource-types.xml (or yarn-site.xml) of the ResourceManager, and
 _IN_QUEUES = "in capacity-scheduler.xml of the ResourceManager, then `yarn rmadmin -refreshQueues`"
 
 
-def findings(spec: ClusterSpec, queue: str, python: str, land: Land) -> Iterator[Finding]:
+def findings(spec: ClusterSpec, queue: str, python: str, land: YarnSurvey) -> Iterator[Finding]:
     """Yield everything that this YARN has against *spec*."""
     yield from settings.findings(spec, spec.triton.bind or "")
     yield from queue_use(queue, land)
@@ -89,7 +89,7 @@ def master_ask(spec: ClusterSpec) -> Amounts:
     return {MEMORY: spec.master.memory_mib, VCORES: spec.master.vcores}
 
 
-def queue_use(name: str, land: Land) -> Iterator[Finding]:
+def queue_use(name: str, land: YarnSurvey) -> Iterator[Finding]:
     """Yield why this user's applications cannot be submitted to the queue *name*."""
     where = f"runtime.options.queue = '{name}'"
     queue = land.queue(name)
@@ -117,7 +117,7 @@ def queue_use(name: str, land: Land) -> Iterator[Finding]:
         yield Finding("TARN-3133", where, found, f"{step}, or have {have}")
 
 
-def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def sizes(spec: ClusterSpec, land: YarnSurvey) -> Iterator[Finding]:
     """Yield which memory and vcores are more than YARN puts into one container.
 
     Where no node has as much, `nodes` says it: no property would help.
@@ -143,7 +143,7 @@ def sizes(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         )
 
 
-def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def accelerators(spec: ClusterSpec, land: YarnSurvey) -> Iterator[Finding]:
     """Yield why YARN grants no such accelerators, or not so many in one container."""
     count, kind = spec.instance.resources.gpus, spec.instance.resources.gpu_resource
     if not count or not land.maximum:
@@ -169,7 +169,7 @@ def accelerators(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         )
 
 
-def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def nodes(spec: ClusterSpec, queue: str, land: YarnSurvey) -> Iterator[Finding]:
     """Yield what no node of its partition can hold, however free it is; with the nodes."""
     if land.nodes and not any(node.runs for node in land.nodes):
         states = listed([f"{node.host} is {node.state}" for node in land.nodes])
@@ -186,7 +186,7 @@ def nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
             yield _no_node(spec, key, ask, there)
 
 
-def enough_nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def enough_nodes(spec: ClusterSpec, queue: str, land: YarnSurvey) -> Iterator[Finding]:
     """Yield that instances which want a node each find fewer nodes."""
     wanted, fit = spec.replicas.min, fitting(spec, queue, land)
     if spec.placement.spread == "node" and 0 < len(fit) < wanted:
@@ -202,13 +202,13 @@ def enough_nodes(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]
         )
 
 
-def fitting(spec: ClusterSpec, queue: str, land: Land) -> tuple[Node, ...]:
+def fitting(spec: ClusterSpec, queue: str, land: YarnSurvey) -> tuple[YarnNode, ...]:
     """Return the nodes that can hold an instance when they are free."""
     there = land.running(land.label(spec.placement.node_label, queue))
     return tuple(node for node in there if node.holds(instance_ask(spec)))
 
 
-def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]:
+def label_access(spec: ClusterSpec, queue: str, land: YarnSurvey) -> Iterator[Finding]:
     """Yield which node labels do not exist, or may not be used from the queue."""
     here = land.queue(queue)
     for key, label in (
@@ -235,7 +235,7 @@ def label_access(spec: ClusterSpec, queue: str, land: Land) -> Iterator[Finding]
             )
 
 
-def attempts(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def attempts(spec: ClusterSpec, land: YarnSurvey) -> Iterator[Finding]:
     """Yield that YARN starts a master less often than the spec wants."""
     cap, wanted = land.am_max_attempts, spec.master.max_attempts
     if cap is not None and cap < wanted:
@@ -283,7 +283,7 @@ def python_path(python: str) -> Iterator[Finding]:
         )
 
 
-def placement(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
+def placement(spec: ClusterSpec, land: YarnSurvey) -> Iterator[Finding]:
     """Yield what is lost where YARN takes no placement constraints."""
     if land.placement == "plain" and spec.placement.spread == "node":
         yield Finding(
@@ -296,14 +296,14 @@ def placement(spec: ClusterSpec, land: Land) -> Iterator[Finding]:
         )
 
 
-def _beyond_nodes(kind: str, wanted: int, land: Land) -> bool:
+def _beyond_nodes(kind: str, wanted: int, land: YarnSurvey) -> bool:
     """Say whether every node that runs has less than *wanted* of *kind*."""
     return any(node.runs for node in land.nodes) and wanted > max(
         node.total.get(kind, 0) for node in land.nodes if node.runs
     )
 
 
-def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[Node, ...]) -> Finding:
+def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[YarnNode, ...]) -> Finding:
     """Return the finding for an *ask* that is more than any of the nodes *there* has."""
     ranks = spec.instance.parallelism.ranks
     whole = (

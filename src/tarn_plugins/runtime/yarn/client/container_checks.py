@@ -7,14 +7,14 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.client.land import Land
+from tarn_plugins.runtime.yarn.client.land import YarnSurvey
 from tarn_plugins.runtime.yarn.launch import docker_rules, python_models, shared_memory
 
 __all__ = ["findings", "stubs"]
 
 
 def findings(
-    spec: ClusterSpec, docker: Docker | None, land: Land, local: Sequence[Stubs] = ()
+    spec: ClusterSpec, docker: Docker | None, land: YarnSurvey, local: Sequence[Stubs] = ()
 ) -> Iterator[Finding]:
     """Yield everything, at once.
 

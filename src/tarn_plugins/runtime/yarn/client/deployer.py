@@ -18,7 +18,7 @@ from tarn import errors
 from tarn.domain import ClusterSpec
 from tarn.domain.brought import API_TOKEN, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
-from tarn.follow import Api, Trust
+from tarn.follow import MasterApi, Trust
 from tarn.interfaces import (
     ClientContext,
     ClusterRef,
@@ -37,9 +37,9 @@ from tarn_plugins.runtime.yarn.client import (
     reports,
     verdicts,
 )
-from tarn_plugins.runtime.yarn.client.door import ChildDoor, Door
+from tarn_plugins.runtime.yarn.client.door import HadoopChild, HadoopClient
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
-from tarn_plugins.runtime.yarn.client.reports import Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.doctor import rules
 from tarn_plugins.runtime.yarn.environment import INTERPRETER
 
@@ -76,7 +76,7 @@ class YarnDeployer:
         self,
         settings: YarnSettings,
         context: ClientContext,
-        door: Door | None = None,
+        door: HadoopClient | None = None,
         master: Sequence[str] = (),
     ) -> None:
         self._settings, self._context = settings, context
@@ -96,8 +96,8 @@ class YarnDeployer:
         try:
             told = self._door.ask("land", LOOK_S, **_repository(spec))
         except TarnError as error:
-            return (checks.from_error(error), *self._containers(spec, checks.Land()))
-        land = _converter.structure(told, checks.Land)
+            return (checks.from_error(error), *self._containers(spec, checks.YarnSurvey()))
+        land = _converter.structure(told, checks.YarnSurvey)
         own = checks.findings(spec, self._settings.queue, self._python, land)
         found = (*own, *self._containers(spec, land))
         found += environments.findings(self._door, self._packed, LOOK_S)
@@ -127,7 +127,7 @@ class YarnDeployer:
         directory = self._context.paths.cluster(spec.name)
         if API_TOKEN not in files:  # of an earlier application, which asked for one
             (directory / API_TOKEN).unlink(missing_ok=True)
-        keep(directory, reports.ref_of(Report(application_id, "NEW"), spec.name), files)
+        keep(directory, reports.ref_of(ApplicationReport(application_id, "NEW"), spec.name), files)
         for note in answer["notes"]:
             self._say(f"note: {note}")
         # A node that has not had the environment yet copies and unpacks it first.
@@ -147,7 +147,7 @@ class YarnDeployer:
         told = self._door.ask("find", LOOK_S, name=name, application_id=application_id)
         if told is None:
             return None
-        report = _converter.structure(told, Report)
+        report = _converter.structure(told, ApplicationReport)
         if again := reports.starting_again(report):
             self._say(again)
         ref = reports.ref_of(report, name)
@@ -164,7 +164,11 @@ class YarnDeployer:
     def ended(self, name: str) -> Ending | None:
         """Return how the last application of this name ended, while YARN remembers it."""
         told = self._door.ask("last", LOOK_S, name=name)
-        return None if told is None else reports.ending(_converter.structure(told, Report), name)
+        return (
+            None
+            if told is None
+            else reports.ending(_converter.structure(told, ApplicationReport), name)
+        )
 
     def end(self, ref: ClusterRef) -> None:
         """Kill the application of *ref*, wait for its end, and remove its files."""
@@ -208,7 +212,7 @@ class YarnDeployer:
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
 
-    def _containers(self, spec: ClusterSpec, land: checks.Land) -> Iterator[Finding]:
+    def _containers(self, spec: ClusterSpec, land: checks.YarnSurvey) -> Iterator[Finding]:
         local = container_checks.stubs(spec)
         return container_checks.findings(spec, self._settings.docker, land, local)
 
@@ -247,7 +251,9 @@ class YarnDeployer:
             ],
         }
 
-    def _running(self, name: str, application_id: str, within_s: float) -> Report | LaunchError:
+    def _running(
+        self, name: str, application_id: str, within_s: float
+    ) -> ApplicationReport | LaunchError:
         """Wait until the master has said where it listens; an error returned is a verdict.
 
         Raises:
@@ -275,7 +281,7 @@ class YarnDeployer:
                 said, say_s = waits, self._now_s() + _SAY_AGAIN_S
             self._pause.wait(_POLL_S)
 
-    def _heard(self, name: str, application_id: str, deadline_s: float) -> Report | None:
+    def _heard(self, name: str, application_id: str, deadline_s: float) -> ApplicationReport | None:
         """Ask until there is an answer: a failover of the RM says nothing about the master."""
         while True:
             try:
@@ -300,9 +306,9 @@ class YarnDeployer:
         self._door.ask("remove", LOOK_S, name=name, application_id=application_id)
         forget(self._context.paths.cluster(name), application_id)
 
-    def _report(self, application_id: str) -> Report | None:
+    def _report(self, application_id: str) -> ApplicationReport | None:
         told = self._door.ask("report", LOOK_S, application_id=application_id)
-        return None if told is None else _converter.structure(told, Report)
+        return None if told is None else _converter.structure(told, ApplicationReport)
 
     def _alive(self, application_id: str) -> bool:
         report = self._report(application_id)
@@ -352,7 +358,7 @@ class YarnDeployer:
         path = self._context.paths.cluster(ref.name) / "api_token"
         try:
             token = path.read_text("ascii").strip() if path.exists() else None
-            with Api(present.url, token, trust=self._known(ref.name)) as api:
+            with MasterApi(present.url, token, trust=self._known(ref.name)) as api:
                 status = api.status()
         except (TarnError, OSError, ValueError):
             return ()
@@ -375,12 +381,12 @@ def _repository(spec: ClusterSpec) -> dict[str, Any]:
     return {"repository": uri, "serve": list(spec.models.serve)}
 
 
-def open_door(settings: YarnSettings, context: ClientContext) -> ChildDoor:
+def open_door(settings: YarnSettings, context: ClientContext) -> HadoopChild:
     """Return a child's door: the same interpreter, and the same tarn as this process."""
     root = str(Path(errors.__file__).parents[1])
     given = context.environ.get("PYTHONPATH")
     path = f"{root}:{given}" if given else root
-    return ChildDoor(
+    return HadoopChild(
         [sys.executable, "-P", "-X", "utf8", "-m", "tarn_plugins.runtime.yarn.child.serving"],
         {**context.environ, "PYTHONPATH": path, "MALLOC_ARENA_MAX": "2"},
         {

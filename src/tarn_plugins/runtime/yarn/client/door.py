@@ -21,14 +21,14 @@ from typing import IO, Any, Protocol
 from tarn.errors import ProviderError, TimedOutError
 from tarn_plugins.runtime.yarn.client.failures import unpack
 
-__all__ = ["ChildDoor", "Door"]
+__all__ = ["HadoopChild", "HadoopClient"]
 
 END_TIMEOUT_S = 2.0
 """How long a child may take to end once its standard input is closed."""
 _LAST_LINES, _LAST_BYTES, _CHUNK = 6, 8192, 65536
 
 
-class Door(Protocol):
+class HadoopClient(Protocol):
     """Asks YARN."""
 
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
@@ -41,7 +41,7 @@ class Door(Protocol):
         ...
 
 
-class ChildDoor:
+class HadoopChild:
     """One child, started when first asked, and again when it left. Any thread; one at a time.
 
     A process that was forked from the one that asked has a child of its own: two that read from one
@@ -65,7 +65,7 @@ class ChildDoor:
         self._pid = os.getpid()
 
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
-        """Return the answer; see `Door`."""
+        """Return the answer; see `HadoopClient`."""
         self._be_own()
         with self._lock:
             deadline_s = time.monotonic() + within_s

@@ -9,7 +9,7 @@ from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.door import HadoopClient
 
 __all__ = ["Brought", "bring", "findings", "packed"]
 
@@ -28,7 +28,7 @@ def packed(python: str | None) -> str:
     return python if python is not None and environment.is_packed(python) else ""
 
 
-def findings(door: Door, archive: str, within_s: float) -> tuple[Finding, ...]:
+def findings(door: HadoopClient, archive: str, within_s: float) -> tuple[Finding, ...]:
     """Return what is wrong with *archive*; nothing where none is named."""
     if not archive:
         return ()
@@ -40,7 +40,7 @@ def findings(door: Door, archive: str, within_s: float) -> tuple[Finding, ...]:
 
 
 def bring(
-    door: Door, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
+    door: HadoopClient, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
 ) -> Brought:
     """Return the archive where the nodes read it; nothing where none is named.
 

@@ -12,9 +12,9 @@ __all__ = [
     "MEMORY",
     "VCORES",
     "Amounts",
-    "Land",
-    "Node",
     "Queue",
+    "YarnNode",
+    "YarnSurvey",
     "goes_by",
     "listed",
     "shown",
@@ -45,7 +45,7 @@ class Queue:
 
 
 @attrs.frozen
-class Node:
+class YarnNode:
     """One node, as the ResourceManager sees it."""
 
     host: str
@@ -75,7 +75,7 @@ class Node:
 
 
 @attrs.frozen
-class Land:
+class YarnSurvey:
     """What a client sees of YARN and HDFS before it submits."""
 
     user: str = ""
@@ -87,7 +87,7 @@ class Land:
     """Node labels of the whole YARN."""
     lent: tuple[str, ...] = ()
     """Those whose idle nodes take what asks for no label (``exclusive=false``)."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[YarnNode, ...] = ()
     """Every node, whatever its state; empty: not told."""
     am_max_attempts: int | None = None
     """The RM's cap on a master's attempts; None: not told."""
@@ -110,7 +110,7 @@ class Land:
         here = self.queue(queue)
         return asked or ("" if here is None else here.default_label)
 
-    def running(self, label: str) -> tuple[Node, ...]:
+    def running(self, label: str) -> tuple[YarnNode, ...]:
         """Return the nodes that take what asks for a partition, and start containers."""
         lent = () if label else self.lent
         return tuple(n for n in self.nodes if n.runs and (n.label == label or n.label in lent))

@@ -11,7 +11,7 @@ from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, he
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 from tarn_plugins.runtime.yarn.layout import HOME, Layout
-from tarn_plugins.runtime.yarn.wire import Record
+from tarn_plugins.runtime.yarn.wire import ContainerRecord
 
 __all__ = ["foresee", "master_command", "master_environ"]
 
@@ -83,9 +83,9 @@ def _files(
     }
 
 
-def _record(spec: ClusterSpec) -> Record:
+def _record(spec: ClusterSpec) -> ContainerRecord:
     """Return the first instance, as far as it is known before YARN was asked."""
-    return Record(
+    return ContainerRecord(
         instance_id=f"{spec.name}-0001",
         number=1,
         container_id="container",

@@ -11,12 +11,12 @@ from cattrs.preconf.json import make_converter
 
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
 from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.deployer import open_door
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.door import HadoopClient
 from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
 from tarn_plugins.runtime.yarn.doctor.rules import RULES, copied
@@ -29,7 +29,9 @@ WITHIN_S = 50.0
 _converter = make_converter()
 
 
-def checks(spec: ClusterSpec, context: ClientContext, door: Door | None = None) -> Iterator[Check]:
+def checks(
+    spec: ClusterSpec, context: ClientContext, door: HadoopClient | None = None
+) -> Iterator[Check]:
     """Yield every check of the YARN that *spec* would run on; none where it runs elsewhere.
 
     Args:
@@ -68,20 +70,20 @@ class _Once:
             return self._found
 
 
-def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> Looked:
+def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> CheckResult:
     survey = once.survey()
     if isinstance(survey, TarnError):
         if rule.name == teller(survey.code):
-            return Looked("", (from_error(survey),))
-        return Looked(elsewhere(survey.code), known=False)
+            return CheckResult("", (from_error(survey),))
+        return CheckResult(elsewhere(survey.code), known=False)
     try:
         return rule.look(case(survey))
     except NotSeen as unseen:
-        return Looked(str(unseen), known=False)
+        return CheckResult(str(unseen), known=False)
 
 
 def _ask(
-    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, door: Door | None
+    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, door: HadoopClient | None
 ) -> Survey:
     """Take the look; a door of its own is closed after it."""
     if door is not None:

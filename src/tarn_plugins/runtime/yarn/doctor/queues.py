@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
 from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
@@ -21,7 +21,7 @@ _NEVER = 0
 """What is not above this is no limit of a lifetime."""
 
 
-def use(case: Case) -> Looked:
+def use(case: Case) -> CheckResult:
     """See whether this user's applications can be submitted to the queue."""
     land, name = case.land, case.settings.queue
     queue = land.queue(name)
@@ -30,10 +30,10 @@ def use(case: Case) -> Looked:
     seen = f"{where} is open to {land.user}" if land.queues else "YARN showed no queue"
     if queue is not None and len(usable) > 1:
         seen += f", and {len(usable) - 1} more"
-    return Looked(seen, tuple(checks.queue_use(name, land)), known=bool(land.queues))
+    return CheckResult(seen, tuple(checks.queue_use(name, land)), known=bool(land.queues))
 
 
-def capacity(case: Case) -> Looked:
+def capacity(case: Case) -> CheckResult:
     """See whether the queue may grow to what `replicas.min` needs, and has it now."""
     queue, needs = case.queue(), _needs(case)
     seen: list[str] = []
@@ -50,7 +50,7 @@ def capacity(case: Case) -> Looked:
         findings += _partition(case, queue, part, need)
     findings += _applications(queue)
     known = bool(seen)
-    return Looked(
+    return CheckResult(
         "; ".join(seen) or "the ResourceManager tells no limits of it", tuple(findings), known
     )
 
@@ -151,12 +151,12 @@ def _applications(queue: QueueFacts) -> Iterator[Finding]:
         )
 
 
-def master_room(case: Case) -> Looked:
+def master_room(case: Case) -> CheckResult:
     """See whether one more master fits into what masters may have of the queue."""
     queue, ask = case.queue(), _rounded(case, master_ask(case.spec))
     part = queue.partition(case.land.label(case.spec.master.node_label, case.settings.queue))
     if part is None or not any(part.masters.values()):
-        return Looked("the ResourceManager does not tell", known=False)
+        return CheckResult("the ResourceManager does not tell", known=False)
     counted = None if case.survey.scheduler is None else case.survey.scheduler.counts_all
     limit = part.masters if counted else {MEMORY: part.masters.get(MEMORY, 0)}
     seen = f"masters may have {shown(limit)} of {queue.path}, and have {shown(part.masters_used)}"
@@ -185,13 +185,13 @@ def _no_room(
     )
 
 
-def lifetime(case: Case) -> Looked:
+def lifetime(case: Case) -> CheckResult:
     """See after how long YARN kills an application of the queue."""
     queue = case.queue()
     most, default = queue.max_lifetime_s, queue.default_lifetime_s
     if most is None and default is None:
         kind = "" if case.survey.scheduler is None else case.survey.scheduler.kind
-        return Looked(f"the {kind} scheduler tells no limit", known=kind == "fair")
+        return CheckResult(f"the {kind} scheduler tells no limit", known=kind == "fair")
     limits = {
         "maximum-application-lifetime": most or -1,
         "default-application-lifetime": default or -1,

@@ -1,9 +1,9 @@
 """What doctor sees of the room for a cluster: types, sizes and nodes. Pure."""
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Land, Node, shown
+from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, YarnNode, YarnSurvey, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
 
 __all__ = ["RULES"]
@@ -11,7 +11,7 @@ __all__ = ["RULES"]
 _AWAY = ("LOST", "UNHEALTHY", "SHUTDOWN")
 
 
-def types(case: Case) -> Looked:
+def types(case: Case) -> CheckResult:
     """See which accelerators YARN knows, and where they are."""
     land = case.land
     kinds = sorted(set(land.maximum) - {MEMORY, VCORES})
@@ -19,7 +19,7 @@ def types(case: Case) -> Looked:
     return looked(seen, checks.accelerators(case.spec, land))
 
 
-def _where(kind: str, land: Land) -> str:
+def _where(kind: str, land: YarnSurvey) -> str:
     """Return how many of *kind* there are, and on how many nodes of which label."""
     by_label: dict[str, list[int]] = {}
     for node in land.nodes:
@@ -34,13 +34,13 @@ def _where(kind: str, land: Land) -> str:
     return f"{kind}: {', '.join(parts)}"
 
 
-def largest(case: Case) -> Looked:
+def largest(case: Case) -> CheckResult:
     """See the largest container that YARN grants."""
     land = case.land
     return looked(f"{shown(land.maximum)} for one container", checks.sizes(case.spec, land))
 
 
-def nodes(case: Case) -> Looked:
+def nodes(case: Case) -> CheckResult:
     """See how many nodes can hold an instance."""
     land, spec = case.land, case.spec
     fit = checks.fitting(spec, case.settings.queue, land)
@@ -53,10 +53,10 @@ def nodes(case: Case) -> Looked:
     )
     queue = case.settings.queue
     findings = (*checks.nodes(spec, queue, land), *checks.enough_nodes(spec, queue, land))
-    return Looked(seen, findings)
+    return CheckResult(seen, findings)
 
 
-def health(case: Case) -> Looked:
+def health(case: Case) -> CheckResult:
     """See which nodes are away or unhealthy."""
     land = case.land
     if not land.nodes:
@@ -67,7 +67,7 @@ def health(case: Case) -> Looked:
     return looked(seen, map(_away, away[:8]))
 
 
-def _away(node: Node) -> Finding:
+def _away(node: YarnNode) -> Finding:
     said = f": {node.health.strip()}" if node.health.strip() else ""
     step = {
         "UNHEALTHY": "Mend what its health check names; a full disk of yarn.nodemanager.local-dirs "
@@ -77,7 +77,7 @@ def _away(node: Node) -> Finding:
     return Finding("TARN-3170", node.host, f"is {node.state}{said}", step, fatal=False)
 
 
-def labels(case: Case) -> Looked:
+def labels(case: Case) -> CheckResult:
     """See which node labels there are, and whether the queue may use the wanted ones."""
     land, spec = case.land, case.spec
     have = [f"{name} ({_nodes(len(land.running(name)))})" for name in land.labels]

@@ -22,7 +22,7 @@ from tarn_plugins.runtime.yarn.launch.run_script import (
 )
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, Files, LocalFile, Record
+from tarn_plugins.runtime.yarn.wire import ContainerLaunch, ContainerRecord, Files, LocalFile
 
 __all__ = ["StagedLauncher", "address_of"]
 
@@ -80,7 +80,7 @@ class StagedLauncher:
         layout: Layout,
         python: str,
         docker: Docker | None,
-        name_of: Callable[[Record], str],
+        name_of: Callable[[ContainerRecord], str],
         address_of: Callable[[str], str] = address_of,
         log_bytes: int | None = None,
         packed: str = "",
@@ -102,7 +102,7 @@ class StagedLauncher:
         self._archive: LocalFile | None = None
         self._tokens = tokens
 
-    def prepare(self, record: Record, launch: Launch) -> ContainerLaunch:
+    def prepare(self, record: ContainerRecord, launch: Launch) -> ContainerLaunch:
         """Write the launch file of one instance (its name holds *record*), and say what to start.
 
         Raises:
@@ -137,7 +137,7 @@ class StagedLauncher:
             self._seen = {}
             self._script = self._archive = None
 
-    def _logs(self, record: Record) -> LogFiles | None:
+    def _logs(self, record: ContainerRecord) -> LogFiles | None:
         most = self._log_bytes
         return None if most is None else LogFiles(most, MARK + record.instance_id)
 
@@ -167,7 +167,7 @@ class StagedLauncher:
             archive = self._archive = environment.resource(self._files.entry(self._packed))
         return (archive,)
 
-    def _write(self, record: Record, content: bytes) -> LocalFile:
+    def _write(self, record: ContainerRecord, content: bytes) -> LocalFile:
         name, folder = self._name_of(record), self._layout.launches
         assert _NAME.fullmatch(name), name
         self._files.write(f"{folder}/{name}", content, mode=0o600, replace=True)

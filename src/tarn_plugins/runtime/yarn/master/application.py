@@ -15,7 +15,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn.domain import ProxyRule
 from tarn.errors import LaunchError
-from tarn.interfaces import MasterContext, Names, Runtime, StateStore
+from tarn.interfaces import MasterContext, Runtime, StateStore, UserDirectory
 from tarn.java import hadoop_classpath, java_home, kerberos_options, load, start
 from tarn_plugins.runtime.yarn import YarnSettings, keytab
 from tarn_plugins.runtime.yarn.container import (
@@ -37,7 +37,7 @@ from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name
-from tarn_plugins.runtime.yarn.master.runtime import Doors, YarnRuntime
+from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime, YarnServices
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.wire import Files, Submitted
 
@@ -117,7 +117,7 @@ def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
         packed=submitted.environment,
         tokens=functools.partial(_new_tokens, submitted) if renewal.works else None,
     )
-    doors = Doors(
+    doors = YarnServices(
         rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),
         nodes=HadoopNodeManagers(handles, conf),
         files=files,
@@ -151,7 +151,7 @@ def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
     )
 
 
-def names() -> Names:
+def names() -> UserDirectory:
     """Return how this Hadoop calls people; asked after the runtime, which has the JVM started."""
     return HadoopNames(_conf())
 

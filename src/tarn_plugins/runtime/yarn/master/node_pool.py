@@ -12,7 +12,7 @@ from tarn_plugins.runtime.yarn.master.records import avoided_name, file_name
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Note, Start, Stop
 from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
 
-__all__ = ["Failed", "Hands", "MayCall", "NodePool", "Result", "node_of"]
+__all__ = ["ContainerOps", "Failed", "MayCall", "NodePool", "Result", "node_of"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ MayCall = Callable[[Start], bool]
 
 
 @attrs.frozen
-class Hands:
+class ContainerOps:
     """What jobs are done with. Every call behind it has a deadline of its own."""
 
     nodes: NodeManagers
@@ -91,7 +91,7 @@ class NodePool:
 
     def __init__(
         self,
-        hands: Hands,
+        hands: ContainerOps,
         told: Result,
         may_call: MayCall = lambda _: True,
         *,

@@ -17,21 +17,21 @@ from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.heartbeat import Heartbeat
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
 from tarn_plugins.runtime.yarn.master.listening import listening, server_id
-from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
-from tarn_plugins.runtime.yarn.master.recovery import Memory, recover
+from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
 from tarn_plugins.runtime.yarn.master.waiting import Closing
 from tarn_plugins.runtime.yarn.staging import Staging
 from tarn_plugins.runtime.yarn.wire import (
+    AllocatedContainer,
     Files,
-    Grant,
     Launcher,
     NodeManagers,
     ResourceManager,
     Submitted,
 )
 
-__all__ = ["Doors", "YarnRuntime"]
+__all__ = ["YarnRuntime", "YarnServices"]
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 @attrs.frozen
-class Doors:
+class YarnServices:
     """The ways out of the process."""
 
     rm: ResourceManager
@@ -55,7 +55,7 @@ class Doors:
     """Of the present launch, for instances whose launch files cannot be read; '' : not known."""
     application_id: str = ""
     """Whose master this is; '' : not known, and then the staging directory is never removed."""
-    logs: Callable[[Grant, int], LogTail] | None = None
+    logs: Callable[[AllocatedContainer, int], LogTail] | None = None
     """Return the last lines of what a container wrote; blocks. None: nobody can."""
     renewal: Renewal = attrs.field(factory=Renewal)
     """Whether new delegation tokens come when the first ones have ended."""
@@ -67,7 +67,11 @@ class YarnRuntime:
     """One master's hold on its application: `apply` and `facts` never wait for YARN long."""
 
     def __init__(
-        self, context: MasterContext, settings: YarnSettings, submitted: Submitted, doors: Doors
+        self,
+        context: MasterContext,
+        settings: YarnSettings,
+        submitted: Submitted,
+        doors: YarnServices,
     ) -> None:
         self._context = context
         self._submitted = submitted
@@ -86,7 +90,7 @@ class YarnRuntime:
             context.wake,
             settings.heartbeat_s,
         )
-        hands = Hands(doors.nodes, doors.files, doors.launcher, self._layout.launches)
+        hands = ContainerOps(doors.nodes, doors.files, doors.launcher, self._layout.launches)
         self._pool = NodePool(hands, self._beat.told, self._beat.calling)
         self._leaving = threading.Event()
 
@@ -165,11 +169,13 @@ class YarnRuntime:
             with contextlib.suppress(ProviderError):
                 close()
 
-    def _remember(self, grants: Iterable[Grant]) -> tuple[Memory, tuple[str, ...]]:
+    def _remember(
+        self, grants: Iterable[AllocatedContainer]
+    ) -> tuple[RecoveredRecords, tuple[str, ...]]:
         """Read what earlier masters left; without the tokens for it, ask the *grants*' servers."""
         spec = self._context.spec
         try:
-            return Memory.read(self._launch_files())
+            return RecoveredRecords.read(self._launch_files())
         except ProviderError as error:
             if error.code != tokens.TOKENS_ENDED:
                 raise
@@ -177,7 +183,7 @@ class YarnRuntime:
         log.warning("%s", words)
         found = listening(spec.name, spec.triton, grants, self._doors.server_id)
         note = f"{words}; instances are known by number, and {len(found)} said where they listen"
-        return Memory.lost(spec, self._doors.spec_hash, found), (note,)
+        return RecoveredRecords.lost(spec, self._doors.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
         """Return the names of the launch files; a file system that is away is waited for."""

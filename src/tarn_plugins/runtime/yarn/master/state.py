@@ -133,12 +133,12 @@ class HadoopStateStore:
     def _where(self, name: str) -> str:
         return f"{self.directory}/{name}"
 
-    def _reader(self, name: str) -> "_Reader":
-        return _Reader(self.files, self._where(name))
+    def _reader(self, name: str) -> "_StateReader":
+        return _StateReader(self.files, self._where(name))
 
 
 @attrs.frozen
-class _Reader:
+class _StateReader:
     files: Files
     uri: str
 

@@ -14,8 +14,8 @@ from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials
 from tarn_plugins.runtime.yarn.probe.managed import Managed
-from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER, Began, Crowd, Order
-from tarn_plugins.runtime.yarn.probe.script import COMMAND, Question, environment
+from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER, Began, Crowd, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.script import COMMAND, ProbeInputs, environment
 from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
 from tarn_plugins.runtime.yarn.wire import ContainerLaunch, LocalFile
 
@@ -45,9 +45,9 @@ class Applications:
 
     def begin(self, order: Mapping[str, Any]) -> Any:
         """Submit an application; returns a `Began`."""
-        wanted = _converter.structure(order, Order)
+        wanted = _converter.structure(order, ProbeRequest)
         targets = tuple(_targets(self._hadoop.conf))[:_MOST_TARGETS] if wanted.reach else ()
-        question = Question(
+        question = ProbeInputs(
             python=wanted.python,
             targets=tuple(address for _, address in targets),
             ports=wanted.ports,
@@ -90,7 +90,7 @@ class Applications:
             with contextlib.suppress(Exception):  # the others are to be ended, too
                 self.end(application_id, "the client has gone")
 
-    def _made(self, wanted: Order, launch: ContainerLaunch) -> Managed | Unmanaged:
+    def _made(self, wanted: ProbeRequest, launch: ContainerLaunch) -> Managed | Unmanaged:
         users = load("org.apache.hadoop.security.UserGroupInformation")
         if wanted.managed or users.isSecurityEnabled():
             return Managed(self._hadoop, wanted, launch)

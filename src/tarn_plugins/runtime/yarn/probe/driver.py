@@ -13,14 +13,14 @@ from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
 from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.door import Door
+from tarn_plugins.runtime.yarn.client.door import HadoopClient
 from tarn_plugins.runtime.yarn.master import exits
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, Order, Step
+from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.waiting import hopeless, waits
 from tarn_plugins.runtime.yarn.wire import Completed
 
-__all__ = ["ClosingDoor", "Outcome", "Patience", "Round", "call"]
+__all__ = ["ClosingDoor", "Patience", "ProbeResult", "Round", "call"]
 
 LOOK_S = 45.0
 """For one question: a JVM's start is part of the first."""
@@ -28,7 +28,7 @@ _CONNECT_S = 0.5
 _converter = make_converter()
 
 
-class ClosingDoor(Door, Protocol):
+class ClosingDoor(HadoopClient, Protocol):
     """A door with a child process behind it."""
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Patience:
 
 
 @attrs.frozen
-class Outcome:
+class ProbeResult:
     """What came of one container."""
 
     facts: Facts = attrs.field(factory=Facts)
@@ -110,7 +110,7 @@ class Round:
     def __init__(
         self,
         open_door: Callable[[], ClosingDoor],
-        orders: Mapping[str, Order],
+        orders: Mapping[str, ProbeRequest],
         clock: Clock,
         patience: Patience = Patience(),
         call: Callable[[str, int, str], str] = call,
@@ -119,17 +119,17 @@ class Round:
         self._patience, self._call = patience, call
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, ProbeResult] = {}
         self._over = {key: threading.Event() for key in orders}
 
-    def outcome(self, key: str) -> Outcome:
+    def outcome(self, key: str) -> ProbeResult:
         """Return what came of one container; waits for it, for `Patience.most_s` at most."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="probe", daemon=True)
                 self._thread.start()
         if not self._over[key].wait(self._patience.most_s):
-            return Outcome(failure=_silent(self._patience.most_s))
+            return ProbeResult(failure=_silent(self._patience.most_s))
         return self._outcomes[key]
 
     def join(self) -> None:
@@ -165,7 +165,7 @@ class Round:
             for trial in left.values():
                 trial.end("it was given up")
 
-    def _settle(self, key: str, outcome: Outcome) -> None:
+    def _settle(self, key: str, outcome: ProbeResult) -> None:
         self._outcomes[key] = outcome
         self._over[key].set()
 
@@ -177,7 +177,7 @@ class Round:
         )
         for key, over in self._over.items():
             if not over.is_set():
-                self._settle(key, Outcome(failure=failure))
+                self._settle(key, ProbeResult(failure=failure))
 
 
 class _Trial:
@@ -185,9 +185,9 @@ class _Trial:
 
     def __init__(
         self,
-        door: Door,
+        door: HadoopClient,
         clock: Clock,
-        order: Order,
+        order: ProbeRequest,
         patience: Patience,
         call: Callable[[str, int, str], str],
     ) -> None:
@@ -197,9 +197,9 @@ class _Trial:
         self._since_s = 0.0
         self._granted_s: float | None = None
         self._asked_whether = False
-        self._seen = Outcome()
+        self._seen = ProbeResult()
 
-    def go_on(self) -> Outcome | None:
+    def go_on(self) -> ProbeResult | None:
         """Do what can be done at once; returns the outcome, after which there is nothing to do."""
         try:
             outcome = self._go_on()
@@ -221,12 +221,12 @@ class _Trial:
             with contextlib.suppress(TarnError, OSError):
                 self._ask("end", application_id=began.application_id, why=why)
 
-    def _go_on(self) -> Outcome | None:
+    def _go_on(self) -> ProbeResult | None:
         if self._began is None:
             self._begin()
             return None
         id_of = {"application_id": self._began.application_id}
-        step = _converter.structure(self._ask("step", **id_of), Step)
+        step = _converter.structure(self._ask("step", **id_of), ProbeProgress)
         if step.state == "over":
             return attrs.evolve(self._seen, failure=_ended_by_yarn(step))
         if step.state == "ended":
@@ -242,7 +242,7 @@ class _Trial:
         self._asked_whether = False
         self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
 
-    def _waiting(self, id_of: Mapping[str, str]) -> Outcome | None:
+    def _waiting(self, id_of: Mapping[str, str]) -> ProbeResult | None:
         waited_s = self._clock.now_s() - self._since_s
         over = waited_s > self._patience.grant_s
         if not over and (self._asked_whether or waited_s < self._patience.look_s):
@@ -265,7 +265,7 @@ class _Trial:
         self._seen = attrs.evolve(self._seen, gpus_wait=words)
         self._order = attrs.evolve(self._order, gpus=0)
 
-    def _running(self, step: Step) -> Outcome | None:
+    def _running(self, step: ProbeProgress) -> ProbeResult | None:
         now_s = self._clock.now_s()
         if self._granted_s is None:
             self._granted_s = now_s
@@ -283,7 +283,7 @@ class _Trial:
             )
         return None
 
-    def _after(self, error: Exception) -> Outcome | None:
+    def _after(self, error: Exception) -> ProbeResult | None:
         if isinstance(error, UnreachableError) and not self._order.managed:
             self.end("this machine does not reach what it needs")
             self._order = attrs.evolve(self._order, managed=True)
@@ -302,7 +302,7 @@ class _Trial:
             if not error:
                 return
 
-    def _ended(self, step: Step) -> Outcome:
+    def _ended(self, step: ProbeProgress) -> ProbeResult:
         facts = parse(step.diagnostics)
         seen = attrs.evolve(
             self._seen,
@@ -317,7 +317,7 @@ class _Trial:
         return self._door.ask("probe", LOOK_S, do=do, **parts)
 
 
-def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
+def _failed(order: ProbeRequest, error: Exception, *, began: bool) -> Finding:
     """Return the finding that an *error* is, before or after the application began."""
     if not isinstance(error, TarnError):
         return Finding("TARN-3181", "the probe", f"failed: {error}", "Try again")
@@ -340,11 +340,11 @@ def _failed(order: Order, error: Exception, *, began: bool) -> Finding:
     )
 
 
-def _label(order: Order) -> str:
+def _label(order: ProbeRequest) -> str:
     return f", node label '{order.label}'" if order.label else ""
 
 
-def _never_granted(order: Order, words: str, waited_s: float) -> Finding:
+def _never_granted(order: ProbeRequest, words: str, waited_s: float) -> Finding:
     return Finding(
         "TARN-3180",
         f"runtime.options.queue = '{order.queue}'{_label(order)}",
@@ -353,12 +353,12 @@ def _never_granted(order: Order, words: str, waited_s: float) -> Finding:
     )
 
 
-def _ended_by_yarn(step: Step) -> Finding:
+def _ended_by_yarn(step: ProbeProgress) -> Finding:
     said = step.diagnostics.partition("\n")[0] or "it gave no reason"
     return Finding("TARN-3180", "yarn", f"YARN ended the probe's application: {said}", "Try again")
 
 
-def _no_facts(step: Step) -> Finding:
+def _no_facts(step: ProbeProgress) -> Finding:
     completed = Completed(step.container_id, step.exit_code, step.diagnostics)
     return Finding(
         "TARN-3181",

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
 from tarn.release import version
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
-from tarn_plugins.runtime.yarn.probe.driver import Outcome, Patience, Round
-from tarn_plugins.runtime.yarn.probe.subjects import Subject, subjects
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeResult, Round
+from tarn_plugins.runtime.yarn.probe.subjects import ProbeSubject, subjects
+from tarn_plugins.runtime.yarn.probe.told import ProbeReport
 
 __all__ = ["checks", "probes"]
 
@@ -24,7 +24,7 @@ _EPHEMERAL = range(32768, 60999)
 """Linux's own range for a port that nobody chose, as a master's is with ``api.port: 0``."""
 _TRIES = 3
 
-Judge = Callable[[Told], Looked]
+Judge = Callable[[ProbeReport], CheckResult]
 
 
 def probes(
@@ -49,7 +49,9 @@ def probes(
         yield from checks(subject, asked, patience.most_s)
 
 
-def checks(subject: Subject, outcome: Callable[[], Outcome], within_s: float) -> Iterator[Check]:
+def checks(
+    subject: ProbeSubject, outcome: Callable[[], ProbeResult], within_s: float
+) -> Iterator[Check]:
     """Yield the checks of one container; *outcome* is asked for by each of them."""
     for name, matters, judge in _judges(subject):
         yield Check(
@@ -60,17 +62,19 @@ def checks(subject: Subject, outcome: Callable[[], Outcome], within_s: float) ->
         )
 
 
-def _look(subject: Subject, outcome: Callable[[], Outcome], judge: Judge) -> Callable[[], Looked]:
+def _look(
+    subject: ProbeSubject, outcome: Callable[[], ProbeResult], judge: Judge
+) -> Callable[[], CheckResult]:
     first = judge in (node_checks.container, gpu_checks.image)
 
-    def look() -> Looked:
-        told = Told(subject, outcome())
+    def look() -> CheckResult:
+        told = ProbeReport(subject, outcome())
         return judge(told) if first or told.nothing is None else told.nothing
 
     return look
 
 
-def _judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
+def _judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
     if subject.image:
         yield (
             "Docker",
@@ -97,7 +101,7 @@ def _judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
         )
 
 
-def _plain_judges(subject: Subject) -> Iterator[tuple[str, str, Judge]]:
+def _plain_judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
     yield "container", "Masters and instances are containers like this one.", node_checks.container
     if subject.order.python:
         yield (

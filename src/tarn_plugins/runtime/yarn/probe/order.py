@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn_plugins.runtime.yarn.client.land import Land
+from tarn_plugins.runtime.yarn.client.land import YarnSurvey
 from tarn_plugins.runtime.yarn.wire import Shape
 
-__all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "Order", "Step"]
+__all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "ProbeProgress", "ProbeRequest"]
 
 RESOURCE_MANAGER = "ResourceManager"
 """What some of `Began.targets` are."""
 
 
 @attrs.frozen
-class Order:
+class ProbeRequest:
     """One container to be tried."""
 
     queue: str
@@ -58,7 +58,7 @@ class Began:
 
 
 @attrs.frozen
-class Step:
+class ProbeProgress:
     """How far an application is."""
 
     state: str
@@ -79,7 +79,7 @@ class Step:
 class Crowd:
     """What there is to know when a container does not come."""
 
-    land: Land = attrs.field(factory=Land)
+    land: YarnSurvey = attrs.field(factory=YarnSurvey)
     queue_free_mib: int | None = None
     """Memory that the queue would still grant; None: not told."""
     diagnostics: str = ""

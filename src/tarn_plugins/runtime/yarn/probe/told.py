@@ -2,20 +2,20 @@
 
 import attrs
 
-from tarn.interfaces import Looked
-from tarn_plugins.runtime.yarn.probe.driver import Outcome
+from tarn.interfaces import CheckResult
+from tarn_plugins.runtime.yarn.probe.driver import ProbeResult
 from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.subjects import Subject
+from tarn_plugins.runtime.yarn.probe.subjects import ProbeSubject
 
-__all__ = ["Told"]
+__all__ = ["ProbeReport"]
 
 
 @attrs.frozen
-class Told:
+class ProbeReport:
     """A container, and what it told."""
 
-    subject: Subject
-    outcome: Outcome
+    subject: ProbeSubject
+    outcome: ProbeResult
 
     @property
     def facts(self) -> Facts:
@@ -28,10 +28,10 @@ class Told:
         return self.outcome.node
 
     @property
-    def nothing(self) -> Looked | None:
+    def nothing(self) -> CheckResult | None:
         """What every check but the first says where there are no facts; else None."""
         if self.outcome.failure is None and not self.outcome.untold:
             return None
         first = "Docker" if self.subject.image else "container"
         seen = f"no container told: see 'node {first} ({self.subject.where})'"
-        return Looked(seen, known=False)
+        return CheckResult(seen, known=False)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts, shown
-from tarn_plugins.runtime.yarn.probe.order import Crowd, Order
+from tarn_plugins.runtime.yarn.probe.order import Crowd, ProbeRequest
 
 __all__ = ["hopeless", "waits"]
 
 
-def hopeless(order: Order, crowd: Crowd) -> str:
+def hopeless(order: ProbeRequest, crowd: Crowd) -> str:
     """Say why waiting longer is of no use; empty where it may be."""
     land = crowd.land
     if not land.nodes:  # not told
@@ -23,12 +23,12 @@ def hopeless(order: Order, crowd: Crowd) -> str:
     return f"no node that runs {_has(label)}{known}"
 
 
-def waits(order: Order, crowd: Crowd) -> str:
+def waits(order: ProbeRequest, crowd: Crowd) -> str:
     """Say why it has not come so far."""
     return "; ".join(_reasons(order, crowd)) or "YARN gave no reason"
 
 
-def _reasons(order: Order, crowd: Crowd) -> Iterator[str]:
+def _reasons(order: ProbeRequest, crowd: Crowd) -> Iterator[str]:
     label = crowd.land.label(order.label, order.queue)
     nodes = crowd.land.running(label)
     wanted = _wanted(order)
@@ -45,6 +45,6 @@ def _has(label: str) -> str:
     return f"has the label '{label}'" if label else "is in the default partition"
 
 
-def _wanted(order: Order) -> Amounts:
+def _wanted(order: ProbeRequest) -> Amounts:
     gpus = {order.gpu_resource: order.gpus} if order.gpus else {}
     return {MEMORY: order.memory_mib, VCORES: order.vcores, **gpus}

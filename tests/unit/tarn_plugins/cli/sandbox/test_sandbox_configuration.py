@@ -7,12 +7,12 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn_plugins.cli.sandbox.configuration import LABEL, QUEUES, Site, files, xml
+from tarn_plugins.cli.sandbox.configuration import LABEL, QUEUES, SandboxSite, files, xml
 from tarn_plugins.cli.sandbox.daemons import command, daemons, sockets
 from tarn_plugins.cli.sandbox.network import addresses, host, nodes, resource_managers
 from tarn_plugins.cli.sandbox.options import PLACEMENTS, SandboxOptions
 
-SITE = Site("/home/anna/.tarn/sandbox", "anna")
+SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(
     SandboxOptions,
     nodes=st.integers(1, 4),

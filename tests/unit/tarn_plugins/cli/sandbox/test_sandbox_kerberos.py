@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.errors import ProviderError
-from tarn_plugins.cli.sandbox.configuration import Site, files
+from tarn_plugins.cli.sandbox.configuration import SandboxSite, files
 from tarn_plugins.cli.sandbox.daemons import command, daemons, format_command
 from tarn_plugins.cli.sandbox.hdfs import ProgramHdfs, files_in
 from tarn_plugins.cli.sandbox.kerberos import Realm, with_sbin
@@ -18,7 +18,7 @@ from tarn_plugins.cli.sandbox.network import addresses
 from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.security import REALM, orders, principals
 
-SITE = Site("/home/anna/.tarn/sandbox", "anna")
+SITE = SandboxSite("/home/anna/.tarn/sandbox", "anna")
 OPTIONS = st.builds(
     SandboxOptions,
     nodes=st.integers(1, 4),

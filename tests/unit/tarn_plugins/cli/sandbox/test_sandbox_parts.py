@@ -22,7 +22,7 @@ from tarn_plugins.cli.sandbox import hosts, jars, java, tarn_cli
 from tarn_plugins.cli.sandbox.layout import lay_out, remove, written
 from tarn_plugins.cli.sandbox.network import addresses
 from tarn_plugins.cli.sandbox.options import SandboxOptions
-from tarn_plugins.cli.sandbox.processes import Process, containers, spawn
+from tarn_plugins.cli.sandbox.processes import DaemonProcess, containers, spawn
 from tarn_plugins.cli.sandbox.rest import ResourceManagers, ask
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.cli.sandbox.shims import shims
@@ -254,7 +254,7 @@ def test_a_missing_or_old_java_is_an_error_that_says_what_to_install(
 
 
 @pytest.fixture
-def sleeper(tmp_path: Path) -> Iterator[Process]:
+def sleeper(tmp_path: Path) -> Iterator[DaemonProcess]:
     environ = {"LOCAL_DIRS": f"{tmp_path}/data/nm1/local/usercache/x"}
     one = spawn(
         [sys.executable, "-c", "import signal; signal.pause()"],
@@ -267,13 +267,15 @@ def sleeper(tmp_path: Path) -> Iterator[Process]:
     one.wait(5)
 
 
-def test_a_process_is_known_again_and_its_end_noticed(tmp_path: Path, sleeper: Process) -> None:
+def test_a_process_is_known_again_and_its_end_noticed(
+    tmp_path: Path, sleeper: DaemonProcess
+) -> None:
     """By pid and start; another with the pid is not it, and gets no signal."""
     sleeper.write(tmp_path / "x.pid")
-    again = Process.read(tmp_path / "x.pid")
+    again = DaemonProcess.read(tmp_path / "x.pid")
     assert again == sleeper
     assert sleeper.alive
-    stranger = Process(sleeper.pid, sleeper.start + 1)
+    stranger = DaemonProcess(sleeper.pid, sleeper.start + 1)
     assert not stranger.alive
     stranger.send(signal.SIGKILL)
     assert not sleeper.wait(0.05)
@@ -281,10 +283,12 @@ def test_a_process_is_known_again_and_its_end_noticed(tmp_path: Path, sleeper: P
     assert sleeper.wait(5)
     assert not sleeper.alive
     assert sleeper.wait(0)
-    assert Process.read(tmp_path / "absent.pid") is None
+    assert DaemonProcess.read(tmp_path / "absent.pid") is None
 
 
-def test_containers_are_known_by_their_node_s_directories(tmp_path: Path, sleeper: Process) -> None:
+def test_containers_are_known_by_their_node_s_directories(
+    tmp_path: Path, sleeper: DaemonProcess
+) -> None:
     """Those of another sandbox are not ours."""
     # between fork and exec it shows its parent's environment
     until(lambda: containers(tmp_path / "data") == (sleeper,), 10)

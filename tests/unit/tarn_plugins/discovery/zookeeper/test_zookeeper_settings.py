@@ -7,7 +7,7 @@ import pytest
 
 from tarn.errors import ConfigError
 from tarn.plain import structure
-from tarn_plugins.discovery.zookeeper import Tls, ZooKeeperSettings
+from tarn_plugins.discovery.zookeeper import ZooKeeperSettings, ZooKeeperTlsSettings
 from tarn_plugins.discovery.zookeeper.login import login, owner
 
 
@@ -35,12 +35,12 @@ def test_only_the_ensemble_must_be_given() -> None:
 def test_durations_have_units_and_files_are_a_mapping() -> None:
     """As in every other settings."""
     made = _good(session_timeout="4s", tls={"ca": "/ca.pem"}, acl=["world:anyone:cdrwa"])
-    assert (made.session_timeout_s, made.tls) == (4.0, Tls("/ca.pem"))
+    assert (made.session_timeout_s, made.tls) == (4.0, ZooKeeperTlsSettings("/ca.pem"))
 
 
 def test_without_a_ca_the_authorities_of_the_system_are_believed() -> None:
     """An empty mapping is an encrypted connection, too."""
-    assert _good(tls={}).tls == Tls()
+    assert _good(tls={}).tls == ZooKeeperTlsSettings()
 
 
 @pytest.mark.parametrize(

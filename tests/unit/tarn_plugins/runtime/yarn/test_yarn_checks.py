@@ -9,10 +9,10 @@ from tarn.domain.spec import InstanceSpec, MasterSpec, PlacementSpec, ReplicasSp
 from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.checks import Land, Queue
-from tarn_plugins.runtime.yarn.client.land import Node
+from tarn_plugins.runtime.yarn.client.checks import Queue, YarnSurvey
+from tarn_plugins.runtime.yarn.client.land import YarnNode
 
-LAND = Land(
+LAND = YarnSurvey(
     user="ann",
     queues=(
         Queue("root.default"),
@@ -28,7 +28,10 @@ SPEC = cluster_spec()
 
 
 def found(
-    spec: ClusterSpec = SPEC, queue: str = "default", python: str = "/opt/python", land: Land = LAND
+    spec: ClusterSpec = SPEC,
+    queue: str = "default",
+    python: str = "/opt/python",
+    land: YarnSurvey = LAND,
 ):
     return list(checks.findings(spec, queue, python, land))
 
@@ -70,7 +73,7 @@ def test_what_yarn_would_never_grant_is_refused(spec: ClusterSpec, code: str, wo
 
 def test_fewer_nodes_than_instances_is_said_at_submission() -> None:
     """Each node gets one: the fourth would wait for ever. Without the spread there is room."""
-    nodes = tuple(Node(f"n{i}", total={"memory-mb": 8192, "vcores": 16}) for i in range(3))
+    nodes = tuple(YarnNode(f"n{i}", total={"memory-mb": 8192, "vcores": 16}) for i in range(3))
     land = attrs.evolve(LAND, nodes=nodes)
     four = attrs.evolve(SPEC, replicas=ReplicasSpec(min=4, max=4))
     (finding,) = found(four, land=land)

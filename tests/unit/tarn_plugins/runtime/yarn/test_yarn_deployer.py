@@ -15,14 +15,14 @@ from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.land import Land, Node
+from tarn_plugins.runtime.yarn.client.land import YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, keep, read_ref
-from tarn_plugins.runtime.yarn.client.reports import Attempt, Report
+from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings, QueueFacts, Scheduler, Survey
 
 ID = "application_1_0001"
-RUNNING = Report(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
-QUEUED = Report(ID, "ACCEPTED", queue="root.q", diagnostics="AM resource limit exceeded")
+RUNNING = ApplicationReport(ID, "RUNNING", host="nm1", port=80, submitted_ms=1000)
+QUEUED = ApplicationReport(ID, "ACCEPTED", queue="root.q", diagnostics="AM resource limit exceeded")
 FILES = {"spec.yaml": b"s", "staged.json": b"{}", "api_token": b"t0ken"}
 OLD = ClusterRef("llama", "yarn", Epoch(1, 1), "http://n:1", application_id="application_1_0000")
 STAGED = Staged("/models", "in_place")
@@ -44,7 +44,7 @@ class Clock:
 class FakeDoor:
     """Answers `report` from a list (the last one for ever), and the rest from a table."""
 
-    def __init__(self, *reports: Report | BaseException | None, **answers: Any) -> None:
+    def __init__(self, *reports: ApplicationReport | BaseException | None, **answers: Any) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self._reports, self._answers = list(reports), answers
 
@@ -114,12 +114,14 @@ def test_secrets_pass_through_the_pipe_only_as_files(context) -> None:
     "last",
     [
         attrs.evolve(QUEUED, state="FAILED", diagnostics="why"),
-        attrs.evolve(QUEUED, attempts=(Attempt(1, "FAILED", "exitCode: 1 why"),)),
+        attrs.evolve(QUEUED, attempts=(ApplicationAttempt(1, "FAILED", "exitCode: 1 why"),)),
         QUEUED,
         None,
     ],
 )
-def test_one_that_does_not_is_ended_and_leaves_nothing(context, last: Report | None) -> None:
+def test_one_that_does_not_is_ended_and_leaves_nothing(
+    context, last: ApplicationReport | None
+) -> None:
     """Failed, exited, silent or forgotten: killed, removed, and nothing is kept here."""
     over = attrs.evolve(QUEUED, state="KILLED")
     looks = [QUEUED, last] if last is not QUEUED else [QUEUED] * 40
@@ -164,7 +166,7 @@ def test_an_end_that_fails_is_said(context) -> None:
 
 def test_a_master_that_has_its_container_and_is_silent_has_a_log(context) -> None:
     """Another queue would not help it."""
-    silent = attrs.evolve(QUEUED, attempts=(Attempt(1, "LAUNCHED"),))
+    silent = attrs.evolve(QUEUED, attempts=(ApplicationAttempt(1, "LAUNCHED"),))
     door = FakeDoor(*[silent] * 60, attrs.evolve(QUEUED, state="KILLED"), submit=SUBMITTED)
     with pytest.raises(LaunchError, match="within 60 s after it got its container") as caught:
         YarnDeployer(YarnSettings(), context, door).submit(SPEC, STAGED, FILES)
@@ -287,8 +289,8 @@ def test_what_yarn_says_first_is_a_finding(context) -> None:
     )
 
 
-NODE = Node("nm1", total={"memory-mb": 65536, "vcores": 32})
-LAND = attrs.asdict(Land(user="ann", nodes=(NODE,), maximum=NODE.total))
+NODE = YarnNode("nm1", total={"memory-mb": 65536, "vcores": 32})
+LAND = attrs.asdict(YarnSurvey(user="ann", nodes=(NODE,), maximum=NODE.total))
 IN_DOCKER = YarnSettings(docker=Docker(), python="/opt/python")
 REFUSES = NodeSettings("nm1", "3.4.2", {"yarn.nodemanager.recovery.enabled": "false"})
 ALLOWS = {
@@ -298,7 +300,7 @@ ALLOWS = {
 
 
 def checked(context: ClientContext, *nodes: NodeSettings, spec: ClusterSpec = SPEC):
-    land = Land(**{**LAND, "nodes": (NODE, attrs.evolve(NODE, host="nm2"))})
+    land = YarnSurvey(**{**LAND, "nodes": (NODE, attrs.evolve(NODE, host="nm2"))})
     survey = attrs.asdict(Survey(land=land, nodes=nodes))
     door = FakeDoor(land=LAND, survey=survey)
     return [f for f in YarnDeployer(IN_DOCKER, context, door).check(spec) if f.fatal]
@@ -320,7 +322,7 @@ def test_one_node_with_docker_is_enough_for_a_start(context) -> None:
 def test_room_that_others_hold_is_waited_for(context) -> None:
     """`up` waits for its place in a queue: only what waiting does not heal refuses it."""
     queue = QueueFacts("root.default", applications=7, most_applications=7)
-    survey = Survey(land=Land(), scheduler=Scheduler("capacity", True, (queue,)))
+    survey = Survey(land=YarnSurvey(), scheduler=Scheduler("capacity", True, (queue,)))
     door = FakeDoor(land=LAND, survey=attrs.asdict(survey))
     assert YarnDeployer(YarnSettings(docker=None, python="/p"), context, door).check(SPEC) == ()
 

@@ -7,20 +7,20 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn.doctor import Offered, Result, State, examine
+from tarn.doctor import CheckState, Offered, Result, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import Choice, ModelsSpec
 from tarn.errors import LaunchError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue
+from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.doctor import offer
-from tarn_plugins.runtime.yarn.doctor.survey import Client, Hdfs, Survey
+from tarn_plugins.runtime.yarn.doctor.survey import Client, HdfsSurvey, Survey
 
 YARN = attrs.evolve(cluster_spec(), runtime=Choice("yarn", {"docker": None}))
-LAND = Land("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(Node("n"),))
-SEEN = Survey(client=Client("ann", "3.4.2"), land=LAND, hdfs=Hdfs("hdfs://nn/x", free=2**40))
+LAND = YarnSurvey("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(YarnNode("n"),))
+SEEN = Survey(client=Client("ann", "3.4.2"), land=LAND, hdfs=HdfsSurvey("hdfs://nn/x", free=2**40))
 
 
 class FakeDoor:
@@ -53,8 +53,8 @@ def test_everything_is_asked_once(tmp_path: Path) -> None:
     found = results(tmp_path, door)
     assert door.asked == [{"repository": None, "serve": [], "copied": None, "python": ""}]
     assert found["YARN user"].seen == "ann, by name only (no Kerberos)"
-    assert found["YARN queue"].state is State.OK
-    assert found["time to end"].state is State.UNKNOWN
+    assert found["YARN queue"].state is CheckState.OK
+    assert found["time to end"].state is CheckState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_what_keeps_the_look_is_told_by_one_check(tmp_path: Path, code: str, tel
 def test_a_silence_is_a_finding_too(tmp_path: Path) -> None:
     """The child was killed: YARN's answer never came."""
     found = results(tmp_path, FakeDoor(TimedOutError("YARN gave no answer", next_step="Is it up?")))
-    assert found["YARN connection"].state is State.ERROR
+    assert found["YARN connection"].state is CheckState.ERROR
 
 
 def test_hdfs_is_seen_where_yarn_is_silent(tmp_path: Path) -> None:
     """Each tells for itself; what needs YARN says where to read why."""
     failure = Finding("TARN-3130", "yarn", "is silent", "start it")
     found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, land=None, failure=failure)))
-    assert found["YARN connection"].state is State.ERROR
-    assert found["free space of HDFS"].state is State.OK
+    assert found["YARN connection"].state is CheckState.ERROR
+    assert found["free space of HDFS"].state is CheckState.OK
     assert found["largest container"].seen == "not looked at: see 'YARN connection'"
 
 

@@ -10,31 +10,31 @@ from hypothesis import strategies as st
 
 from tarn.clock import Skew
 from tarn.domain.codes import CODES
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.plain import structure
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
-from tarn_plugins.runtime.yarn.client.land import Land, Node, Queue, listed, shown
+from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey, listed, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
 from tarn_plugins.runtime.yarn.doctor.rules import RULES
 from tarn_plugins.runtime.yarn.doctor.survey import (
     Client,
-    Hdfs,
+    HdfsSurvey,
     NodeSettings,
     Partition,
     QueueFacts,
     Quota,
-    ResourceManager,
+    ResourceManagerSurvey,
     Scheduler,
     Survey,
 )
 
 GIB = 2**30
 SIZE = {"memory-mb": 65536, "vcores": 32, "yarn.io/gpu": 4}
-NODES = tuple(Node(f"n{i}", label="" if i < 3 else "gpu", total=SIZE) for i in range(6))
+NODES = tuple(YarnNode(f"n{i}", label="" if i < 3 else "gpu", total=SIZE) for i in range(6))
 WHOLE = {kind: 3 * amount for kind, amount in SIZE.items()}
 PART = Partition("", WHOLE, WHOLE, {}, {"memory-mb": 20000, "vcores": 9}, {})
-LAND = Land(
+LAND = YarnSurvey(
     user="ann",
     queues=(Queue("root.default"), Queue("root.ops", may_submit=False), Queue("root.off", False)),
     maximum=SIZE,
@@ -70,13 +70,15 @@ QUEUE = QueueFacts(
     max_lifetime_s=-1,
     default_lifetime_s=-1,
 )
-HDFS = Hdfs("hdfs://nn/user/ann/.tarn", existing="hdfs://nn/user/ann", block=3 * 2**27, free=GIB)
+HDFS = HdfsSurvey(
+    "hdfs://nn/user/ann/.tarn", existing="hdfs://nn/user/ann", block=3 * 2**27, free=GIB
+)
 GOOD = Survey(
     client=Client("ann", "3.4.2", "17.0.1", "/java", kerberos=True, token_life_s=604800.0),
     land=LAND,
     resource_managers=(
-        ResourceManager("http://rm1:8088", "ACTIVE", "3.4.2", Skew(-0.5, 0.5)),
-        ResourceManager("http://rm2:8088", "STANDBY", "3.4.2", Skew(-0.5, 0.5)),
+        ResourceManagerSurvey("http://rm1:8088", "ACTIVE", "3.4.2", Skew(-0.5, 0.5)),
+        ResourceManagerSurvey("http://rm2:8088", "STANDBY", "3.4.2", Skew(-0.5, 0.5)),
     ),
     properties=PROPERTIES,
     scheduler=Scheduler("capacity", True, (QUEUE,)),
@@ -99,7 +101,7 @@ def case(
     return Case(made, settings, python, survey)
 
 
-def look(name: str, asked: Case) -> Looked:
+def look(name: str, asked: Case) -> CheckResult:
     (rule,) = [rule for rule in RULES if rule.name == name]
     return rule.look(asked)
 
@@ -167,14 +169,14 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "YARN connection",
         "TARN-3142",
         "Start that ResourceManager",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", problem="is silent"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", problem="is silent"),)),
         {},
     ),
     (
         "YARN connection",
         "TARN-3142",
         "getAllServiceState",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", "STANDBY"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", "STANDBY"),)),
         {},
     ),
     (
@@ -188,7 +190,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "Hadoop versions",
         "TARN-3172",
         "runtime.options.hadoop_home",
-        survey(resource_managers=(ResourceManager("http://rm1:8088", "ACTIVE", "4.0.0"),)),
+        survey(resource_managers=(ResourceManagerSurvey("http://rm1:8088", "ACTIVE", "4.0.0"),)),
         {},
     ),
     ("clocks of YARN and HDFS", "TARN-3603", "NTP", survey(name_node_clock=Skew(400, 401)), {}),
@@ -261,7 +263,7 @@ BAD: tuple[tuple[str, str, str, Change, dict[str, Any]], ...] = (
         "nodes for an instance",
         "TARN-3144",
         "Start the NodeManagers",
-        land(nodes=(Node("n0", "LOST"), Node("n1", "UNHEALTHY"))),
+        land(nodes=(YarnNode("n0", "LOST"), YarnNode("n1", "UNHEALTHY"))),
         {},
     ),
     ("health of the nodes", "TARN-3170", "Start its NodeManager", land(nodes=MOSTLY_LOST), {}),
@@ -509,7 +511,7 @@ def test_a_keytab_renews_what_a_ticket_lets_end() -> None:
 
 def test_many_nodes_have_a_note() -> None:
     """Placement constraints slow a large YARN down; nothing is wrong with it."""
-    many = attrs.evolve(LAND, nodes=tuple(Node(f"n{i}", total=SIZE) for i in range(1001)))
+    many = attrs.evolve(LAND, nodes=tuple(YarnNode(f"n{i}", total=SIZE) for i in range(1001)))
     looked = look("placement constraints", case(attrs.evolve(GOOD, land=many)))
     assert "1001 nodes" in looked.seen
     assert looked.findings == ()
@@ -537,12 +539,12 @@ def test_what_was_not_seen_is_said(rule: Any) -> None:
     assert not looked.seen.endswith(".")
 
 
-def seen(rule: Any, asked: Case) -> Looked:
+def seen(rule: Any, asked: Case) -> CheckResult:
     """Return what a rule says, as doctor shows it."""
     try:
         return rule.look(asked)
     except NotSeen as unseen:
-        return Looked(str(unseen), known=False)
+        return CheckResult(str(unseen), known=False)
 
 
 amounts = st.dictionaries(
@@ -556,7 +558,7 @@ def test_a_node_is_found_wanting_exactly_when_it_is(
 ) -> None:
     """An ask is refused for the nodes if, and only if, no node has all of it."""
     maximum = dict.fromkeys(SIZE, 2**40)
-    nodes = (Node("n", total=have), Node("away", "LOST", total=maximum))
+    nodes = (YarnNode("n", total=have), YarnNode("away", "LOST", total=maximum))
     yarn = attrs.evolve(GOOD, land=attrs.evolve(LAND, nodes=nodes, maximum=maximum))
     asked = case(yarn, {**resources(memory=f"{memory}MiB", gpus=gpus, vcores=1)})
     fits = (

@@ -12,7 +12,7 @@ import pytest
 
 from tarn.errors import NotFoundError, ProviderError, TimedOutError
 from tarn_plugins.runtime.yarn.client import door as module
-from tarn_plugins.runtime.yarn.client.door import ChildDoor
+from tarn_plugins.runtime.yarn.client.door import HadoopChild
 
 CHILD = """
 import os, sys, threading
@@ -41,26 +41,26 @@ def door(tmp_path: Path):
     made.close()
 
 
-def make(tmp_path: Path, idle_s: float = 30) -> ChildDoor:
+def make(tmp_path: Path, idle_s: float = 30) -> HadoopChild:
     environ = {"PATH": os.defpath}
     begin = {"begun": str(tmp_path / "begun")}
-    return ChildDoor([sys.executable, "-c", CHILD, str(idle_s)], environ, begin)
+    return HadoopChild([sys.executable, "-c", CHILD, str(idle_s)], environ, begin)
 
 
-def test_one_child_answers_many_questions(door: ChildDoor, tmp_path: Path) -> None:
+def test_one_child_answers_many_questions(door: HadoopChild, tmp_path: Path) -> None:
     """One process, begun once."""
     pids = {door.ask("pid", 20) for _ in range(3)}
     assert len(pids) == 1
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
-def test_any_text_of_any_length_passes(door: ChildDoor) -> None:
+def test_any_text_of_any_length_passes(door: HadoopChild) -> None:
     """Also more than a pipe holds at once."""
     parts = {"a": "été\n\0'\"$" * 100_000}
     assert door.ask("echo", 20, **parts) == parts
 
 
-def test_errors_are_raised_again(door: ChildDoor) -> None:
+def test_errors_are_raised_again(door: HadoopChild) -> None:
     """The class and the parts; a bug in the child tells its kind only."""
     with pytest.raises(NotFoundError) as caught:
         door.ask("lost", 20)
@@ -70,7 +70,7 @@ def test_errors_are_raised_again(door: ChildDoor) -> None:
     assert door.ask("pid", 20)
 
 
-def test_a_hanging_question_ends_at_its_deadline_with_words(door: ChildDoor) -> None:
+def test_a_hanging_question_ends_at_its_deadline_with_words(door: HadoopChild) -> None:
     """The child is killed, Hadoop's last words are quoted, and the next question works."""
     first = door.ask("pid", 20)
     begun_s = time.monotonic()
@@ -97,7 +97,7 @@ def test_a_child_that_was_idle_is_started_again(tmp_path: Path) -> None:
 
 
 def test_a_question_that_ended_the_child_is_not_asked_again(
-    door: ChildDoor, tmp_path: Path
+    door: HadoopChild, tmp_path: Path
 ) -> None:
     """It may have done its work: a submission is never sent twice."""
     door.ask("pid", 20)
@@ -106,7 +106,7 @@ def test_a_question_that_ended_the_child_is_not_asked_again(
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
-def test_descriptors_may_have_any_number(door: ChildDoor) -> None:
+def test_descriptors_may_have_any_number(door: HadoopChild) -> None:
     """A notebook with many connections passes 1023, where `select` ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 1100:
@@ -123,7 +123,7 @@ def test_descriptors_may_have_any_number(door: ChildDoor) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_forked_process_has_a_child_of_its_own(door: ChildDoor) -> None:
+def test_a_forked_process_has_a_child_of_its_own(door: HadoopChild) -> None:
     """Though the lock was held, and the parent's child goes on."""
     first = door.ask("pid", 20)
     ours, theirs = os.pipe()
@@ -145,7 +145,7 @@ def test_a_forked_process_has_a_child_of_its_own(door: ChildDoor) -> None:
     assert door.ask("pid", 20) == first
 
 
-def test_closing_ends_it_and_twice_is_once(door: ChildDoor) -> None:
+def test_closing_ends_it_and_twice_is_once(door: HadoopChild) -> None:
     """No process stays behind."""
     pid = door.ask("pid", 20)
     door.close()

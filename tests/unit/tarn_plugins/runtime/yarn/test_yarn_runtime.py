@@ -9,7 +9,7 @@ import pytest
 from fake_yarn import FakeYarn
 
 from tarn.clock import SystemClock
-from tarn.domain import Asked, Ended, Endpoint, Epoch, Running, RuntimeWish, SavedState
+from tarn.domain import Ended, Endpoint, Epoch, Pending, Running, RuntimeWish, SavedState
 from tarn.errors import LaunchError, PluginError, ProviderError, Superseded, TimedOutError
 from tarn.testing.context import cluster_spec, launch_of, master_context
 from tarn.testing.wait import until, within
@@ -18,12 +18,12 @@ from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master import runtime as module
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Hands, NodePool
+from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import Grant, Submitted
+from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Submitted
 
 A, B = "fleet-0001", "fleet-0002"
 GOOD = "aaaaaaaaaaaa"
@@ -110,7 +110,7 @@ def test_an_rm_that_is_away_blocks_nobody(make, yarn):
     yarn.answering.clear()
     heard_s = runtime.heard_s()
     within(6.0, lambda: runtime.apply(wish(A, B)), "apply")
-    assert isinstance(fact(runtime, B), Asked)
+    assert isinstance(fact(runtime, B), Pending)
     assert isinstance(fact(runtime, A), Running)
     assert runtime.heard_s() - heard_s < 3.0
     within(3.0, runtime.close, "close")
@@ -396,10 +396,12 @@ def test_a_dead_node_delays_nobody_else():
     """And its own calls stay in order."""
     gate, told = Gate(), []
     pool = NodePool(
-        Hands(gate, None, None, ""), lambda job, failed: told.append((job, failed)), threads=2
+        ContainerOps(gate, None, None, ""),
+        lambda job, failed: told.append((job, failed)),
+        threads=2,
     )
     jobs = [
-        Stop(Grant(f"{node}-{i}", 1, node, 1, "x"))
+        Stop(AllocatedContainer(f"{node}-{i}", 1, node, 1, "x"))
         for i in range(3)
         for node in ("dead", "nm-1", "nm-2")
     ]

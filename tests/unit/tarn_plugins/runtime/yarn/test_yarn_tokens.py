@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarn_desk import Master
 
-from tarn.domain import Asked, Epoch, Running, SavedState
+from tarn.domain import Epoch, Pending, Running, SavedState
 from tarn.errors import ProviderError
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn import tokens
@@ -85,7 +85,7 @@ def test_nothing_is_asked_of_yarn_after_the_end():
     assert isinstance(master.fact(A), Running)
     for waiting in (B, C):
         fact = master.fact(waiting)
-        assert isinstance(fact, Asked)
+        assert isinstance(fact, Pending)
         assert fact.waits_for == "the tokens ended"
     assert yarn.running().keys() == {A}
     assert not yarn.asks
