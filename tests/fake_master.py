@@ -39,7 +39,7 @@ from tarn.domain import (
 )
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 from tarn.http.app import Application, create_app
-from tarn.http.gate import AccessGate, DirectAuthorizer
+from tarn.http.authorizer_pool import AccessGate, DirectAuthorizer
 from tarn.http.server import HttpServer
 from tarn.http.sources import Sources
 

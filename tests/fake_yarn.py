@@ -1,6 +1,6 @@
 """A YARN in memory that outlives masters: late, double, rejecting, losing, restarting on demand.
 
-It is played through the doors of `wire`: `FakeYarn.doors` gives those of one attempt. What must
+It is played through the doors of `messages`: `FakeYarn.doors` gives those of one attempt. What must
 never happen is noted in `FakeYarn.violations` when it happens.
 """
 
@@ -16,7 +16,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError,
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name, record_of
 from tarn_plugins.runtime.yarn.master.runtime import YarnServices
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Ask,

@@ -13,7 +13,7 @@ from short_folder import short_folder
 
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
-from tarn_plugins.discovery.haproxy.shown import BackendServer, servers_in
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, servers_in
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 BACKEND, GRPC_BACKEND, SLOTS_BACKEND = "triton_backend", "triton_grpc", "slots_backend"

@@ -17,7 +17,7 @@ from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Completed,

@@ -27,12 +27,13 @@ from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
+from tarn.control.build_snapshot import blank
 from tarn.control.discoveries import Named, named, reach, rules_of
 from tarn.control.inbox import Inbox
+from tarn.control.issues import of_files
 from tarn.control.journal import Journal, beside
 from tarn.control.launching import launch_in, tests_in, warmup_in
 from tarn.control.loop import Control, ControlDependencies, ControlResult
-from tarn.control.picture import blank
 from tarn.control.policy import PolicyRunner
 from tarn.control.pulse import Pulse
 from tarn.control.recorder import Recorder
@@ -40,7 +41,6 @@ from tarn.control.scaling import scaling
 from tarn.control.scrape import Families, Scraper
 from tarn.control.snapshot import Board
 from tarn.control.state import Memory, Saver, load_state
-from tarn.control.troubles import of_files
 from tarn.domain import ClusterSpec, Launch, Recovered
 from tarn.domain.access import AccessRules
 from tarn.domain.fleet import Fleet, Rules
@@ -48,11 +48,11 @@ from tarn.domain.memory import begin
 from tarn.errors import ConfigError, DiscoveryError, LaunchError, Superseded, TarnError
 from tarn.hookspecs import RuntimeFactory
 from tarn.http.app import create_app
-from tarn.http.gate import AccessGate, AuthorizerPool, DirectAuthorizer
+from tarn.http.authorizer_pool import AccessGate, AuthorizerPool, DirectAuthorizer
 from tarn.http.hosts import Hosts
 from tarn.http.identity import Proofs, connects
 from tarn.http.identity.prepared import brought_secrets, prepared
-from tarn.http.log_desk import LogReader
+from tarn.http.log_reader import LogReader
 from tarn.http.server import HttpServer
 from tarn.http.sources import Sources
 from tarn.http.takeover import CODE, keep_port, last_port, token_after

@@ -14,7 +14,7 @@ from fake_master import FakeMaster, instance, snapshot
 from ranger_stage import PolicyServer, item, opened, policy
 
 from tarn.domain import Principal
-from tarn.http.gate import AuthorizerPool
+from tarn.http.authorizer_pool import AuthorizerPool
 from tarn.java import leave
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 

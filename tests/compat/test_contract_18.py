@@ -6,7 +6,7 @@ from yarn_desk import Master
 from tarn.domain import Ended, Running
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.slots import Start
-from tarn_plugins.runtime.yarn.wire import AllocateResponse, Completed, Exchange
+from tarn_plugins.runtime.yarn.messages import AllocateResponse, Completed, Exchange
 
 
 def granted(master: Master) -> Start:

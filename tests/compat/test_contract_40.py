@@ -12,7 +12,7 @@ from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
-from tarn_plugins.runtime.yarn.wire import ContainerRecord
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 NAME = "HUGGING_FACE_HUB_TOKEN"
 SECRET = "hunter2 $(id)"

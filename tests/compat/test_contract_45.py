@@ -7,7 +7,7 @@ from tarn.domain.spec import ModelsSpec
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.client.container_checks import findings
-from tarn_plugins.runtime.yarn.client.land import YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnSurvey
 
 TAKEN = [
     "hdfs:///models", "hdfs://nn:8020/models", "viewfs://c/models", "webhdfs://nn/models",

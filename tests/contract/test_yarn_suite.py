@@ -16,7 +16,7 @@ from tarn.testing.contracts import RuntimeContract, StateStoreContract
 from tarn_plugins.runtime.yarn import YarnSettings, tarn_runtimes
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.wire import Submitted
+from tarn_plugins.runtime.yarn.messages import Submitted
 
 OFFERED = tarn_runtimes()["yarn"]
 

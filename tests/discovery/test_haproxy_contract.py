@@ -13,7 +13,7 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import Discovery
 from tarn.testing.contracts import DiscoveryContract
 from tarn_plugins.discovery.haproxy import tarn_discoveries
-from tarn_plugins.discovery.haproxy.names import HostResolver
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 
 pytestmark = pytest.mark.discovery

@@ -19,8 +19,8 @@ from tarn.clock import SystemClock
 from tarn.domain import Epoch
 from tarn.errors import DiscoveryError, Superseded
 from tarn.testing.wait import until, within
-from tarn_plugins.discovery.haproxy.doors import HaproxyBackends
-from tarn_plugins.discovery.haproxy.names import HostResolver
+from tarn_plugins.discovery.haproxy.backends import HaproxyBackends
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
 from tarn_plugins.discovery.haproxy.servers import HAProxyServers
 from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 

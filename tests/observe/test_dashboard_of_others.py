@@ -18,7 +18,7 @@ from fake_master import (
 from playwright.sync_api import Browser, Route
 
 from tarn.domain import ClusterState, Decision, Event, InstanceState
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 
 __all__ = ["chromium"]
 

@@ -21,8 +21,8 @@ from ranger_admin import PASSWORD, RecordedAdmin
 from real_triton import needed
 
 from tarn.domain import Secret
-from tarn.domain.brought import BROUGHT
-from tarn.http.actions import ACTIONS
+from tarn.domain.master_files import BROUGHT
+from tarn.http.route_permissions import ACTIONS
 from tarn.triton import regions
 from tarn.triton.restricted import key
 

@@ -28,7 +28,7 @@ from tarn.domain import PauseScaling
 from tarn.http import app as apps
 from tarn.http import body as bodies
 from tarn.http.admission import LARGEST_TARGET
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.hosts import Hosts
 from tarn.http.server import LARGEST_HEAD, HttpServer
 

@@ -9,7 +9,7 @@ import pytest
 from certificates import Authority, Issued
 from fake_master import TOKEN, FakeMaster
 
-from tarn.cluster.trusting import trust
+from tarn.cluster.master_trust import trust
 from tarn.errors import ConfigError, TarnError, UnreachableError
 from tarn.follow import MasterApi, Trust
 from tarn.http.tls import server_context

@@ -9,9 +9,9 @@ import pytest
 from certificates import HOSTS, Authority, Issued, private_pem
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from tarn.cluster.proof import ends_soon, proof
+from tarn.cluster.server_certificate import ends_soon, proof
 from tarn.domain import Secret
-from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import TlsSpec
 from tarn.errors import ConfigErrors
 

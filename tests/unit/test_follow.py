@@ -24,7 +24,7 @@ from tarn.errors import (
     UnreachableError,
 )
 from tarn.follow import Master, MasterApi, Message, ViewFollower
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.server import HttpServer
 
 

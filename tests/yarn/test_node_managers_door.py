@@ -12,7 +12,7 @@ from tarn.errors import LaunchError, ProviderError, Superseded
 from tarn.java import load
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     Ask,
     Completed,

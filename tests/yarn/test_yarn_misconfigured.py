@@ -28,7 +28,7 @@ from tarn.plain import structure
 from tarn_plugins.cli.sandbox import network
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, open_door
-from tarn_plugins.runtime.yarn.client.door import HadoopChild
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild
 from tarn_plugins.runtime.yarn.doctor.offer import checks
 
 pytestmark = [pytest.mark.yarn, pytest.mark.breaks, pytest.mark.timeout(180)]

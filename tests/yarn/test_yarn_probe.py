@@ -25,10 +25,10 @@ from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
+from tarn_plugins.runtime.yarn.messages import Ask, Shape
 from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
-from tarn_plugins.runtime.yarn.probe.order import ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import APPLICATION_TYPE
-from tarn_plugins.runtime.yarn.wire import Ask, Shape
 
 pytestmark = pytest.mark.yarn
 

@@ -4,7 +4,7 @@ import click
 
 from tarn.cli.options import cluster_option, pass_around
 from tarn.cluster import ClusterEnvironment, choose, connect
-from tarn.cluster.entrance import opened
+from tarn.cluster.dashboard_link import opened
 
 
 @click.command("dashboard")

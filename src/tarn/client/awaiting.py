@@ -11,8 +11,9 @@ from tritonclient.http import InferResult
 from tritonclient.http.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.attempts import CallAttempts
 from tarn.client.control import everywhere, load_call, log_call, trace_call, unload_call
-from tarn.client.course import CallAttempts
+from tarn.client.demand_reporter import DemandReporter
 from tarn.client.failing import (
     lost_sequence,
     one_of,
@@ -21,15 +22,20 @@ from tarn.client.failing import (
     single,
     whose_fault,
 )
-from tarn.client.fleet import InstancePool, PoolMember
+from tarn.client.http_connection import (
+    CutError,
+    HttpResponse,
+    LateError,
+    NotConnectedError,
+    WireError,
+)
 from tarn.client.options import ClientOptions
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed
 from tarn.client.targets import ServiceAddress
 from tarn.client.views import MasterSource, PoolFollower
-from tarn.client.waiters import DemandReporter
-from tarn.client.wire import CutError, HttpResponse, LateError, NotConnectedError, WireError
 from tarn.clock import SystemClock
 from tarn.errors import RefusedError, TarnError
 from tarn.follow import FleetCall

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from tritonclient.utils import InferenceServerException
 
+from tarn.client.http_connection import HttpResponse, LateError, WireError
 from tarn.client.targets import ServiceAddress
-from tarn.client.wire import HttpResponse, LateError, WireError
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.triton.answers import Culprit, blame, error_line
 

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from tarn.client.fleet import PoolMember
+from tarn.client.pool import PoolMember
 
 __all__ = ["Sequences"]
 

@@ -7,10 +7,10 @@ from typing import Any
 from tritonclient.http import InferenceServerClient, InferResult
 
 from tarn.client.failing import raise_if_error, single
-from tarn.client.fleet import InstancePool, PoolMember
+from tarn.client.http_connection import ClientConnection, HttpResponse, WireError
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.requests import Prepared, inference, plain, plugged
 from tarn.client.targets import ServiceAddress
-from tarn.client.wire import ClientConnection, HttpResponse, WireError
 
 __all__ = ["SingleClient", "TritonAdapter"]
 

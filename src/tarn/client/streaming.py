@@ -11,12 +11,12 @@ import grpc
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.course import CallAttempts
-from tarn.client.fleet import InstancePool, PoolMember
+from tarn.client.attempts import CallAttempts
+from tarn.client.demand_reporter import DemandReporter
 from tarn.client.options import ClientOptions
+from tarn.client.pool import InstancePool, PoolMember
 from tarn.client.targets import ServiceAddress
 from tarn.client.views import MasterSource, PoolFollower
-from tarn.client.waiters import DemandReporter
 from tarn.clock import SystemClock
 from tarn.errors import ConfigError, RefusedError, TimedOutError, UnreachableError
 from tarn.triton.answers import GRPC_STATUS, Culprit, blame

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.client.fleet import InstancePool
+from tarn.client.pool import InstancePool
 from tarn.client.targets import ServiceAddress
 from tarn.domain import DiscoveryView
 from tarn.errors import UnreachableError

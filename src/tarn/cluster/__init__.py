@@ -2,8 +2,8 @@
 
 from tarn.cluster.connecting import connect, remembered
 from tarn.cluster.entries import ClusterEntry, choose, entries
+from tarn.cluster.environment import ClusterEnvironment, here
 from tarn.cluster.handle import Cluster
-from tarn.cluster.surroundings import ClusterEnvironment, here
 from tarn.cluster.waiting import Goal
 
 __all__ = [

@@ -10,8 +10,14 @@ from html import escape
 from typing import Any
 
 from tarn.cluster.anchor import anchor
-from tarn.cluster.cause import ReportedIssue, age, first_words, instance_reason, instance_state
 from tarn.cluster.explain import causes
+from tarn.cluster.reported_issue import (
+    ReportedIssue,
+    age,
+    first_words,
+    instance_reason,
+    instance_state,
+)
 from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES

@@ -6,9 +6,9 @@ from typing import cast
 
 from tarn import config
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment, here
 from tarn.cluster.handle import Cluster
 from tarn.cluster.link import NOT_RUNNING_STEP
-from tarn.cluster.surroundings import ClusterEnvironment, here
 from tarn.domain import Epoch
 from tarn.errors import NotFoundError, TarnError, UnreachableError
 from tarn.hookspecs import RuntimeFactory

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tarn.cluster.cause import ReportedIssue, first_words
+from tarn.cluster.reported_issue import ReportedIssue, first_words
 from tarn.cluster.table import moment
 from tarn.interfaces import Ending
 

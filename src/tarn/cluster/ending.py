@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tarn.cluster.entries import kept_ref
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterState
 from tarn.domain.memory import KEEP_EVENTS
 from tarn.errors import LaunchError, NotFoundError, TarnError, TimedOutError, UnreachableError

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from tarn import config
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import Epoch
 from tarn.errors import ConfigError, NotFoundError, TarnError
 from tarn.interfaces import ClusterRef

@@ -11,11 +11,11 @@ from pathlib import Path
 from tarn import doctor, release
 from tarn.cluster import stores
 from tarn.cluster.diagnosis import Diagnosis
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
 from tarn.cluster.scraping import scrapable
 from tarn.cluster.staging import examined, guessed
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Check, CheckResult, Deployer, Finding, Paths, Progress
 from tarn.plain import masked, pasted

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tarn.cluster.cause import ReportedIssue, age, first_words, span
 from tarn.cluster.ended import about_end, is_over
 from tarn.cluster.explain_instance import about_instance, about_life
+from tarn.cluster.reported_issue import ReportedIssue, age, first_words, span
 from tarn.domain.counted import requests_refused, requests_wait
 
 __all__ = ["age", "causes", "explain", "first_words"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarn.cluster.cause import ReportedIssue, age, first_words, span
+from tarn.cluster.reported_issue import ReportedIssue, age, first_words, span
 from tarn.domain.reading import NOT_LOADED
 
 __all__ = ["about_instance", "about_life"]

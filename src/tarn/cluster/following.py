@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Iterator
 
-from tarn.cluster.happened import SeenEvents
+from tarn.cluster.environment import ClusterEnvironment
+from tarn.cluster.event_query import SeenEvents
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.errors import TimedOutError, UnreachableError
 from tarn.follow import MasterApi, Message
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tarn import client as clients
 from tarn import config
-from tarn.cluster import happened
+from tarn.cluster import event_query
+from tarn.cluster.dry_run import foresee
 from tarn.cluster.ending import bring_down, never_served
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment, here
 from tarn.cluster.following import follow_events
-from tarn.cluster.foresight import foresee
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Decisions, Events, Instances, Status, Words
 from tarn.cluster.looking import Looking
 from tarn.cluster.serving import without_master
-from tarn.cluster.surroundings import ClusterEnvironment, here
 from tarn.cluster.waiting import Goal, wait_until
 from tarn.domain import ClusterSpec, ClusterState
 from tarn.errors import NotFoundError, TimedOutError, UnreachableError
@@ -438,12 +438,12 @@ class Cluster(Looking):
                 characters.
         """
         now_at = self._surroundings.clock.at()
-        wanted = happened.choice(since, severity, subject, now_at=now_at)
+        wanted = event_query.choice(since, severity, subject, now_at=now_at)
         rows: Sequence[Mapping[str, Any]]
         try:
             rows = self._link.read(lambda api: api.events())
         except (NotFoundError, UnreachableError, TimedOutError) as error:
-            rows = happened.kept(self._directory, self.logs, error)
+            rows = event_query.kept(self._directory, self.logs, error)
         return Events(filter(wanted.takes, rows))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
@@ -455,7 +455,7 @@ class Cluster(Looking):
 
         *wanted* are the arguments of `events`.
         """
-        chosen = happened.choice(now_at=self._surroundings.clock.at(), **wanted)
+        chosen = event_query.choice(now_at=self._surroundings.clock.at(), **wanted)
         for message in follow_events(self._link, self._surroundings, stop):
             if message.event != "event" or chosen.takes(message.data):
                 yield message

@@ -10,15 +10,15 @@ import attrs
 
 from tarn import config
 from tarn.cluster.authority import authority
-from tarn.cluster.brought import brought
 from tarn.cluster.difference import difference
 from tarn.cluster.entries import reference
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.staging import examined, look, stage
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.cluster.token import api_token, triton_secret
+from tarn.cluster.uploads import brought
 from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.brought import API_TOKEN, TRITON_SECRET
+from tarn.domain.master_files import API_TOKEN, TRITON_SECRET
 from tarn.errors import (
     ConfigError,
     ConfigErrors,

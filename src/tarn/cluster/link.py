@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tarn.cluster.entries import reference
-from tarn.cluster.surroundings import ClusterEnvironment
-from tarn.cluster.trusting import trust
+from tarn.cluster.environment import ClusterEnvironment
+from tarn.cluster.master_trust import trust
 from tarn.domain import ANONYMOUS
-from tarn.domain.brought import SPEC
+from tarn.domain.master_files import SPEC
 from tarn.errors import (
     NotAuthorizedError,
     NotFoundError,

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain.lint import LintFinding, Model, Repository
 from tarn.errors import ConfigError, RepositoryError, StorageError
 from tarn.interfaces import Progress

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
-from tarn.cluster.cause import ReportedIssue
-from tarn.cluster.entrance import Address, entrance
+from tarn.cluster.dashboard_link import Address, entrance
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
 from tarn.cluster.link import Link
 from tarn.cluster.lists import Explanation
-from tarn.cluster.logged import Logged
+from tarn.cluster.logs import Logged
 from tarn.cluster.measuring import Measuring
 from tarn.cluster.report import VerifyReport
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.reported_issue import ReportedIssue
 from tarn.cluster.table import cluster_table
 from tarn.cluster.verifying import VerifyOptions, verify
 from tarn.cluster.waiting import Goal

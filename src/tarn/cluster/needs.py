@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarn import config
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec
 
 __all__ = ["needs"]

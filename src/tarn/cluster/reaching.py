@@ -10,9 +10,9 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from tarn.clock import Skew, skew, skewed
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import ClusterEnvironment
-from tarn.cluster.trusting import trust
+from tarn.cluster.master_trust import trust
 from tarn.errors import NotAuthorizedError, TarnError
 from tarn.follow import Trust
 from tarn.interfaces import CheckResult, Clock, Finding

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain import given_secrets as rule
-from tarn.domain.brought import SECRETS
 from tarn.domain.given_secrets import StoredSecret
+from tarn.domain.master_files import SECRETS
 from tarn.errors import ConfigError, ConfigErrors, TarnError
 from tarn.interfaces import Finding, Progress, SecretStore
 from tarn.plain import join

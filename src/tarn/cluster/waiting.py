@@ -6,10 +6,10 @@ from typing import Any, Self
 import attrs
 
 from tarn.cluster.ended import over
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain, first_words
-from tarn.cluster.far import LoadProgress
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.load_progress import LoadProgress
 from tarn.domain import ClusterState
 from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress

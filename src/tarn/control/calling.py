@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from tarn.control.http1 import Reply, connect, request
-from tarn.control.line import CancellableWait, ProbeFailure, attempt
+from tarn.control.port_watcher import CancellableWait, ProbeFailure, attempt
 from tarn.domain import Endpoint, ModelState
 from tarn.domain.control_calls import (
     CallKind,

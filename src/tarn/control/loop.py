@@ -6,23 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
-from tarn.control.aim import Sent, aim, tests_now
 from tarn.control.announcer import Announcer
+from tarn.control.build_snapshot import SnapshotInputs, picture
 from tarn.control.inbox import Inbox, Request
-from tarn.control.journal import Journal
-from tarn.control.mailbox import Worker
-from tarn.control.measures import Measures
-from tarn.control.outcome import ControlResult
-from tarn.control.picture import SnapshotInputs, picture
-from tarn.control.policy import PolicyRunner
-from tarn.control.probe import ProbeTarget
-from tarn.control.publishers import Publishers
-from tarn.control.pulse import Pulse, WallClock
-from tarn.control.scrape import Scraper
-from tarn.control.sights import sights
-from tarn.control.snapshot import Board
-from tarn.control.state import Saver
-from tarn.control.troubles import (
+from tarn.control.issues import (
     Issue,
     of_calls,
     of_fleet,
@@ -32,6 +19,19 @@ from tarn.control.troubles import (
     of_saver,
     of_worker,
 )
+from tarn.control.journal import Journal
+from tarn.control.mailbox import Worker
+from tarn.control.measures import Measures
+from tarn.control.policy import PolicyRunner
+from tarn.control.probe import ProbeTarget
+from tarn.control.publishers import Publishers
+from tarn.control.pulse import Pulse, WallClock
+from tarn.control.result import ControlResult
+from tarn.control.scrape import Scraper
+from tarn.control.scrape_targets import Sent, aim, tests_now
+from tarn.control.signal_status import sights
+from tarn.control.snapshot import Board
+from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import (
     Acknowledge,
@@ -44,9 +44,9 @@ from tarn.domain import (
     Resume,
     RuntimeWish,
 )
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
-from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, SignalSelection, fleet_view
 from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish

@@ -14,7 +14,7 @@ import attrs
 
 from tarn.control.calling import Calling
 from tarn.control.http1 import Garbage, Reply, request
-from tarn.control.line import PortWatcher, ProbeFailure, ProbeSchedule
+from tarn.control.port_watcher import PortWatcher, ProbeFailure, ProbeSchedule
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
@@ -24,9 +24,9 @@ from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
-from tarn.triton.by_model import Rows, rows
 from tarn.triton.index import MOST_BYTES, parse_index, stubs_ended
 from tarn.triton.metrics import PIECE, MetricsParser, TritonMetrics, gpu_signals
+from tarn.triton.model_counters import Rows, rows
 from tarn.triton.restricted import NO_KEYS, Keys
 from tarn.triton.statistics import parse_statistics
 from tarn.triton.test_requests import TestRequest

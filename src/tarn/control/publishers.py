@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from tarn.control.issues import Issue, of_worker
 from tarn.control.mailbox import Worker
-from tarn.control.troubles import Issue, of_worker
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import Superseded
 from tarn.interfaces import Clock, Discovery

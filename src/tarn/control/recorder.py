@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import attrs
 
+from tarn.control.history_file import NAME, read, written
 from tarn.control.mailbox import Worker
-from tarn.control.past import RetainedHistory
-from tarn.control.past_file import NAME, read, written
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ClusterState
 from tarn.errors import ProviderError, Superseded

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import attrs
 
-from tarn.control.line import ProbeSchedule
+from tarn.control.port_watcher import ProbeSchedule
 from tarn.control.probe import Around, Families, Kinds, Probe, ProbeTarget
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest

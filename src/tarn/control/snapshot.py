@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.domain import (
     ClusterState,
     Decision,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals
-from tarn.triton.by_model import NAMELESS, ModelCounters
+from tarn.triton.model_counters import NAMELESS, ModelCounters
 
 __all__ = ["Totals"]
 

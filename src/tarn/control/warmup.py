@@ -11,7 +11,7 @@ from typing import NamedTuple
 import attrs
 
 from tarn.control.http1 import LONGEST_BODY, Reply, TooLong, connect, request
-from tarn.control.line import ProbeFailure, attempt
+from tarn.control.port_watcher import ProbeFailure, attempt
 from tarn.domain import Endpoint
 from tarn.triton.test_requests import Judged, TestRequest, judge
 from tarn.triton.test_sources import KnownTests

@@ -4,9 +4,9 @@ import attrs
 
 from tarn.domain.counted import replicas
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.held import Hold, SizeHold, in_words
 from tarn.domain.samples import Sample, Unknown
 from tarn.domain.scaling import Wish
+from tarn.domain.size_holds import Hold, SizeHold, in_words
 from tarn.domain.sizing import judge
 
 __all__ = ["SizeOutlook", "coming_words", "sentence", "size_outlook"]

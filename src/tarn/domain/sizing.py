@@ -10,9 +10,9 @@ without an answer or an opinion: at once it keeps the size, and after `SILENCE_S
 import attrs
 
 from tarn.domain.fleet import Demanded, Fleet, Rules
-from tarn.domain.held import Hold, SizeHold
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
+from tarn.domain.size_holds import Hold, SizeHold
 
 __all__ = [
     "DEMAND_HOLDS_S",

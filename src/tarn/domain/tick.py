@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from tarn.domain.apply_plan import enact
 from tarn.domain.calls_everywhere import settle_calls
-from tarn.domain.enact import enact
 from tarn.domain.facts import Fact, StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_facts import fold_facts

@@ -10,17 +10,17 @@ from tarn.domain import ANONYMOUS, Principal, Verdict
 from tarn.domain.access import VIEW
 from tarn.domain.request_proof import SCHEME
 from tarn.errors import ConfigError, NotAuthorizedError, NotFoundError, TarnError
-from tarn.http.actions import NOWHERE, OPEN, SELF, WRITE, RoutePermission, asking
 from tarn.http.answers import error_answer
-from tarn.http.asked import DIGEST, SESSION, Identity, RequestInfo, asked
 from tarn.http.authorize import question
+from tarn.http.connection_slots import PLACE
 from tarn.http.csrf import Csrf
 from tarn.http.identity import Authenticator
 from tarn.http.identity.claims import has_ticket
 from tarn.http.origin import foreign, through, vouched
-from tarn.http.places import PLACE
 from tarn.http.rate import Rates
+from tarn.http.request_info import DIGEST, SESSION, Identity, RequestInfo, asked
 from tarn.http.rights import PRINCIPAL, Rights
+from tarn.http.route_permissions import NOWHERE, OPEN, SELF, WRITE, RoutePermission, asking
 from tarn.http.sources import Sources
 
 __all__ = ["Admission"]

@@ -26,8 +26,6 @@ from tarn.http.body import body_of
 from tarn.http.commands import VERBS, acknowledge, command, demand, revision
 from tarn.http.control import asked_number, control_json
 from tarn.http.feed import Feed, StreamPlaces, decision_changes, event_changes, fleet_changes
-from tarn.http.hidden import VisibilityFilter
-from tarn.http.numbered import asker_of
 from tarn.http.render import (
     authorizer_json,
     authorizer_warnings,
@@ -38,9 +36,11 @@ from tarn.http.render import (
     render_status,
     stopped,
 )
+from tarn.http.request_id import asker_of
 from tarn.http.rights import CachedVisibility, Rights, principal_of
 from tarn.http.scaling import scaling_json
 from tarn.http.sources import Sources
+from tarn.http.visibility import VisibilityFilter
 
 __all__ = ["ApiRoutes"]
 

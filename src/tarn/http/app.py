@@ -20,12 +20,12 @@ from tarn.http.api import ApiRoutes
 from tarn.http.authorize import Authorize
 from tarn.http.csrf import Csrf
 from tarn.http.dashboard import Dashboard, read_page
+from tarn.http.history import PastPages
 from tarn.http.identity import Authenticator
 from tarn.http.logs import LogRoutes
 from tarn.http.measured import Measured
-from tarn.http.numbered import HEADER, number_of, say
 from tarn.http.pages import PageRoutes
-from tarn.http.past import PastPages
+from tarn.http.request_id import HEADER, number_of, say
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
 from tarn.http.sign_in import SignIn

@@ -4,7 +4,7 @@ import asyncio
 
 from tarn.control.metrics import render_metrics
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import VisibilityFilter
+from tarn.http.visibility import VisibilityFilter
 
 __all__ = ["Exposition"]
 

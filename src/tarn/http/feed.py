@@ -16,8 +16,8 @@ import attrs
 
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Principal
-from tarn.http.hidden import NOTHING, VisibilityFilter
 from tarn.http.render import decision_json, encode, event_json, instances_json, status_json
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = [
     "Change",

@@ -8,7 +8,7 @@ URL, and hands it on as ``/``. So who comes through the proxy gets the prefix as
 from html import escape
 
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import NOTHING, VisibilityFilter
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = ["PAGES", "front"]
 

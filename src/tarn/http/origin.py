@@ -7,8 +7,8 @@ it. It also says which page that was, and no page can change what it says. Progr
 import ipaddress
 
 from tarn.domain import ProxyRule
-from tarn.http.asked import RequestInfo
 from tarn.http.csrf import csrf_of
+from tarn.http.request_info import RequestInfo
 
 __all__ = ["foreign", "through", "vouched"]
 

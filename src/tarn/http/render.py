@@ -20,7 +20,7 @@ from tarn.domain.fleet import Demanded
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
 from tarn.domain.unwell import Unwell
-from tarn.http.hidden import NOTHING, VisibilityFilter
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = [
     "authorizer_json",

@@ -9,9 +9,9 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import ADMIN, LIST, METADATA, VIEW, AccessRules, by_standing
 from tarn.domain.model_totals import OTHER
-from tarn.http.gate import AccessGate
-from tarn.http.hidden import NOTHING, VisibilityFilter, models_in
+from tarn.http.authorizer_pool import AccessGate
 from tarn.http.sources import Sources
+from tarn.http.visibility import NOTHING, VisibilityFilter, models_in
 
 __all__ = ["EVERY", "PRINCIPAL", "CachedVisibility", "Rights", "principal_of"]
 

@@ -5,7 +5,7 @@ Everything but the ages and the times to come is of one snapshot.
 
 import math
 
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known
 from tarn.http.render import decision_json, limits_json, size_json

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 from tarn.descriptors import MOST_CONNECTIONS
 from tarn.domain.address import host_port
 from tarn.errors import LaunchError
-from tarn.http.door import ServerConnection, TlsAcceptor
-from tarn.http.patience import hang_up_on_idlers, idle
-from tarn.http.places import ConnectionSlot, ConnectionSlots
+from tarn.http.connection_slots import ConnectionSlot, ConnectionSlots
+from tarn.http.idle_timeout import hang_up_on_idlers, idle
 from tarn.http.tls import MasterTls
+from tarn.http.tls_acceptor import ServerConnection, TlsAcceptor
 
 __all__ = ["App", "HttpServer"]
 

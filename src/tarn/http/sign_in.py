@@ -15,12 +15,12 @@ from starlette.routing import Route
 from tarn.domain.access import FLEET_ACTIONS
 from tarn.errors import ConfigError, NotAuthorizedError, RefusedError, TarnError
 from tarn.http.answers import RejectedError, json_answer
-from tarn.http.asked import SESSION, asked
 from tarn.http.body import body_of
 from tarn.http.csrf import Csrf
 from tarn.http.links import LINK_S, Links
 from tarn.http.origin import through
 from tarn.http.rate import Rates
+from tarn.http.request_info import SESSION, asked
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sessions import SESSION_S, BrowserSession, Sessions
 from tarn.http.sources import Sources

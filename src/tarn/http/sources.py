@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 import attrs
 
 from tarn.control.inbox import Inbox
-from tarn.control.past import RetainedHistory
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board
 from tarn.domain import ProxyRule, Readiness
 from tarn.domain.access import AccessRules
-from tarn.http.gate import AccessGate
+from tarn.http.authorizer_pool import AccessGate
 from tarn.http.hosts import Hosts
 from tarn.http.identity.proofs import Proofs
-from tarn.http.log_desk import LogReader
+from tarn.http.log_reader import LogReader
 from tarn.interfaces import Clock
 
 __all__ = ["Groups", "Sources"]

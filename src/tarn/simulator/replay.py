@@ -20,10 +20,10 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import id_of
 from tarn.domain.memory import begin
-from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish

@@ -31,7 +31,7 @@ from kazoo.security import ACL, Id, Permissions
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import translated
-from tarn.zk.line import KazooHandler, silent_logger
+from tarn.zk.kazoo_handler import KazooHandler, silent_logger
 from tarn.zk.nodes import check_ensemble
 from tarn.zk.operations import CheckVersion, Create, Delete, Operation, Put, ZNode
 

@@ -15,7 +15,7 @@ from ranger_jars import library
 from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
 
 from tarn.domain import ANONYMOUS, Principal, Readiness
-from tarn.http.gate import AuthorizerPool
+from tarn.http.authorizer_pool import AuthorizerPool
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 

@@ -15,7 +15,7 @@ from tarn.interfaces import Progress
 from tarn.testing.context import client_context
 from tarn_plugins.authorizer.ranger.commands import ranger
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
-from tarn_plugins.authorizer.ranger.wanted import There, parse, steps
+from tarn_plugins.authorizer.ranger.setup_file import There, parse, steps
 
 POLICIES = """\
 service: triton_prod

@@ -22,7 +22,7 @@ from tarn.client.ejecting import (
     enough,
     room,
 )
-from tarn.client.fleet import CUTS_TO_EJECT, InstancePool, PoolMember
+from tarn.client.pool import CUTS_TO_EJECT, InstancePool, PoolMember
 from tarn.client.targets import ServiceAddress
 from tarn.domain import Demand
 from tarn.errors import TimedOutError

@@ -22,9 +22,9 @@ from tritonclient.utils import InferenceServerException
 import tarn.client
 from tarn.client import blocking
 from tarn.client.blocking import HttpClient
+from tarn.client.http_connection import ClientConnection, NotHttpError
 from tarn.client.requests import inference
 from tarn.client.targets import parse
-from tarn.client.wire import ClientConnection, NotHttpError
 from tarn.errors import ConfigError, RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until

@@ -7,7 +7,7 @@ from tritonclient.utils import InferenceServerException
 
 import tarn.client
 from tarn.client import sequences
-from tarn.client.fleet import PoolMember
+from tarn.client.pool import PoolMember
 from tarn.client.requests import inference, plain
 from tarn.client.sequences import Sequences
 from tarn.client.statistics import summed

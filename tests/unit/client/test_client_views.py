@@ -9,7 +9,7 @@ from client_stage import asks, publish
 from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 
 import tarn.client
-from tarn.client.fleet import InstancePool
+from tarn.client.pool import InstancePool
 from tarn.client.targets import ServiceAddress
 from tarn.client.views import NO_PUSH_FOR_S, PoolFollower
 from tarn.domain import Endpoint, Epoch

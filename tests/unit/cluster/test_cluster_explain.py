@@ -1,8 +1,8 @@
 import pytest
 from fake_fleet import holds, instance, status
 
-from tarn.cluster.cause import ReportedIssue, age, span
 from tarn.cluster.explain import causes, explain
+from tarn.cluster.reported_issue import ReportedIssue, age, span
 
 WELL = "demo: 2 of 2 ready; nothing is amiss"
 

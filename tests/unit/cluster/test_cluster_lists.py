@@ -12,7 +12,7 @@ from tarn.cluster.link import Link
 from tarn.cluster.lists import Alerts, Decisions, Events, History, Metrics, Table, Usage
 from tarn.cluster.measuring import Measuring
 from tarn.cluster.replaying import load_of
-from tarn.control.past import RetainedHistory
+from tarn.control.retained_history import RetainedHistory
 from tarn.errors import ConfigError, ProviderMissingError
 from tarn.follow.api import MasterApi
 

@@ -11,9 +11,9 @@ from fake_fleet import FakeFleet, FakePlugin
 
 from tarn import plugins
 from tarn.cluster import Cluster
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.examining import secrets as looked
 from tarn.cluster.stores import given, held, secrets_of
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import Choice, ClusterSpec, Secret
 from tarn.domain.spec import ModelsSpec, TritonSpec
 from tarn.errors import ConfigErrors, ProviderError

@@ -9,9 +9,9 @@ from typing import Any, Self
 import attrs
 
 from tarn.control.announcer import Announcer
+from tarn.control.build_snapshot import blank
 from tarn.control.inbox import Inbox
 from tarn.control.loop import Control, ControlDependencies, ControlResult
-from tarn.control.picture import blank
 from tarn.control.policy import PolicyRunner
 from tarn.control.probe import ProbeTarget
 from tarn.control.pulse import Pulse

@@ -3,8 +3,8 @@
 import pytest
 from desk import spec
 
+from tarn.control.build_snapshot import blank
 from tarn.control.inbox import Inbox
-from tarn.control.picture import blank
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import Down, Epoch, Resume
 from tarn.domain.fleet import Rules

@@ -5,8 +5,8 @@ from typing import cast
 import attrs
 from desk import FakeScraper
 
+from tarn.control.build_snapshot import SnapshotInputs, picture
 from tarn.control.measures import Measures
-from tarn.control.picture import SnapshotInputs, picture
 from tarn.control.scrape import Scraper
 from tarn.domain import Decision, DiscoveryView, Epoch
 from tarn.domain.fleet import Fleet, FollowerState, Rules

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as families
 
 from tarn.control.metrics import FAMILIES, Family, render_metrics
 from tarn.control.metrics.family import MetricType
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import Epoch, InstanceState, Known, Limits, Pause, Unknown
 from tarn.domain.fleet import Demanded

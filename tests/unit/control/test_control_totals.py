@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tarn.control.totals import Totals
 from tarn.domain.model_totals import OTHER, ModelTotals
-from tarn.triton.by_model import NAMELESS, ModelCounters
+from tarn.triton.model_counters import NAMELESS, ModelCounters
 
 ECHO = "echo"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tarn.control import journal
+from tarn.control.issues import of_journal
 from tarn.control.journal import EventFile, Journal, beside
-from tarn.control.troubles import of_journal
 from tarn.domain import Epoch, EventCause, Requester
 from tarn.domain.events import event_fields
 from tarn.domain.fleet import Fleet

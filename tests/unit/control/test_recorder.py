@@ -14,9 +14,9 @@ from fake_master import instance, reading, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarn.control.past import RetainedHistory
-from tarn.control.past_file import NAME, read, written
+from tarn.control.history_file import NAME, read, written
 from tarn.control.recorder import KEEP_EACH_S, Recorder
+from tarn.control.retained_history import RetainedHistory
 from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ClusterState, Epoch
 from tarn.errors import ProviderError

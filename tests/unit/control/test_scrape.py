@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from raw_server import server
 
-from tarn.control import line, probe
+from tarn.control import port_watcher, probe
 from tarn.control.http1 import Closed, connect, request
 from tarn.control.probe import Probe
 from tarn.control.scrape import Families, ProbeTarget, Scraper, WarmupRequest
@@ -660,14 +660,14 @@ def test_a_large_text_does_not_hold_up_the_others() -> None:
 def lacking(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Whatever error number stands here, is what opening a connection raises."""
     numbers: list[int] = []
-    open_one = line.connect
+    open_one = port_watcher.connect
 
     async def connect_or_not(*where: object) -> object:
         if numbers:
             raise OSError(numbers[0], os.strerror(numbers[0]))
         return await open_one(*where)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(line, "connect", connect_or_not)
+    monkeypatch.setattr(port_watcher, "connect", connect_or_not)
     return numbers
 
 
@@ -705,8 +705,8 @@ def test_a_kept_connection_is_not_given_up_for_one_that_cannot_be_had(lacking: l
 
 def test_a_name_service_that_is_away_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that does not exist is the instance's."""
-    again = line._unreachable("a:1", socket.gaierror(socket.EAI_AGAIN, "again"))
-    never = line._unreachable("a:1", socket.gaierror(socket.EAI_NONAME, "unknown"))
+    again = port_watcher._unreachable("a:1", socket.gaierror(socket.EAI_AGAIN, "again"))
+    never = port_watcher._unreachable("a:1", socket.gaierror(socket.EAI_NONAME, "unknown"))
     assert (again.own, never.own) == (True, False)
 
 

@@ -11,9 +11,9 @@ import attrs
 import pytest
 from test_scrape import Watcher, watching
 
-from tarn.control import line, warmup
-from tarn.control.aim import Sent, aim
+from tarn.control import port_watcher, warmup
 from tarn.control.scrape import ProbeTarget, Scraper
+from tarn.control.scrape_targets import Sent, aim
 from tarn.control.warmup import Answered, try_out
 from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
@@ -177,8 +177,8 @@ def test_nothing_that_listens_is_a_failure() -> None:
 def test_what_the_master_lacks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the request stays as good as it was."""
 
-    async def none(*_given: object) -> line.ProbeFailure:
-        return line.ProbeFailure("too many open files", own=True)
+    async def none(*_given: object) -> port_watcher.ProbeFailure:
+        return port_watcher.ProbeFailure("too many open files", own=True)
 
     monkeypatch.setattr(
         warmup, "attempt", lambda _where, _timeout_s, work: (work.close(), none())[1]

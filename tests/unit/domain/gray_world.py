@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn.control.aim import tests_now
+from tarn.control.scrape_targets import tests_now
 from tarn.domain import (
     Demand,
     Ended,
@@ -33,11 +33,11 @@ from tarn.domain import (
     Running,
     Unknown,
 )
+from tarn.domain.apply_command import obey
 from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.obey import obey
 from tarn.domain.outcomes import RequestCounts, Tested
 from tarn.domain.spec import (
     ClusterSpec,

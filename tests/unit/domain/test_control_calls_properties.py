@@ -9,10 +9,10 @@ from test_tick_properties import settle
 from world import Process, World, rules
 
 from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, InstanceState, Reading
+from tarn.domain.apply_command import obey
 from tarn.domain.command import Scale
 from tarn.domain.control_calls import MOST_ATTEMPTS, CallProgress, ControlCall, next_call
 from tarn.domain.fleet import Rules
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.errors import TarnError
 

@@ -11,10 +11,10 @@ from world import World
 from world import rules as world_rules
 
 from tarn.domain import Decision, Demand, Known, Pause, Resume, Sample, Unknown, Wish
+from tarn.domain.apply_command import obey
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.signals import Signals, fleet_view
 from tarn.domain.sizing import DEMAND_HOLDS_S, fresh_demand, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec

@@ -16,13 +16,13 @@ from tarn.domain import (
     Resume,
     Scale,
 )
-from tarn.domain.enact import enact
+from tarn.domain.apply_command import obey
+from tarn.domain.apply_plan import enact
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import SEVERITIES, Event, aggregate, event_fields, severity_of
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.plan import Plan
 from tarn.domain.samples import Unknown
 from tarn.domain.sizing import size

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from world import World, rules
 
 from tarn.domain import Acknowledge, Applied, Drain, Epoch, Instance, Scale
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Rules
-from tarn.domain.obey import obey
 from tarn.errors import TarnError
 
 STEPS = 150

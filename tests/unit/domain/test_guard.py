@@ -6,9 +6,9 @@ from given import AT, NOW_S, at, codes, fleet, gone, one, ready, rules, running,
 from given import reading as answers
 
 from tarn.domain import InstanceState, Resume
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet
 from tarn.domain.guard import guard
-from tarn.domain.obey import obey
 
 RULES = rules()
 FOUR = (1, 2, 3, 4)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tarn.domain import Known, Pause, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.held import Hold, SizeHold
 from tarn.domain.lookback import Lookback, PastSize
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.sizing import SILENCE_S, judge, size
 from tarn.domain.spec import ReplicasSpec, ScalingSpec, WindowSpec
 

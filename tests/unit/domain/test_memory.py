@@ -15,9 +15,9 @@ from tarn.domain import (
     Requester,
     SavedState,
 )
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.spec import ReplicasSpec
 from tarn.errors import RefusedError
 

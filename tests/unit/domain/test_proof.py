@@ -6,8 +6,8 @@ from given import AT, NOW_S, codes, draining, fleet, name, one, read, reading, r
 from given import step as ticked
 
 from tarn.domain import Instance, Known, ModelState, Sample, Unknown
+from tarn.domain.apply_plan import enact
 from tarn.domain.draining import DrainProgress
-from tarn.domain.enact import enact
 from tarn.domain.fleet import FollowerState
 from tarn.domain.outlook import Prospect, WaitsFor, prospect
 from tarn.domain.plan import Plan, plan

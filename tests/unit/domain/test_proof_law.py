@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from world import Process, World, rules
 
 from tarn.domain import Drain, Instance, Known, ModelState, Reading, Scale, Unknown
-from tarn.domain.obey import obey
+from tarn.domain.apply_command import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.errors import TarnError
 

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Epoch, Instance, Known, Reading, Recovered, Sample, Unknown
+from tarn.domain.apply_plan import enact
 from tarn.domain.draining import Counts, DrainProgress
-from tarn.domain.enact import enact
 from tarn.domain.fleet import FollowerState
 from tarn.domain.memory import begin, saved
 from tarn.domain.plan import Plan

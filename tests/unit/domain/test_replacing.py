@@ -24,9 +24,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Drain, Epoch, Fact, InstanceState, ModelState, Reading, Recovered, Scale
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.replacing import lacks
 from tarn.domain.spec import UpdateSpec
 

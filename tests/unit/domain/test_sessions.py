@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Applied, Ended, ExitStatus, Instance, InstanceState, Known, Unknown
-from tarn.domain.enact import enact
+from tarn.domain.apply_plan import enact
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.follow_up import acknowledged, open_sessions

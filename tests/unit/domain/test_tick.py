@@ -44,9 +44,9 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.domain.tick import Observation, tick
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from world import World, rules
 
 from tarn.domain import InstanceState
+from tarn.domain.apply_command import obey
 from tarn.domain.command import Adapt, Drain, PauseScaling, Resume, Scale
-from tarn.domain.obey import obey
 from tarn.domain.plan import Plan, plan
 from tarn.errors import TarnError
 

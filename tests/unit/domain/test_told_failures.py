@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Demand, Reading
+from tarn.domain.apply_command import obey
 from tarn.domain.events import Requester
 from tarn.domain.fleet import Fleet
 from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
-from tarn.domain.obey import obey
 from tarn.domain.outcomes import Tested
 from tarn.domain.told_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
 from tarn.domain.unwell import Noticed

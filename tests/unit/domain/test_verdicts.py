@@ -5,11 +5,11 @@ import pytest
 from given import AT, NOW_S, fleet, ready, rules
 from gray_world import Fault, GrayWorld
 
-from tarn.control.troubles import of_fleet
+from tarn.control.issues import of_fleet
 from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
+from tarn.domain.apply_command import obey
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.obey import obey
 from tarn.domain.outcomes import RequestCounts
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Instance, InstanceState, Known, Unknown
-from tarn.domain.enact import enact
+from tarn.domain.apply_plan import enact
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.plan import plan
 from tarn.domain.victims import surplus

@@ -24,7 +24,7 @@ from tarn.control.snapshot import Board, Snapshot
 from tarn.domain import ANONYMOUS, Principal, ProxyRule, Readiness, Verdict
 from tarn.errors import ConfigError, ProviderError
 from tarn.http.authorize import MISSING, Authorize, AuthorizeRequest, question
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.identity import OWNER
 from tarn.http.rights import MOST_STALE, PRINCIPAL, Rights
 from tarn.http.sources import Sources

@@ -12,8 +12,8 @@ from fake_master import FakeMaster, PolicyAuthorizer
 from tarn.domain import Principal
 from tarn.http import body as bodies
 from tarn.http import feed as feeds
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.feed import StreamPlaces
-from tarn.http.gate import DirectAuthorizer
 from tarn.http.identity import Proofs, Trusted, network
 
 STREAM = {"Accept": "text/event-stream"}

@@ -6,12 +6,12 @@ import attrs
 import httpx
 from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance, snapshot
 
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Readiness
 from tarn.domain.model_totals import ModelLooks, ModelTotals
-from tarn.http.gate import AuthorizerPool, DirectAuthorizer
-from tarn.http.hidden import MASK
+from tarn.http.authorizer_pool import AuthorizerPool, DirectAuthorizer
+from tarn.http.visibility import MASK
 
 SHOWN, SECRET, UNKNOWN = "ocr", "payroll", "payroll-2"
 PAGES = (

@@ -22,9 +22,9 @@ from tarn.domain import Endpoint, InstanceState
 from tarn.domain.model_totals import OTHER, ModelLooks, ModelTotals
 from tarn.http import exposition
 from tarn.http.answers import wants_openmetrics
-from tarn.http.gate import DirectAuthorizer
-from tarn.http.hidden import NOTHING, VisibilityFilter
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.measured import models_json, sd_json
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 BY_PROMETHEUS = (
     "application/openmetrics-text;version=1.0.0,"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import ProxyRule
-from tarn.http.asked import RequestInfo
 from tarn.http.origin import foreign, through, vouched
+from tarn.http.request_info import RequestInfo
 
 HOST = b"nm-12.example:41234"
 LINES = st.lists(

@@ -6,7 +6,7 @@ from fake_master import FakeMaster, PolicyAuthorizer, StillClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.identity import Proofs, Trusted, network
 from tarn.http.rate import Rates
 

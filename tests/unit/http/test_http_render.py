@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tarn.control.metrics import render_metrics
 from tarn.control.render import render_instances
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import (
     ClusterState,
@@ -30,8 +30,8 @@ from tarn.domain import (
     Reading,
     Unknown,
 )
-from tarn.domain.held import Hold, SizeHold
 from tarn.domain.outlook import Holds, Prospect, WaitsFor
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.size_outlook import SizeOutlook
 from tarn.domain.unwell import Symptom, Unwell
 from tarn.http.feed import decision_changes, event_changes, fleet_changes

@@ -38,8 +38,8 @@ from tarn.domain import (
     Scale,
     Verdict,
 )
-from tarn.http import actions
-from tarn.http.gate import DirectAuthorizer
+from tarn.http import route_permissions
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.identity import Proofs, Trusted, network
 
 SAFE = {
@@ -675,7 +675,7 @@ def test_one_slash_at_the_end_is_the_same_page_on_every_route() -> None:
         def ask(method: str, path: str) -> int:
             return web.request(method, master.url + path, headers=headers).status_code
 
-        for route, need in actions.ACTIONS.items():
+        for route, need in route_permissions.ACTIONS.items():
             method, path = need.methods[0], route.replace("{name}", "lb1").rstrip("/")
             assert ask(method, f"{path}/") == ask(method, path or "/"), path
             assert ask(method, f"{path}//") == 404

@@ -3,10 +3,10 @@
 import httpx
 from fake_master import TOKEN, FakeMaster, StillClock, decision, instance, snapshot
 
-from tarn.control.sights import SignalStatus
+from tarn.control.signal_status import SignalStatus
 from tarn.domain import Known, Limits, Pause, Unknown
-from tarn.domain.held import Hold, SizeHold
 from tarn.domain.outlook import Holds
+from tarn.domain.size_holds import Hold, SizeHold
 from tarn.domain.size_outlook import SizeOutlook
 from tarn.follow import MasterApi
 from tarn.http.scaling import scaling_json

@@ -7,7 +7,7 @@ import pytest
 from fake_master import TOKEN, FakeAuthorizer, FakeMaster
 
 from tarn.domain import ProxyRule, Verdict
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.sessions import SESSION_S
 
 HOLDER = {"X-TARN-Token": TOKEN.decode()}

@@ -15,9 +15,8 @@ from tarn.domain import ANONYMOUS, Principal
 from tarn.domain.access import AccessRules, by_standing
 from tarn.domain.spec import SubjectsSpec, TrustedProxy
 from tarn.errors import ConfigError, NotAuthorizedError
-from tarn.http.asked import Identity, RequestInfo
-from tarn.http.desk import BlockingPool
-from tarn.http.gate import DirectAuthorizer
+from tarn.http.authorizer_pool import DirectAuthorizer
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity import (
     OWNER,
     Accepted,
@@ -29,6 +28,7 @@ from tarn.http.identity import (
     trusted,
 )
 from tarn.http.identity.people import People
+from tarn.http.request_info import Identity, RequestInfo
 from tarn_plugins.authorizer.none import NoAuthorizer
 
 API = b"the-api-token-of-the-cluster"

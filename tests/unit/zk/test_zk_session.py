@@ -14,7 +14,7 @@ from kazoo import exceptions as theirs
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import NodesChangedError, translated
-from tarn.zk.line import silent_logger
+from tarn.zk.kazoo_handler import silent_logger
 from tarn.zk.operations import CheckVersion, Create, Delete, Put, size
 from tarn.zk.session import TlsFiles, ZooKeeperSession
 

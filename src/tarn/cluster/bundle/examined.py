@@ -6,9 +6,9 @@ import attrs
 
 from tarn.cluster import linting
 from tarn.cluster.bundle.part import Offer, Part, left_out, of_json, of_text
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.examining import around_spec
 from tarn.cluster.explain import explain
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Progress
 

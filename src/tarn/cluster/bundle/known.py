@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tarn import config
 from tarn.cluster import stores
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec, Secret
-from tarn.domain.brought import (
+from tarn.domain.master_files import (
     API_TOKEN,
     BROUGHT,
     PROXY_TOKENS,

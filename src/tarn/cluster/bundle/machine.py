@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tarn.cluster.bundle.part import Offer, Part, of_json, of_text
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.errors import NotFoundError, TimedOutError
 from tarn.plain import redact
 from tarn.plugins import KINDS

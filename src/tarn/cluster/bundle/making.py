@@ -13,13 +13,13 @@ from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.known import known
 from tarn.cluster.bundle.manifest import MANIFEST, README, BundleManifest, manifest, readme
 from tarn.cluster.bundle.master import MasterPages
-from tarn.cluster.bundle.names import Pseudonyms
 from tarn.cluster.bundle.naming import people_and_machines
 from tarn.cluster.bundle.part import Offer, Part, gathered, left_out, of_json
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
 from tarn.cluster.bundle.scrub import Scrubber
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.log_lines import MASTER
-from tarn.cluster.surroundings import ClusterEnvironment
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Progress

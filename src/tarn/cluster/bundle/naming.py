@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tarn import config
-from tarn.cluster.bundle.names import Pseudonyms
-from tarn.cluster.surroundings import ClusterEnvironment
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec
 
 __all__ = ["people_and_machines"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from tarn.cluster.bundle.forms import SHORTEST, forms
-from tarn.cluster.bundle.names import Pseudonyms
 from tarn.cluster.bundle.patterns import unsaid
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
 
 __all__ = ["Scrubber"]
 

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
+from tarn.cluster.master_trust import trust
 from tarn.cluster.monitoring.targets import TargetFiles, keep_scrape_token
-from tarn.cluster.surroundings import ClusterEnvironment
-from tarn.cluster.trusting import trust
 
 __all__ = ["Scrape", "scrape_config", "scrape_of"]
 

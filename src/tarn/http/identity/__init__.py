@@ -1,5 +1,6 @@
 """Who asks: what a request claims (`claims`), what proves it (`proofs`), who that is (`who`)."""
 
+from tarn.http.identity.authenticator import OWNER, Authenticator
 from tarn.http.identity.proofs import (
     Accepted,
     Proofs,
@@ -9,7 +10,6 @@ from tarn.http.identity.proofs import (
     network,
     trusted,
 )
-from tarn.http.identity.who import OWNER, Authenticator
 
 __all__ = [
     "OWNER",

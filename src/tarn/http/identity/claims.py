@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import attrs
 
 from tarn.domain.request_proof import SCHEME
-from tarn.http.asked import RequestInfo
+from tarn.http.request_info import RequestInfo
 
 __all__ = ["LONGEST_NAME", "Claims", "claims", "cookie_user", "has_ticket", "is_name", "ticket"]
 

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from tarn.http.desk import BlockingPool
+from tarn.http.blocking_pool import BlockingPool
 from tarn.interfaces import UserDirectory
 
 __all__ = ["People"]

@@ -12,7 +12,7 @@ import attrs
 
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError
-from tarn.http.desk import BlockingPool
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity.people import People
 
 __all__ = [

@@ -18,7 +18,7 @@ import attrs
 from tarn.errors import ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
-from tarn_plugins.authorizer.ranger.wanted import SetupStep, There
+from tarn_plugins.authorizer.ranger.setup_file import SetupStep, There
 
 __all__ = ["Admin", "RangerAdminLogin"]
 

@@ -10,7 +10,7 @@ import click
 from tarn.errors import ConfigError, TarnError
 from tarn.interfaces import ClientContext, Progress
 from tarn_plugins.authorizer.ranger.admin import Admin, RangerAdminLogin
-from tarn_plugins.authorizer.ranger.wanted import RangerSetup, SetupStep, parse, steps
+from tarn_plugins.authorizer.ranger.setup_file import RangerSetup, SetupStep, parse, steps
 
 __all__ = ["ranger"]
 

@@ -18,8 +18,8 @@ from tarn.errors import ProviderError, RefusedError
 from tarn.interfaces import ClientContext, Progress, Uploader
 from tarn.java import mask
 from tarn.triton.folders import private_folder
-from tarn_plugins.cli.pack import order as orders
-from tarn_plugins.cli.pack.order import DEFAULT_GLIBC, DEFAULT_PYTHON, PackOptions
+from tarn_plugins.cli.pack import options as pack_options
+from tarn_plugins.cli.pack.options import DEFAULT_GLIBC, DEFAULT_PYTHON, PackOptions
 
 __all__ = ["pack"]
 
@@ -106,8 +106,8 @@ def pack(  # noqa: PLR0913 (one for each option)
     path = _spec(spec)
     needed, *runtime = ctx.meta["tarn.needs"](path) if path else _NO_SPEC
     order = PackOptions(
-        python=orders.python(python),
-        glibc=orders.glibc(glibc),
+        python=pack_options.python(python),
+        glibc=pack_options.glibc(glibc),
         extras=tuple(sorted({"yarn", *needed, *extras})),
         requirements=requirements,
         java=java or "",
@@ -265,7 +265,7 @@ def _dry(order: PackOptions, target: str) -> dict[str, Any]:
         "target": target,
         "python": order.python,
         "glibc": ".".join(map(str, order.glibc)),
-        "platform": orders.platform(order),
+        "platform": pack_options.platform(order),
         "tarn": version,
         "from": mask(url) or "the package index",
         "extras": list(order.extras),

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from tarn_plugins.cli.pack import elf
-from tarn_plugins.cli.pack.order import Glibc
+from tarn_plugins.cli.pack.options import Glibc
 
 __all__ = ["BinaryNeeds", "binaries", "foreign", "newest", "too_new"]
 

@@ -13,7 +13,7 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn.release import version
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
-from tarn_plugins.cli.pack.order import ABOUT, PackOptions, name
+from tarn_plugins.cli.pack.options import ABOUT, PackOptions, name
 from tarn_plugins.cli.pack.uv import Uv
 
 __all__ = ["Packed", "make"]

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from tarn.errors import ProviderError
 from tarn.release import DISTRIBUTION
-from tarn_plugins.cli.pack.order import PackOptions
+from tarn_plugins.cli.pack.options import PackOptions
 
 __all__ = ["origin", "requirement"]
 

@@ -17,7 +17,7 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn.release import DISTRIBUTION
-from tarn_plugins.cli.pack.order import PackOptions, platform
+from tarn_plugins.cli.pack.options import PackOptions, platform
 
 __all__ = ["Uv", "found", "here"]
 

@@ -42,7 +42,7 @@ class _HaproxySurvey:
 
     def _asked(self) -> CheckResult:
         try:
-            from tarn_plugins.discovery.haproxy.doors import HaproxyBackends  # noqa: PLC0415
+            from tarn_plugins.discovery.haproxy.backends import HaproxyBackends  # noqa: PLC0415
             from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
         except ImportError as error:
             raise ProviderMissingError(

@@ -38,8 +38,8 @@ from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 if TYPE_CHECKING:
     from tarn.zk.session import ZooKeeperSession
+    from tarn_plugins.discovery.haproxy.master_server import MasterServer
     from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-    from tarn_plugins.discovery.haproxy.way import MasterServer
 
 __all__ = ["haproxy"]
 
@@ -267,7 +267,7 @@ def _asking(
         yield source
         return
     way = _way(target, context.clock)
-    from tarn_plugins.discovery.haproxy.way import Noted  # noqa: PLC0415 (needs an extra)
+    from tarn_plugins.discovery.haproxy.master_server import Noted  # noqa: PLC0415 (needs an extra)
 
     with _starting():
         way.check()
@@ -308,8 +308,8 @@ def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: Cli
 
 def _way(target: HaproxyTarget, clock: Clock) -> "MasterServer":
     try:
+        from tarn_plugins.discovery.haproxy.master_server import MasterServer  # noqa: PLC0415
         from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
-        from tarn_plugins.discovery.haproxy.way import MasterServer  # noqa: PLC0415
     except ImportError as error:
         raise _lacks(error) from error
     return MasterServer(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)

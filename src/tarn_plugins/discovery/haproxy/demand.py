@@ -15,7 +15,7 @@ from tarn.follow import Unserved
 from tarn.interfaces import Clock
 
 if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
-    from tarn_plugins.discovery.haproxy.doors import Traffic
+    from tarn_plugins.discovery.haproxy.backends import Traffic
 
 __all__ = ["DemandProbe", "unserved"]
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from tarn.domain.address import host_port
-from tarn_plugins.discovery.haproxy.orders import ExpectedReply, RuntimeCommand
-from tarn_plugins.discovery.haproxy.shown import BackendServer, Load
+from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
 
 __all__ = ["BackendPlan", "HaproxyBackend", "WantedServer", "ours", "plan"]
 

@@ -16,8 +16,8 @@ import attrs
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.doors import HaproxyBackends, Settled, Traffic
-from tarn_plugins.discovery.haproxy.names import HostResolver, ResolvedHosts
+from tarn_plugins.discovery.haproxy.backends import HaproxyBackends, Settled, Traffic
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver, ResolvedHosts
 from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
 from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 

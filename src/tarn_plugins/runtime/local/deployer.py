@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import ClusterSpec, Epoch
-from tarn.domain.brought import BROUGHT
+from tarn.domain.master_files import BROUGHT
 from tarn.errors import LaunchError, RefusedError
 from tarn.interfaces import (
     ClientContext,

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from tarn.descriptors import shortage
-from tarn.domain.brought import BROUGHT, LAST_PORT, SCRAPE_TOKEN
+from tarn.domain.master_files import BROUGHT, LAST_PORT, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
 from tarn_plugins.runtime.local.records import ProcessRecord, Records

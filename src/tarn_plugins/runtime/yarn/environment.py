@@ -17,7 +17,7 @@ import attrs
 
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import READS
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile
 
 __all__ = [
     "DIRECTORY",

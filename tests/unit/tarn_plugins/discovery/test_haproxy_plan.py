@@ -4,7 +4,6 @@ import attrs
 from hypothesis import strategies as st
 
 from tarn.testing.strategies import for_any
-from tarn_plugins.discovery.haproxy.orders import RuntimeCommand, complaint
 from tarn_plugins.discovery.haproxy.plan import (
     BackendPlan,
     HaproxyBackend,
@@ -12,7 +11,8 @@ from tarn_plugins.discovery.haproxy.plan import (
     ours,
     plan,
 )
-from tarn_plugins.discovery.haproxy.shown import BackendServer, Load
+from tarn_plugins.discovery.haproxy.runtime_commands import RuntimeCommand, complaint
+from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
 
 DOOR = HaproxyBackend("b", "check inter 500ms")
 GRPC = HaproxyBackend("b", "proto h2 check", checks_elsewhere=True)

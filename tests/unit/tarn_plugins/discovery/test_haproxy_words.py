@@ -13,9 +13,9 @@ from tarn.testing.context import master_context
 from tarn.testing.fakes import FakeClock
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy import HaproxySettings, tarn_discoveries
-from tarn_plugins.discovery.haproxy.names import HostResolver
-from tarn_plugins.discovery.haproxy.orders import ExpectedReply, RuntimeCommand, complaint
-from tarn_plugins.discovery.haproxy.shown import Load, loads_in, servers_in
+from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
+from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
+from tarn_plugins.discovery.haproxy.stats_parser import Load, loads_in, servers_in
 from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 _STATE = """\

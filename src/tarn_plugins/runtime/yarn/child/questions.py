@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -32,9 +32,9 @@ from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.launch import run_script
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile, Submitted
 from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile, Submitted
 
 __all__ = ["Questions"]
 

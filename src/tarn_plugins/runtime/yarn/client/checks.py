@@ -11,7 +11,7 @@ from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn.triton import settings
-from tarn_plugins.runtime.yarn.client.land import (
+from tarn_plugins.runtime.yarn.client.overview import (
     MEMORY,
     VCORES,
     Amounts,

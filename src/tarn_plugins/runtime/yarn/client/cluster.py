@@ -13,7 +13,7 @@ from tarn.java import describe, jvm, mask
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import login, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration

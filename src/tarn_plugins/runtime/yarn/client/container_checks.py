@@ -7,7 +7,7 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Finding
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
-from tarn_plugins.runtime.yarn.client.land import YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnSurvey
 from tarn_plugins.runtime.yarn.launch import docker_rules, python_models, shared_memory
 
 __all__ = ["findings", "stubs"]

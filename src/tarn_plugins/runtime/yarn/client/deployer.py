@@ -16,7 +16,7 @@ from cattrs.preconf.json import make_converter
 
 from tarn import errors
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import API_TOKEN, TLS_CA
+from tarn.domain.master_files import API_TOKEN, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, TarnError
 from tarn.follow import MasterApi, Trust
 from tarn.interfaces import (
@@ -37,7 +37,7 @@ from tarn_plugins.runtime.yarn.client import (
     reports,
     verdicts,
 )
-from tarn_plugins.runtime.yarn.client.door import HadoopChild, HadoopClient
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild, HadoopClient
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, forget, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.doctor import rules

@@ -9,7 +9,7 @@ from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.door import HadoopClient
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 
 __all__ = ["Brought", "bring", "findings", "packed"]
 

@@ -16,7 +16,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.environment import HEAD, ArchiveInspection
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 __all__ = ["Archives", "bring", "look", "put"]
 

@@ -11,7 +11,7 @@ from tarn_plugins.runtime.yarn.container import HEAP_VARIABLE, JAVA_VARIABLE, he
 from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 from tarn_plugins.runtime.yarn.layout import HOME, Layout
-from tarn_plugins.runtime.yarn.wire import ContainerRecord
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 __all__ = ["foresee", "master_command", "master_environ"]
 

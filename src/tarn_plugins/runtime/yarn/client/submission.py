@@ -10,7 +10,7 @@ from tarn_plugins.runtime.yarn.client.reports import APPLICATION_TYPE
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.requests import for_master
 from tarn_plugins.runtime.yarn.launch import launch_file, run_script
-from tarn_plugins.runtime.yarn.wire import LocalFile, Shape
+from tarn_plugins.runtime.yarn.messages import LocalFile, Shape
 
 __all__ = ["SubmissionRequest", "content", "submit"]
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from tarn.errors import NotFoundError, StorageError
 from tarn.interfaces import Staged
 from tarn.triton.repository import listing
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 __all__ = ["SHELF", "Uploads", "upload"]
 

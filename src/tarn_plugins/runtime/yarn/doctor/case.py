@@ -7,7 +7,7 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.land import YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnSurvey
 from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, NodeSettings, QueueFacts, Survey
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import IN_NM, Case, Rule, looked, truth
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings
 

@@ -20,7 +20,7 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn.client import packed, versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.land import YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
 from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
 from tarn_plugins.runtime.yarn.doctor.survey import (

@@ -16,8 +16,8 @@ from tarn.plain import structure
 from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.deployer import open_door
-from tarn_plugins.runtime.yarn.client.door import HadoopClient
 from tarn_plugins.runtime.yarn.client.environments import packed
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
 from tarn_plugins.runtime.yarn.doctor.rules import RULES, copied
 from tarn_plugins.runtime.yarn.doctor.survey import Survey

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask, master_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, Amounts, shown
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, Amounts, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts
 

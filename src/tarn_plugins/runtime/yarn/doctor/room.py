@@ -3,7 +3,7 @@
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import instance_ask
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, YarnNode, YarnSurvey, shown
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, VCORES, YarnNode, YarnSurvey, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
 
 __all__ = ["RULES"]

@@ -11,7 +11,7 @@ from tarn.errors import TarnError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.door import HadoopClient
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.doctor import containers, managers, queues, room, storage
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule
 from tarn_plugins.runtime.yarn.doctor.survey import Survey

@@ -9,7 +9,7 @@ from tarn.plain import pasted
 from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
 from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, Quota
 

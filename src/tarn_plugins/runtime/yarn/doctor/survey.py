@@ -10,7 +10,7 @@ import attrs
 
 from tarn.clock import Skew
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn.client.land import Amounts, YarnSurvey, goes_by
+from tarn_plugins.runtime.yarn.client.overview import Amounts, YarnSurvey, goes_by
 
 __all__ = [
     "Client",

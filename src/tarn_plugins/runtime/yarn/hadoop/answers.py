@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tarn.java import mask
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Completed, Rejected
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Rejected
 
 __all__ = ["completed", "grant", "leaving_nodes", "maximum", "preempted", "rejected"]
 

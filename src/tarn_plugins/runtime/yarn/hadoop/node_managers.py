@@ -8,7 +8,7 @@ from tarn.errors import LaunchError, ProviderError
 from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.hadoop import credentials, local_files
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, ContainerLaunch
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, ContainerLaunch
 
 __all__ = ["HadoopNodeManagers", "launch_context"]
 

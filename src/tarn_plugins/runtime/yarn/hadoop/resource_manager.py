@@ -10,7 +10,7 @@ from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.hadoop import answers
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.requests import constrained, plain, unknown_types
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Ask,

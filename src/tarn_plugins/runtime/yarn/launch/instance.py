@@ -11,7 +11,7 @@ from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch import docker
 from tarn_plugins.runtime.yarn.launch.docker_rules import HOST, REPOSITORY
 from tarn_plugins.runtime.yarn.launch.run_script import MODELS
-from tarn_plugins.runtime.yarn.wire import ContainerRecord
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 __all__ = ["ContainerProgram", "localized", "needs_address", "program", "shm_prefix"]
 

@@ -21,8 +21,8 @@ from tarn_plugins.runtime.yarn.launch.run_script import (
     SCRIPT,
 )
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch, ContainerRecord, Files, LocalFile
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, ContainerRecord, Files, LocalFile
 
 __all__ = ["StagedLauncher", "address_of"]
 

@@ -13,7 +13,7 @@ from tarn.errors import LaunchError, NotFoundError
 from tarn.interfaces import Finding
 from tarn.triton import repository
 from tarn_plugins.runtime.yarn.launch.run_script import MODELS
-from tarn_plugins.runtime.yarn.wire import FileEntry, Files, LocalFile
+from tarn_plugins.runtime.yarn.messages import FileEntry, Files, LocalFile
 
 __all__ = ["Localized", "collect", "findings", "is_archive", "look", "resources", "shown"]
 

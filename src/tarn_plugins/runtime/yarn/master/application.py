@@ -39,7 +39,7 @@ from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.records import file_name
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime, YarnServices
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.wire import Files, Submitted
+from tarn_plugins.runtime.yarn.messages import Files, Submitted
 
 __all__ = ["names", "proxy", "runtime", "state_store", "unpack"]
 

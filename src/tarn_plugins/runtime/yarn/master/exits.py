@@ -13,7 +13,7 @@ from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.denied import opening
 from tarn_plugins.runtime.yarn.master.docker_failures import DockerFailure, docker_failure
 from tarn_plugins.runtime.yarn.memory_limit import exceeded
-from tarn_plugins.runtime.yarn.wire import Completed
+from tarn_plugins.runtime.yarn.messages import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
 

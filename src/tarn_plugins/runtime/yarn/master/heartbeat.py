@@ -15,7 +15,7 @@ from tarn_plugins.runtime.yarn.master.node_pool import Failed
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
 from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Exchange,

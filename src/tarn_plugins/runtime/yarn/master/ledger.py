@@ -38,7 +38,7 @@ from tarn_plugins.runtime.yarn.master.slots import (
     Stop,
     fact,
 )
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Completed,

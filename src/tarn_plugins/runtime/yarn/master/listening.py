@@ -16,7 +16,7 @@ from tarn.domain import Endpoint
 from tarn.domain.instance import id_of
 from tarn.domain.spec import TritonSpec
 from tarn_plugins.runtime.yarn.master.shapes import NoPortError, endpoint_on
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 __all__ = ["candidates", "listening", "server_id"]
 

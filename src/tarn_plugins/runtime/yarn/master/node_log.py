@@ -7,7 +7,7 @@ import attrs
 from tarn.errors import NotFoundError, ProviderError
 from tarn.interfaces import LogTail
 from tarn_plugins.runtime.yarn.log_text import contents
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 __all__ = ["NodeLogs"]
 

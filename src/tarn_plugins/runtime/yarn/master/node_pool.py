@@ -10,7 +10,7 @@ import attrs
 from tarn.errors import LaunchError, TarnError
 from tarn_plugins.runtime.yarn.master.records import avoided_name, file_name
 from tarn_plugins.runtime.yarn.master.slots import Forget, Job, Note, Start, Stop
-from tarn_plugins.runtime.yarn.wire import Files, Launcher, NodeManagers
+from tarn_plugins.runtime.yarn.messages import Files, Launcher, NodeManagers
 
 __all__ = ["ContainerOps", "Failed", "MayCall", "NodePool", "Result", "node_of"]
 

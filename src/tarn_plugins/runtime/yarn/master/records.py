@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from tarn.domain import Endpoint
-from tarn_plugins.runtime.yarn.wire import ContainerRecord
+from tarn_plugins.runtime.yarn.messages import ContainerRecord
 
 __all__ = [
     "avoided_host",

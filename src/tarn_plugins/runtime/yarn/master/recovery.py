@@ -9,7 +9,7 @@ from tarn.domain import ClusterSpec, Endpoint
 from tarn.domain.instance import id_of
 from tarn_plugins.runtime.yarn.master.records import avoided_host, read_names
 from tarn_plugins.runtime.yarn.master.shapes import endpoint_on
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, ContainerRecord
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, ContainerRecord
 
 __all__ = ["RecoveredRecords", "Recovery", "recover"]
 

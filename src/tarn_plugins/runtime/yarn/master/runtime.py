@@ -21,8 +21,7 @@ from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
 from tarn_plugins.runtime.yarn.master.waiting import Closing
-from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     Files,
     Launcher,
@@ -30,6 +29,7 @@ from tarn_plugins.runtime.yarn.wire import (
     ResourceManager,
     Submitted,
 )
+from tarn_plugins.runtime.yarn.staging import Staging
 
 __all__ = ["YarnRuntime", "YarnServices"]
 

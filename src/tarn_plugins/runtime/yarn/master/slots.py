@@ -8,7 +8,7 @@ import attrs
 
 from tarn.domain import Ended, Endpoint, ExitStatus, Fact, Launch, Pending, Running
 from tarn.errors import LaunchError
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Ask, ContainerRecord, Shape
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Ask, ContainerRecord, Shape
 
 __all__ = [
     "Forget",

@@ -7,8 +7,8 @@ import attrs
 from tarn.domain import Epoch, SavedState
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import NotFoundError, ProviderError, Superseded
+from tarn_plugins.runtime.yarn.messages import Files
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import Files
 
 __all__ = ["HadoopStateStore"]
 

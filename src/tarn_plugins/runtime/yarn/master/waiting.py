@@ -9,7 +9,7 @@ import attrs
 
 from tarn.errors import TarnError
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
-from tarn_plugins.runtime.yarn.wire import Shape
+from tarn_plugins.runtime.yarn.messages import Shape
 
 __all__ = ["Closing", "Outlook", "refusal", "rejection", "silence", "unprepared", "waits_for"]
 

@@ -13,11 +13,11 @@ from tarn.java import load
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.environment import resource
 from tarn_plugins.runtime.yarn.hadoop import credentials
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch, LocalFile
 from tarn_plugins.runtime.yarn.probe.managed import Managed
-from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER, Began, Crowd, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import RESOURCE_MANAGER, Began, Crowd, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.script import COMMAND, ProbeInputs, environment
 from tarn_plugins.runtime.yarn.probe.unmanaged import Unmanaged
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch, LocalFile
 
 __all__ = ["Applications"]
 

@@ -13,12 +13,12 @@ from tarn.errors import LaunchError, ProviderError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Finding
 from tarn.plain import pasted
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.door import HadoopClient
+from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.master import exits
+from tarn_plugins.runtime.yarn.messages import Completed
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import Began, Crowd, ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.waiting import hopeless, waits
-from tarn_plugins.runtime.yarn.wire import Completed
 
 __all__ = ["ClosingDoor", "Patience", "ProbeResult", "Round", "call"]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.told import ProbeReport
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["gpus", "image"]
 

@@ -19,9 +19,9 @@ from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport, alive
 from tarn_plugins.runtime.yarn.hadoop.node_managers import launch_context
 from tarn_plugins.runtime.yarn.hadoop.requests import for_master, unknown_types
-from tarn_plugins.runtime.yarn.probe.order import ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.messages import ContainerLaunch
+from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import submit
-from tarn_plugins.runtime.yarn.wire import ContainerLaunch
 
 __all__ = ["Managed"]
 

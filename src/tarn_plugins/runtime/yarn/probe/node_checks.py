@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from tarn.domain.address import host_port
 from tarn.interfaces import CheckResult, Finding
 from tarn.plain import pasted
-from tarn_plugins.runtime.yarn.probe.order import RESOURCE_MANAGER
-from tarn_plugins.runtime.yarn.probe.told import ProbeReport
+from tarn_plugins.runtime.yarn.probe.messages import RESOURCE_MANAGER
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["clock", "container", "limits", "network", "port", "space"]
 

@@ -15,8 +15,8 @@ from tarn_plugins.runtime.yarn import YarnSettings
 from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
 from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeResult, Round
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 from tarn_plugins.runtime.yarn.probe.subjects import ProbeSubject, subjects
-from tarn_plugins.runtime.yarn.probe.told import ProbeReport
 
 __all__ = ["checks", "probes"]
 

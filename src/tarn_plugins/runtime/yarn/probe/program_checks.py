@@ -6,7 +6,7 @@ from tarn.interfaces import CheckResult, Finding
 from tarn.java import OLDEST_HADOOP, OLDEST_JAVA
 from tarn.release import DISTRIBUTION, UNKNOWN
 from tarn_plugins.runtime.yarn.environment import PYTHONS
-from tarn_plugins.runtime.yarn.probe.told import ProbeReport
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["hadoop", "java", "python"]
 

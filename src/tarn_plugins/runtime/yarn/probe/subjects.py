@@ -12,7 +12,7 @@ import attrs
 from tarn.domain import ClusterSpec, Launch
 from tarn_plugins.runtime.yarn import YarnSettings, environment
 from tarn_plugins.runtime.yarn.launch import docker
-from tarn_plugins.runtime.yarn.probe.order import ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 
 __all__ = ["CONTAINER_MIB", "ProbeSubject", "subjects"]
 

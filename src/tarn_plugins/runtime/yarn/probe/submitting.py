@@ -6,7 +6,7 @@ from typing import Any
 
 from tarn.java import load, throwable
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.probe.order import ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 
 __all__ = ["APPLICATION_TYPE", "LIFETIME_S", "NAME", "submit"]
 

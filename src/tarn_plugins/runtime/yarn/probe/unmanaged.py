@@ -19,15 +19,15 @@ from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 from tarn_plugins.runtime.yarn.hadoop.handles import Handles
 from tarn_plugins.runtime.yarn.hadoop.node_managers import HadoopNodeManagers, launch_context
 from tarn_plugins.runtime.yarn.hadoop.resource_manager import HadoopResourceManager
-from tarn_plugins.runtime.yarn.probe.order import ProbeProgress, ProbeRequest
-from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
-from tarn_plugins.runtime.yarn.wire import (
+from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     AllocateResponse,
     Ask,
     ContainerLaunch,
     Exchange,
 )
+from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
 
 __all__ = ["Unmanaged"]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts, shown
-from tarn_plugins.runtime.yarn.probe.order import Crowd, ProbeRequest
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, VCORES, Amounts, shown
+from tarn_plugins.runtime.yarn.probe.messages import Crowd, ProbeRequest
 
 __all__ = ["hopeless", "waits"]
 

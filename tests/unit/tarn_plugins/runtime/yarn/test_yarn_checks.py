@@ -10,7 +10,7 @@ from tarn.errors import LaunchError
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.checks import Queue, YarnSurvey
-from tarn_plugins.runtime.yarn.client.land import YarnNode
+from tarn_plugins.runtime.yarn.client.overview import YarnNode
 
 LAND = YarnSurvey(
     user="ann",

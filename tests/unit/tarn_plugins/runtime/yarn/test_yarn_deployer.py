@@ -15,7 +15,7 @@ from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.land import YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings, QueueFacts, Scheduler, Survey

@@ -14,7 +14,7 @@ from tarn.errors import LaunchError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
-from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.doctor import offer
 from tarn_plugins.runtime.yarn.doctor.survey import Client, HdfsSurvey, Survey
 

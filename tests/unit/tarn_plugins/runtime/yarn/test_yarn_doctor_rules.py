@@ -14,7 +14,7 @@ from tarn.interfaces import CheckResult, Finding
 from tarn.plain import structure
 from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
-from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey, listed, shown
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey, listed, shown
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen
 from tarn_plugins.runtime.yarn.doctor.rules import RULES
 from tarn_plugins.runtime.yarn.doctor.survey import (

@@ -29,7 +29,7 @@ from tarn_plugins.runtime.yarn.launch.launch_file import encode
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.launch.run_script import LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.wire import ContainerRecord, FileEntry
+from tarn_plugins.runtime.yarn.messages import ContainerRecord, FileEntry
 
 CONTAINER = "container_e02_1700000000000_0001_02_000003"
 STAGING = "hdfs://nn/user/a/.tarn"

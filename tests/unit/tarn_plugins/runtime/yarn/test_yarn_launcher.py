@@ -22,7 +22,7 @@ from tarn_plugins.runtime.yarn.launch.instance import program
 from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher, address_of
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, LAUNCH, RUN, SCRIPT
 from tarn_plugins.runtime.yarn.layout import Layout
-from tarn_plugins.runtime.yarn.wire import ContainerRecord, Launcher
+from tarn_plugins.runtime.yarn.messages import ContainerRecord, Launcher
 
 ROOT = Layout("hdfs://nn/user/a/.tarn/demo")
 REPOSITORY = "hdfs://nn/models"

@@ -12,7 +12,7 @@ from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn.master.waiting import Closing
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Completed, Shape
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Shape
 
 A, B, C, D = (f"fleet-000{i}" for i in range(1, 5))
 

@@ -13,7 +13,7 @@ from tarn_plugins.runtime.yarn.client.logs import ApplicationLogs, Books
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.slots import InstanceSlot, InstanceSlots
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer
 
 GRANT = AllocatedContainer("container_1", 1, "nm1", 8041, "nm1:8042")
 TABLE = b"| server_id                        | ocr-0009                 |\n"

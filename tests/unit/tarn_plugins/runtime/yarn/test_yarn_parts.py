@@ -15,7 +15,7 @@ from tarn_plugins.runtime.yarn.master.exits import explain, not_started
 from tarn_plugins.runtime.yarn.master.records import file_name, read_names, record_of
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
 from tarn_plugins.runtime.yarn.master.shapes import endpoint_on, number_of, shape_of, too_large
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Completed, ContainerRecord, Shape
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, ContainerRecord, Shape
 
 PORTS = st.integers(0, 65_535)
 RECORDS = st.builds(

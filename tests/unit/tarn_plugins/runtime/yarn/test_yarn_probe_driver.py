@@ -8,9 +8,9 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import LaunchError, ProviderError, TimedOutError, UnreachableError
-from tarn_plugins.runtime.yarn.client.land import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
 from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
-from tarn_plugins.runtime.yarn.probe.order import Began, Crowd, ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import Began, Crowd, ProbeProgress, ProbeRequest
 
 QUICK = Patience(grant_s=0.4, look_s=0.1, run_s=0.5, poll_s=0.02)
 FULL = YarnNode(

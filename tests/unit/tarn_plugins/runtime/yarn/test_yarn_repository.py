@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tarn.errors import LaunchError
 from tarn_plugins.runtime.yarn.launch.repository import collect, findings, resources, shown
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 URI = "hdfs://nn/models"
 MODEL = ("echo/config.pbtxt", "echo/1/model.py")

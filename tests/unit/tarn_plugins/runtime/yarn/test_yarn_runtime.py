@@ -22,8 +22,8 @@ from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.runtime import YarnRuntime
 from tarn_plugins.runtime.yarn.master.slots import Stop
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Submitted
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import AllocatedContainer, Submitted
 
 A, B = "fleet-0001", "fleet-0002"
 GOOD = "aaaaaaaaaaaa"

@@ -1,0 +1,87 @@
+"""What a client reads on its machine for a master: keys, keytabs, secrets, test requests."""
+
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from tarn.cluster.environment import ClusterEnvironment
+from tarn.cluster.server_certificate import ends_soon, proof
+from tarn.cluster.stores import carried, held
+from tarn.cluster.test_requests import carried_tests
+from tarn.cluster.trust_store import believed
+from tarn.domain import ClusterSpec, Secret
+from tarn.domain.given_secrets import StoredSecret
+from tarn.errors import ConfigError, ConfigErrors
+from tarn.hookspecs import RuntimeFactory
+from tarn.http.tls import LOOPBACK
+from tarn.interfaces import Progress
+
+__all__ = ["brought"]
+
+Files = Mapping[str, bytes]
+Secrets = Mapping[str, Secret]
+
+
+def brought(
+    spec: ClusterSpec,
+    surroundings: ClusterEnvironment,
+    hear: Callable[[Progress], None] | None = None,
+) -> Files:
+    """Return name (of `tarn.domain.master_files`) to content of all that *spec* asks for.
+
+    Raises:
+        ConfigErrors: What cannot be read or does not fit together, everything at once.
+    """
+    found: tuple[StoredSecret, ...] = ()
+    errors = list[ConfigError]()
+    try:
+        found = held(spec, surroundings, hear)
+    except ConfigErrors as unread:
+        errors += unread.errors
+    files = dict(carried(found))
+    secrets = {one.name: one.value for one in found}
+    for part in _PARTS:
+        try:
+            files.update(part(spec, surroundings, secrets))
+        except ConfigErrors as wrong:
+            errors += wrong.errors
+    if errors:
+        raise ConfigErrors(errors)
+    if hear is not None and (soon := ends_soon(files, surroundings.clock.at())):
+        hear(Progress("preflight", f"note: api.tls: {soon}"))
+    return files
+
+
+def _believed(spec: ClusterSpec, surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
+    elsewhere = _runtime(spec, surroundings).capabilities.remote
+    gssapi = elsewhere or importlib.util.find_spec("gssapi") is not None
+    return believed(spec, surroundings.environ, gssapi=gssapi)
+
+
+def _tls(spec: ClusterSpec, surroundings: ClusterEnvironment, secrets: Secrets) -> Files:
+    if spec.api.tls is None:
+        return {}
+    hosts = _listens_at(spec, surroundings)
+    return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
+
+
+def _runtime(spec: ClusterSpec, surroundings: ClusterEnvironment) -> RuntimeFactory:
+    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
+    return cast("RuntimeFactory", chosen)
+
+
+def _listens_at(spec: ClusterSpec, surroundings: ClusterEnvironment) -> Sequence[str]:
+    """Return where the master will listen; nobody knows, where it runs on other machines."""
+    factory = _runtime(spec, surroundings)
+    if factory.capabilities.remote:
+        return ()
+    host = factory.host(surroundings.environ)
+    return LOOPBACK if host in LOOPBACK else (host,)
+
+
+def _tests(spec: ClusterSpec, _surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
+    return carried_tests(spec)
+
+
+_PARTS = (_believed, _tls, _tests)
+"""Each may use the secrets: the password of a keystore is one of them."""
