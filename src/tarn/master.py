@@ -27,7 +27,7 @@ from tarn import config, descriptors, plugins
 from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import blank
+from tarn.control.build_snapshot import blank_snapshot
 from tarn.control.discoveries import Named, named, reach, rules_of
 from tarn.control.inbox import Inbox
 from tarn.control.issues import of_files
@@ -180,7 +180,7 @@ class _Master:
         launch = launch_in(context.directory, spec)
         rules = rules_of(spec, launch.spec_hash)
         server = self._server(factory)
-        board = Board(blank(context.epoch, rules, context.clock.at()))
+        board = Board(blank_snapshot(context.epoch, rules, context.clock.at()))
         sources = self._sources(factory, settings, board, plain, server)
         runtime = factory.runtime(settings, context)
         self._owned.callback(runtime.close)

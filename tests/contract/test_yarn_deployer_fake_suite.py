@@ -18,7 +18,7 @@ from tarn.testing.context import client_context, cluster_spec
 from tarn.testing.contracts import DeployerContract
 from tarn_plugins.runtime import yarn
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.checks import YarnSurvey
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import (
     ApplicationAttempt,
@@ -46,8 +46,8 @@ class YarnInMemory:
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
         return getattr(self, question)(**parts)
 
-    def land(self, repository: str | None, serve: list[str]) -> Any:
-        return attrs.asdict(YarnSurvey(user="ann"))
+    def overview(self, repository: str | None, serve: list[str]) -> Any:
+        return attrs.asdict(YarnOverview(user="ann"))
 
     def survey(self, **_: Any) -> Any:
         return attrs.asdict(Survey())

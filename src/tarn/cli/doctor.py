@@ -11,7 +11,7 @@ from tarn.cli.options import form_option
 from tarn.cli.show import emit
 from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
-from tarn.cluster import ClusterEnvironment, here
+from tarn.cluster import ClusterEnvironment, current_environment
 from tarn.cluster.diagnosis import Diagnosis
 from tarn.cluster.examining import around_spec
 from tarn.domain import ClusterSpec
@@ -39,7 +39,7 @@ class _Doctor(click.Command):
 
 
 def _kinds(ctx: click.Context) -> Mapping[str, FileCheck]:
-    around: ClusterEnvironment = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     return around.plugins().doctor_files()
 
 
@@ -72,7 +72,7 @@ def command(
 
     Exit code 0: nothing that keeps a cluster from working; 1: something that does; 2: wrong usage.
     """
-    around: ClusterEnvironment = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     files = tuple(_files(ctx, named))
     told = bool(source.path or source.arguments or source.aliases)
     wanted = not files or probe or bool(source.arguments or source.aliases or _file_given(ctx))

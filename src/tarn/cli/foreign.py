@@ -7,7 +7,7 @@ import attrs
 import click
 
 from tarn.cli.talk import Talk
-from tarn.cluster import ClusterEnvironment, choose, connect, here
+from tarn.cluster import ClusterEnvironment, choose, connect, current_environment
 from tarn.cluster.needs import needs
 from tarn.follow import KerberosTickets, MasterApi, MasterSource, Trust
 
@@ -19,7 +19,7 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
 
     What they find in ``click.get_current_context().meta`` is told in `tarn.hookspecs.tarn_cli`.
     """
-    around: ClusterEnvironment = ctx.obj or here()
+    around: ClusterEnvironment = ctx.obj or current_environment()
     brought = click.Group()
     for error in around.plugins().cli(brought):
         told = ctx.meta.setdefault("tarn.told", set())

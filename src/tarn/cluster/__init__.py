@@ -2,7 +2,7 @@
 
 from tarn.cluster.connecting import connect, remembered
 from tarn.cluster.entries import ClusterEntry, choose, entries
-from tarn.cluster.environment import ClusterEnvironment, here
+from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.handle import Cluster
 from tarn.cluster.waiting import Goal
 
@@ -13,7 +13,7 @@ __all__ = [
     "Goal",
     "choose",
     "connect",
+    "current_environment",
     "entries",
-    "here",
     "remembered",
 ]

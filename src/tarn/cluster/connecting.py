@@ -6,7 +6,7 @@ from typing import cast
 
 from tarn import config
 from tarn.cluster.entries import reference
-from tarn.cluster.environment import ClusterEnvironment, here
+from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.handle import Cluster
 from tarn.cluster.link import NOT_RUNNING_STEP
 from tarn.domain import Epoch
@@ -30,7 +30,7 @@ def connect(name: str, *, surroundings: ClusterEnvironment | None = None) -> Clu
         NotFoundError: This user has no cluster of that name.
         UnreachableError: A runtime that might know it could not be asked.
     """
-    around = surroundings or here()
+    around = surroundings or current_environment()
     cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
     kept, spec = reference(directory) is not None, (directory / "spec.yaml").is_file()
     if spec and (kept or _knows(cluster.source.deployer, name)):
@@ -54,7 +54,7 @@ def remembered(name: str, *, surroundings: ClusterEnvironment | None = None) -> 
     Raises:
         NotFoundError, UnreachableError: As `connect`.
     """
-    around = surroundings or here()
+    around = surroundings or current_environment()
     try:
         return connect(name, surroundings=around)
     except NotFoundError:

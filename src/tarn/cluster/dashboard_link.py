@@ -12,7 +12,7 @@ from tarn.domain import ANONYMOUS
 from tarn.errors import NotAuthorizedError, RefusedError, TarnError
 from tarn.follow import MasterApi
 
-__all__ = ["Address", "entrance", "opened"]
+__all__ = ["Address", "dashboard_link", "opened"]
 
 
 class Address(str):
@@ -29,7 +29,7 @@ class Address(str):
         return anchor(self, "open the dashboard")
 
 
-def entrance(link: Link) -> Address:
+def dashboard_link(link: Link) -> Address:
     """Return the address of the dashboard for whoever asks through *link*.
 
     It holds a code where the cluster has an api token and it is kept here. No code leads through a

@@ -14,10 +14,10 @@ from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer
 from tarn.plain import MASK, masked, redact
 
-__all__ = ["ask", "foresee"]
+__all__ = ["ask", "dry_run"]
 
 
-def foresee(
+def dry_run(
     spec: ClusterSpec,
     origins: Mapping[str, str],
     surroundings: ClusterEnvironment,

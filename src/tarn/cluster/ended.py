@@ -7,13 +7,13 @@ from tarn.cluster.reported_issue import ReportedIssue, first_words
 from tarn.cluster.table import moment
 from tarn.interfaces import Ending
 
-__all__ = ["ENDED", "about_end", "is_over", "over"]
+__all__ = ["ENDED", "about_end", "ended_status", "is_over"]
 
 ENDED = "TARN-4004"
 """Code of the status of a cluster that is over."""
 
 
-def over(ending: Ending) -> Mapping[str, Any]:
+def ended_status(ending: Ending) -> Mapping[str, Any]:
     """Return the status of a cluster that ended as *ending* says."""
     return {
         "name": ending.name,

@@ -14,7 +14,7 @@ from tarn.interfaces import ClientContext, Clock, Deployer, Paths, Progress
 from tarn.plugins import Plugins, load
 from tarn.triton.folders import refuse_shared
 
-__all__ = ["ClusterEnvironment", "here"]
+__all__ = ["ClusterEnvironment", "current_environment"]
 
 
 def _rest(seconds: float) -> None:
@@ -79,7 +79,7 @@ def _unheard(_progress: Progress) -> None:
     """Nobody listens."""
 
 
-def here() -> ClusterEnvironment:
+def current_environment() -> ClusterEnvironment:
     """Return the surroundings of this process."""
     environ = config.environ()
     disabled = environ.get("TARN_DISABLED_PLUGINS", "")

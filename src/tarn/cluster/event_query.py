@@ -17,7 +17,7 @@ from tarn.errors import ConfigError, TarnError
 from tarn.plain import did_you_mean, seconds
 from tarn.plain import since as moment
 
-__all__ = ["EventQuery", "SeenEvents", "choice", "kept"]
+__all__ = ["EventQuery", "SeenEvents", "parse_event_query", "stored_events"]
 
 log = logging.getLogger(__name__)
 Row = Mapping[str, Any]
@@ -48,7 +48,7 @@ class EventQuery:
         return not self.subjects or any(fnmatchcase(subject, one) for one in self.subjects)
 
 
-def choice(
+def parse_event_query(
     since: str | float | None = None,
     severity: str = SEVERITIES[0],
     subject: str | Sequence[str] = (),
@@ -100,7 +100,9 @@ class SeenEvents:
         return True
 
 
-def kept(directory: Path, lines: Callable[[], Iterable[str]], error: TarnError) -> list[Row]:
+def stored_events(
+    directory: Path, lines: Callable[[], Iterable[str]], error: TarnError
+) -> list[Row]:
     """Return the events of a cluster whose master does not answer, which *error* says.
 
     They are those of its last start, oldest first: from the file that its masters write, or else

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from tarn import client as clients
 from tarn import config
 from tarn.cluster import event_query
-from tarn.cluster.dry_run import foresee
+from tarn.cluster.dry_run import dry_run
 from tarn.cluster.ending import bring_down, never_served
 from tarn.cluster.entries import reference
-from tarn.cluster.environment import ClusterEnvironment, here
+from tarn.cluster.environment import ClusterEnvironment, current_environment
 from tarn.cluster.following import follow_events
 from tarn.cluster.launch import bring_up
 from tarn.cluster.link import Link
@@ -68,7 +68,7 @@ class Cluster(Looking):
         surroundings: ClusterEnvironment | None = None,
         **overrides: object,
     ) -> None:
-        around = surroundings or here()
+        around = surroundings or current_environment()
         loaded = config.load(
             Path(source) if isinstance(source, str) else source,
             arguments=overrides,
@@ -91,7 +91,7 @@ class Cluster(Looking):
         """
         cluster = cls.__new__(cls)
         not_empty(name, "cluster")
-        cluster._begin(name, None, surroundings or here())  # noqa: SLF001 (its own constructor)
+        cluster._begin(name, None, surroundings or current_environment())  # noqa: SLF001 (its own constructor)
         if deployer is not None:
             cluster._link = Link(name, cluster._surroundings, lambda: deployer)  # noqa: SLF001
         return cluster
@@ -167,7 +167,7 @@ class Cluster(Looking):
 
         Starts nothing and writes nothing; secrets are masked.
         """
-        return foresee(self.spec, self._origins, self._surroundings, self._deployer())
+        return dry_run(self.spec, self._origins, self._surroundings, self._deployer())
 
     def up(self, progress: Hear | None = None) -> Self:
         """Start the cluster, or attach to the one that runs with an equal spec; does not `wait`.
@@ -438,12 +438,12 @@ class Cluster(Looking):
                 characters.
         """
         now_at = self._surroundings.clock.at()
-        wanted = event_query.choice(since, severity, subject, now_at=now_at)
+        wanted = event_query.parse_event_query(since, severity, subject, now_at=now_at)
         rows: Sequence[Mapping[str, Any]]
         try:
             rows = self._link.read(lambda api: api.events())
         except (NotFoundError, UnreachableError, TimedOutError) as error:
-            rows = event_query.kept(self._directory, self.logs, error)
+            rows = event_query.stored_events(self._directory, self.logs, error)
         return Events(filter(wanted.takes, rows))
 
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
@@ -455,7 +455,7 @@ class Cluster(Looking):
 
         *wanted* are the arguments of `events`.
         """
-        chosen = event_query.choice(now_at=self._surroundings.clock.at(), **wanted)
+        chosen = event_query.parse_event_query(now_at=self._surroundings.clock.at(), **wanted)
         for message in follow_events(self._link, self._surroundings, stop):
             if message.event != "event" or chosen.takes(message.data):
                 yield message

@@ -15,7 +15,7 @@ from tarn.cluster.entries import reference
 from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.staging import examined, look, stage
 from tarn.cluster.token import api_token, triton_secret
-from tarn.cluster.uploads import brought
+from tarn.cluster.uploads import uploads
 from tarn.config.readings import text_of
 from tarn.domain import ClusterSpec, Secret
 from tarn.domain.master_files import API_TOKEN, TRITON_SECRET
@@ -85,7 +85,7 @@ def bring_up(
             spec,
             hear,
         )
-    carried = brought(spec, surroundings, hear)
+    carried = uploads(spec, surroundings, hear)
     hear(Progress("staging", "making the model repository usable"))
     staged = _staged(spec, surroundings, hear)
     files = {**_files(spec, staged, surroundings, given), **carried}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarn.cluster import card
-from tarn.cluster.dashboard_link import Address, entrance
+from tarn.cluster.dashboard_link import Address, dashboard_link
 from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain
 from tarn.cluster.following import follow_events
@@ -97,7 +97,7 @@ class Looking(Measuring, Logged):
             NotFoundError: There is no such cluster.
             UnreachableError: Its master does not answer.
         """
-        return entrance(self._link)
+        return dashboard_link(self._link)
 
     def watch(
         self,

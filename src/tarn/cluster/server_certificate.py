@@ -23,7 +23,7 @@ from tarn.errors import ConfigError, ConfigErrors
 from tarn.http.tls import covers, seen_by, server_context, shake
 from tarn.plain import pasted
 
-__all__ = ["ends_soon", "proof"]
+__all__ = ["ends_soon", "server_certificate"]
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTALL)
 _KEYS = (b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY", b"ENCRYPTED PRIVATE KEY")
@@ -40,7 +40,7 @@ class _Problem(Exception):  # noqa: N818 (not raised beyond this module)
     error: ConfigError
 
 
-def proof(
+def server_certificate(
     tls: TlsSpec, passwords: Mapping[str, Secret], listens_at: Sequence[str], at: float
 ) -> Mapping[str, bytes]:
     """Return the files of *tls* by the names that they have at a master, all of them in PEM.
@@ -72,7 +72,10 @@ def proof(
 
 
 def ends_soon(files: Mapping[str, bytes], at: float) -> str:
-    """Return when the certificate among *files* (of `proof`) ends, in words; empty: not soon."""
+    """Return when the certificate among *files* ends, in words; empty: not soon.
+
+    They are those of `server_certificate`.
+    """
     if TLS not in files:
         return ""
     seen = shake(_served(files[TLS], "api.tls"), seen_by(files[TLS_CA].decode("ascii")))

@@ -9,7 +9,7 @@ from tarn.domain.keytab import keytab_keys
 from tarn.domain.master_files import PROXY_TOKENS, SPNEGO_KEYTAB
 from tarn.errors import ConfigError, ConfigErrors
 
-__all__ = ["believed"]
+__all__ = ["trust_store_files"]
 
 SERVICE = "HTTP/"
 """Browsers and other clients take tickets for ``HTTP/<host>``."""
@@ -17,7 +17,7 @@ SHORTEST_TOKEN = 16
 """Characters; whoever guesses one speaks for every user."""
 
 
-def believed(
+def trust_store_files(
     spec: ClusterSpec, environ: Mapping[str, str], *, gssapi: bool = True
 ) -> Mapping[str, bytes]:
     """Return name (of `tarn.domain.master_files`) to content; read on the client's machine.

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from tarn.cluster.environment import ClusterEnvironment
-from tarn.cluster.server_certificate import ends_soon, proof
+from tarn.cluster.server_certificate import ends_soon, server_certificate
 from tarn.cluster.stores import carried, held
 from tarn.cluster.test_requests import carried_tests
-from tarn.cluster.trust_store import believed
+from tarn.cluster.trust_store import trust_store_files
 from tarn.domain import ClusterSpec, Secret
 from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError, ConfigErrors
@@ -16,13 +16,13 @@ from tarn.hookspecs import RuntimeFactory
 from tarn.http.tls import LOOPBACK
 from tarn.interfaces import Progress
 
-__all__ = ["brought"]
+__all__ = ["uploads"]
 
 Files = Mapping[str, bytes]
 Secrets = Mapping[str, Secret]
 
 
-def brought(
+def uploads(
     spec: ClusterSpec,
     surroundings: ClusterEnvironment,
     hear: Callable[[Progress], None] | None = None,
@@ -52,17 +52,17 @@ def brought(
     return files
 
 
-def _believed(spec: ClusterSpec, surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
+def _trust_store(spec: ClusterSpec, surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
     elsewhere = _runtime(spec, surroundings).capabilities.remote
     gssapi = elsewhere or importlib.util.find_spec("gssapi") is not None
-    return believed(spec, surroundings.environ, gssapi=gssapi)
+    return trust_store_files(spec, surroundings.environ, gssapi=gssapi)
 
 
 def _tls(spec: ClusterSpec, surroundings: ClusterEnvironment, secrets: Secrets) -> Files:
     if spec.api.tls is None:
         return {}
     hosts = _listens_at(spec, surroundings)
-    return proof(spec.api.tls, secrets, hosts, surroundings.clock.at())
+    return server_certificate(spec.api.tls, secrets, hosts, surroundings.clock.at())
 
 
 def _runtime(spec: ClusterSpec, surroundings: ClusterEnvironment) -> RuntimeFactory:
@@ -83,5 +83,5 @@ def _tests(spec: ClusterSpec, _surroundings: ClusterEnvironment, _secrets: Secre
     return carried_tests(spec)
 
 
-_PARTS = (_believed, _tls, _tests)
+_PARTS = (_trust_store, _tls, _tests)
 """Each may use the secrets: the password of a keystore is one of them."""

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.cluster.ended import over
+from tarn.cluster.ended import ended_status
 from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain, first_words
 from tarn.cluster.link import Link
@@ -157,7 +157,7 @@ class _Watch:
             ending = self._link.ended()
         except TarnError:  # its runtime cannot be asked at the moment
             return None
-        return None if ending is None else over(ending)
+        return None if ending is None else ended_status(ending)
 
     def _progress(self, status: Mapping[str, Any]) -> Progress:
         """Tell of the first instance that is not ready: its log says how far its models are."""

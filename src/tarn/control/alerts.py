@@ -9,7 +9,7 @@ from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Event, InstanceState, Severity
 from tarn.domain.reading import NOT_LOADED
 
-__all__ = ["Alert", "active", "alarms", "onsets"]
+__all__ = ["Alert", "active", "alerts", "onsets"]
 
 Key = tuple[str, str, str]
 """Code, subject, and what tells two of one subject apart (mostly nothing)."""
@@ -79,7 +79,7 @@ def onsets(before: Mapping[Key, float], snapshot: Snapshot) -> Mapping[Key, floa
     return {one.key: before.get(one.key, snapshot.at) for one in active(snapshot)}
 
 
-def alarms(snapshot: Snapshot, since: Mapping[Key, float], unkept: str = "") -> tuple[Alert, ...]:
+def alerts(snapshot: Snapshot, since: Mapping[Key, float], unkept: str = "") -> tuple[Alert, ...]:
     """Return what is wrong now, the newest first, then the events that were warnings or alerts.
 
     *since* is what `onsets` made of the snapshots so far, *unkept* why the history is not kept.

@@ -15,7 +15,7 @@ from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
 from tarn.domain.tally import Tally
 
-__all__ = ["SnapshotInputs", "blank", "picture"]
+__all__ = ["SnapshotInputs", "blank_snapshot", "build_snapshot"]
 
 
 @attrs.frozen
@@ -37,7 +37,9 @@ class SnapshotInputs:
     models: ModelLooks = attrs.field(factory=ModelLooks)
 
 
-def picture(fleet: Fleet, rules: Rules, around: SnapshotInputs, old: Snapshot | None) -> Snapshot:
+def build_snapshot(
+    fleet: Fleet, rules: Rules, around: SnapshotInputs, old: Snapshot | None
+) -> Snapshot:
     """Return the snapshot of *fleet*; bytes that cannot have changed are taken from *old*."""
     state, reason = standing(fleet, rules, around.now_s)
     snapshot = Snapshot(
@@ -109,12 +111,12 @@ def _follower(name: str, fleet: Fleet, rules: Rules, around: SnapshotInputs) -> 
     )
 
 
-def blank(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
+def blank_snapshot(epoch: Epoch, rules: Rules, at: float) -> Snapshot:
     """Return what is shown before the first tick: nothing is known, nothing is ready.
 
     Its state is none in which a cluster could be taken for one that serves, and its view removes
     nothing: who follows may ask before this master has looked at what an earlier one left.
     """
     empty = Fleet(rules.spec.name, epoch, 0, view=DiscoveryView(epoch, 0, complete=False))
-    shown = picture(empty, rules, SnapshotInputs(0.0, at, stale=True), None)
+    shown = build_snapshot(empty, rules, SnapshotInputs(0.0, at, stale=True), None)
     return attrs.evolve(shown, state=ClusterState.SUBMITTED, reason="the master takes up its work")

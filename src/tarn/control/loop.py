@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import attrs
 
 from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import SnapshotInputs, picture
+from tarn.control.build_snapshot import SnapshotInputs, build_snapshot
 from tarn.control.inbox import Inbox, Request
 from tarn.control.issues import (
     Issue,
@@ -28,8 +28,8 @@ from tarn.control.publishers import Publishers
 from tarn.control.pulse import Pulse, WallClock
 from tarn.control.result import ControlResult
 from tarn.control.scrape import Scraper
-from tarn.control.scrape_targets import Sent, aim, tests_now
-from tarn.control.signal_status import sights
+from tarn.control.scrape_targets import SentRequests, scrape_targets, tests_now
+from tarn.control.signal_status import signal_status
 from tarn.control.snapshot import Board
 from tarn.control.state import Saver
 from tarn.control.warmup import WarmupRequest
@@ -44,7 +44,7 @@ from tarn.domain import (
     Resume,
     RuntimeWish,
 )
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import saved
 from tarn.domain.signals import Signals, SignalSelection, fleet_view
@@ -244,7 +244,7 @@ class Control:
                 code="TARN-1008",
                 next_step="Try again when the runtime answers",
             )
-        self._fleet, done = obey(
+        self._fleet, done = apply_command(
             self._fleet,
             request.command,
             self._rules,
@@ -305,8 +305,8 @@ class Control:
             self._publishers.post(view)
         fleet, each_s = self._fleet, self._rules.spec.scaling.interval_s
         tests = tests_now(fleet, readings, near.scraper.tests, now_s, each_s)
-        sent = Sent(self._warmup, fleet.control, tests)
-        targets = aim(fleet.instances, self._targets, self._launch, sent)
+        sent = SentRequests(self._warmup, fleet.control, tests)
+        targets = scrape_targets(fleet.instances, self._targets, self._launch, sent)
         if targets != self._targets:
             self._targets = targets
             near.scraper.watch(targets)
@@ -346,7 +346,7 @@ class Control:
             models=self._measures.models,
             failing=self._publishers.failing(),
             wish=self._near.policy.answer(),
-            signals=sights(
+            signals=signal_status(
                 self._signals.history,
                 self._near.policy.signals(),
                 self._near.kept,
@@ -354,7 +354,7 @@ class Control:
             ),
         )
         old = self._near.board.current
-        self._near.board.publish(picture(self._fleet, self._rules, around, old))
+        self._near.board.publish(build_snapshot(self._fleet, self._rules, around, old))
 
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
         return (self._runtime, *self._publishers.workers)

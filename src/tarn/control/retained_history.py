@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.control.alerts import Key, onsets
-from tarn.control.samples import held, look
+from tarn.control.samples import history_sample, usage_sample
 from tarn.control.snapshot import Snapshot
 from tarn.domain.history import FleetHistory
 from tarn.domain.usage import FleetUsage
@@ -32,6 +32,9 @@ class RetainedHistory:
         since = onsets(self.since, snapshot)
         if snapshot.stale:
             return attrs.evolve(self, since=since)
-        seen = look(snapshot)
-        history, usage = self.history.looked(seen), self.usage.looked(held(snapshot, seen, gpus))
+        seen = history_sample(snapshot)
+        history, usage = (
+            self.history.looked(seen),
+            self.usage.looked(usage_sample(snapshot, seen, gpus)),
+        )
         return attrs.evolve(self, history=history, usage=usage, since=since)

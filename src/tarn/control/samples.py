@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from tarn.control.snapshot import Snapshot
 from tarn.domain import PLACED, Reading
 from tarn.domain.counters import Counters
-from tarn.domain.history import Look
+from tarn.domain.history import HistorySample
 from tarn.domain.usage import UsageSample
 
-__all__ = ["held", "look"]
+__all__ = ["history_sample", "usage_sample"]
 
 
-def look(snapshot: Snapshot) -> Look:
+def history_sample(snapshot: Snapshot) -> HistorySample:
     """Return sizes, load and counters of *snapshot*; of what was not read, nothing is said."""
     running = [i.id for i in snapshot.instances if i.state in PLACED]
     readings = [snapshot.readings.get(id_) for id_ in running]
     loads = [load for one in readings if one and (load := one.load) is not None]
     queues = [queue for one in readings if one and (queue := one.known("pending")) is not None]
-    return Look(
+    return HistorySample(
         at=snapshot.at,
         desired=snapshot.desired,
         ready=snapshot.ready,
@@ -31,8 +31,8 @@ def look(snapshot: Snapshot) -> Look:
     )
 
 
-def held(snapshot: Snapshot, seen: Look, gpus: int) -> UsageSample:
-    """Return what the usage counts of *snapshot*, of which *seen* is the `look`."""
+def usage_sample(snapshot: Snapshot, seen: HistorySample, gpus: int) -> UsageSample:
+    """Return what the usage counts of *snapshot*, of which *seen* is the `history_sample`."""
     ready = Counter(
         name
         for instance in snapshot.instances

@@ -15,11 +15,11 @@ from tarn.triton.restricted import keys
 from tarn.triton.test_requests import MADE, TestRequest
 from tarn.triton.test_sources import KnownTests
 
-__all__ = ["Sent", "aim", "tests_now"]
+__all__ = ["SentRequests", "scrape_targets", "tests_now"]
 
 
 @attrs.frozen
-class Sent:
+class SentRequests:
     """What instances are sent apart from the looks at them."""
 
     warmup: tuple[WarmupRequest, ...] = ()
@@ -30,11 +30,11 @@ class Sent:
     """Instance id to the test request that it gets, as `KnownTests.tests_for` finds it."""
 
 
-def aim(
+def scrape_targets(
     instances: Iterable[Instance],
     before: Mapping[str, ProbeTarget],
     launch: Launch,
-    sent: Sent,
+    sent: SentRequests,
 ) -> dict[str, ProbeTarget]:
     """Return what to scrape, by instance id; targets that did not change are the same objects.
 

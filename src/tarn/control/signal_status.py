@@ -7,7 +7,7 @@ import attrs
 from tarn.domain import Sample
 from tarn.domain.signals import SIGNALS, SignalSelection
 
-__all__ = ["SignalStatus", "sights"]
+__all__ = ["SignalStatus", "signal_status"]
 
 History = Mapping[str, tuple[tuple[float, Sample[float]], ...]]
 
@@ -29,7 +29,7 @@ class SignalStatus:
     """Whether the policy in use looks at it."""
 
 
-def sights(
+def signal_status(
     own: History, brought: History, kept: SignalSelection, ready: int
 ) -> tuple[SignalStatus, ...]:
     """Return the newest sample of each signal, those that the policy reads first.
@@ -40,11 +40,11 @@ def sights(
         kept: What is kept because the policy reads it.
         ready: How many instances were looked at.
     """
-    every = (*_own(own, kept, ready), *_brought(brought))
+    every = (*_own_status(own, kept, ready), *_plugin_status(brought))
     return tuple(sorted(every, key=lambda sight: not sight.read))
 
 
-def _own(own: History, kept: SignalSelection, ready: int) -> Iterator[SignalStatus]:
+def _own_status(own: History, kept: SignalSelection, ready: int) -> Iterator[SignalStatus]:
     of = "1 instance" if ready == 1 else f"{ready} instances"
     for name, rows in own.items():
         looked_s, sample = rows[-1]
@@ -54,7 +54,7 @@ def _own(own: History, kept: SignalSelection, ready: int) -> Iterator[SignalStat
         yield SignalStatus(name, sample, looked_s, unit, f"{what} of {of}", name in kept.reads)
 
 
-def _brought(brought: History) -> Iterator[SignalStatus]:
+def _plugin_status(brought: History) -> Iterator[SignalStatus]:
     """Yield the signals of plugins: only those that the policy reads are made at all."""
     for name, rows in brought.items():
         looked_s, sample = rows[-1]

@@ -29,7 +29,7 @@ from tarn.domain.state import Pause
 from tarn.domain.told_failures import hear_failures
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
-__all__ = ["obey"]
+__all__ = ["apply_command"]
 
 _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down | ControlRequest
 """What changes the spec revision; an acknowledgement and a demand do not."""
@@ -41,7 +41,7 @@ NAMED = 10
 """How many instances an error names; a fleet may have thousands."""
 
 
-def obey(  # noqa: PLR0913 (a command, its condition, and when)
+def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
     fleet: Fleet,
     command: Command,
     rules: Rules,

@@ -17,7 +17,7 @@ from tarn.domain.samples import Known
 from tarn.domain.strikes import count_relapse
 from tarn.domain.verdicts import FOR_UNWELL
 
-__all__ = ["ASKED_FOR", "enact"]
+__all__ = ["ASKED_FOR", "apply_plan"]
 
 Note = tuple[str, str, str]
 ASKED_FOR = "a person asked for it"
@@ -25,7 +25,7 @@ _OF_SIZE = frozenset({"TARN-1100", "TARN-1103", "TARN-1110"})
 """What a plan does for the size alone: it comes from the decision in force."""
 
 
-def enact(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fleet:
+def apply_plan(fleet: Fleet, step: Plan, rules: Rules, now_s: float, at: float) -> Fleet:
     """Return *fleet* after *step*; ids for new instances are minted here and nowhere else."""
     if step == Plan():
         return fleet

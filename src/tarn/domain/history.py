@@ -12,7 +12,16 @@ import attrs
 
 from tarn.domain.counters import Counters, Growth, after, grew
 
-__all__ = ["COLUMNS", "GRAINS", "FleetHistory", "Grain", "HistoryStep", "Look", "Mean", "Row"]
+__all__ = [
+    "COLUMNS",
+    "GRAINS",
+    "FleetHistory",
+    "Grain",
+    "HistorySample",
+    "HistoryStep",
+    "Mean",
+    "Row",
+]
 
 COLUMNS = (
     *("at", "desired", "ready", "running", "load", "queue"),
@@ -28,7 +37,7 @@ NOT_LOOKED_S = 60.0
 
 
 @attrs.frozen
-class Look:
+class HistorySample:
     """What one moment shows. Times are wall seconds."""
 
     at: float
@@ -103,7 +112,7 @@ class Grain:
         """How far back it can reach."""
         return self.step_s * self.keep
 
-    def looked(self, look: Look, growth: Growth | None) -> "Grain":
+    def looked(self, look: HistorySample, growth: Growth | None) -> "Grain":
         """Return it with one more look; rows of a future that the clock took back are dropped."""
         at = look.at // self.step_s * self.step_s
         step, rows = self.open, self.rows
@@ -158,7 +167,7 @@ class FleetHistory:
     counted: Mapping[str, Counters] = attrs.field(factory=dict, hash=False)
     """Id of each instance that has a process to the newest counters that were known."""
 
-    def looked(self, look: Look) -> "FleetHistory":
+    def looked(self, look: HistorySample) -> "FleetHistory":
         """Return it with one more look."""
         growth = self._growth(look)
         return FleetHistory(
@@ -171,7 +180,7 @@ class FleetHistory:
         """Return the finest grain that reaches *since_s* seconds back, or the coarsest."""
         return next((g for g in self.grains if g.span_s >= since_s), self.grains[-1])
 
-    def _growth(self, look: Look) -> Growth | None:
+    def _growth(self, look: HistorySample) -> Growth | None:
         """Return what was counted since the look before; None where that is not known."""
         if self.at is None or not 0 < look.at - self.at <= NOT_LOOKED_S:
             return None

@@ -5,9 +5,9 @@ Each has mode 0600, and on YARN travels in the credentials of the submission.
 
 __all__ = [
     "API_TOKEN",
-    "BROUGHT",
     "CLIENT_CA",
     "LAST_PORT",
+    "MASTER_FILES",
     "PROXY_TOKENS",
     "SCRAPE_TOKEN",
     "SECRETS",
@@ -43,7 +43,7 @@ LAST_PORT = "last_port"
 """Nobody brings it: where the last master of this directory listened."""
 TRITON_SECRET = "triton.secret"  # noqa: S105 (a name)
 """From which each instance's key for the restricted parts of Triton's API is derived."""
-BROUGHT = (
+MASTER_FILES = (
     SPEC,
     STAGED,
     TEST_REQUESTS,

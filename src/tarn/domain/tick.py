@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.calls_everywhere import settle_calls
 from tarn.domain.facts import Fact, StubEnded
 from tarn.domain.fleet import Fleet, Rules
@@ -68,7 +68,7 @@ def tick(fleet: Fleet, seen: Observation, rules: Rules) -> Fleet:
     fleet = size(fleet, rules, seen.wish, now_s, at)
     fleet = retire_worn(fleet, rules, now_s, at)
     step = plan(fleet, rules, now_s)
-    fleet = enact(fleet, step, rules, now_s, at)
+    fleet = apply_plan(fleet, step, rules, now_s, at)
     suspicions = (*_just_ended(before, fleet, facts), *proven)
     fleet = suspect_at_once(fleet, suspicions, rules, now_s, at)
     if (

@@ -16,9 +16,9 @@ from tarn.http.connection_slots import PLACE
 from tarn.http.csrf import Csrf
 from tarn.http.identity import Authenticator
 from tarn.http.identity.claims import has_ticket
-from tarn.http.origin import foreign, through, vouched
+from tarn.http.origin import cross_site_reason, csrf_through_proxy, is_through_proxy
 from tarn.http.rate import Rates
-from tarn.http.request_info import DIGEST, SESSION, Identity, RequestInfo, asked
+from tarn.http.request_info import DIGEST, SESSION, Identity, RequestInfo, request_info
 from tarn.http.rights import PRINCIPAL, Rights
 from tarn.http.route_permissions import NOWHERE, OPEN, SELF, WRITE, RoutePermission, asking
 from tarn.http.sources import Sources
@@ -63,7 +63,7 @@ class Admission:
 
         What the answer must carry beside (the other half of a proof) goes to *add*.
         """
-        what = asked(scope)
+        what = request_info(scope)
         need, who = asking(what.path), None
         if need.action != OPEN and self._may_speak_for_others(what):
             who = await self._identity.identify(what)
@@ -130,7 +130,7 @@ class Admission:
     async def _forbidden(
         self, what: RequestInfo, need: RoutePermission, principal: Principal
     ) -> Response | None:
-        proof = vouched(what, self._proxy) if need.action != SELF else ""
+        proof = csrf_through_proxy(what, self._proxy) if need.action != SELF else ""
         if not (proof and self._csrf.good(proof, principal)):
             abroad = _abroad(what, need, over=bool(proof))
             if abroad is not None:
@@ -161,7 +161,7 @@ class Admission:
             relayed = TarnError(who.found, code="TARN-3713", where=what.path)
             return error_answer(relayed, MISDIRECTED)
         error = NotAuthorizedError("anonymous", action or VIEW, next_step=who.found)
-        asks = what.path == ME and through(what, self._proxy)
+        asks = what.path == ME and is_through_proxy(what, self._proxy)
         more = {"direct": self._dashboard} if asks else {}
         return error_answer(error, who.status, who.headers, **more)
 
@@ -174,7 +174,7 @@ def _signed(what: RequestInfo) -> bool:
 
 def _abroad(what: RequestInfo, need: RoutePermission, *, over: bool = False) -> Response | None:
     """Return the answer to a write that a page of somebody else sent; *over*: it may be our own."""
-    found = foreign(what) if need.methods == WRITE else ""
+    found = cross_site_reason(what) if need.methods == WRITE else ""
     if not found:
         return None
     code = "TARN-3802" if over else "TARN-3711"

@@ -36,7 +36,7 @@ from tarn.http.render import (
     render_status,
     stopped,
 )
-from tarn.http.request_id import asker_of
+from tarn.http.request_id import requester_of
 from tarn.http.rights import CachedVisibility, Rights, principal_of
 from tarn.http.scaling import scaling_json
 from tarn.http.sources import Sources
@@ -195,7 +195,9 @@ class ApiRoutes:
     async def _obey(self, request: Request, asked: Command) -> Response:
         if_match = revision(request.headers.get("if-match"))
         try:
-            done = await self._answer(self._sources.inbox.ask(asked, if_match, asker_of(request)))
+            done = await self._answer(
+                self._sources.inbox.ask(asked, if_match, requester_of(request))
+            )
         except RefusedError as error:
             return error_answer(error, limits=limits_json(self._sources.board.current.limits))
         return json_answer(

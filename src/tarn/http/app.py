@@ -25,7 +25,7 @@ from tarn.http.identity import Authenticator
 from tarn.http.logs import LogRoutes
 from tarn.http.measured import Measured
 from tarn.http.pages import PageRoutes
-from tarn.http.request_id import HEADER, number_of, say
+from tarn.http.request_id import HEADER, log_request, request_id_of
 from tarn.http.rights import Rights
 from tarn.http.sessions import Sessions
 from tarn.http.sign_in import SignIn
@@ -121,13 +121,13 @@ class Application:
 
     async def _numbered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer under an id of its own; whatever is logged meanwhile carries it."""
-        number, began_s = number_of(scope["headers"]), self._sources.clock.now_s()
+        number, began_s = request_id_of(scope["headers"]), self._sources.clock.now_s()
         safe = _Safe(send, number)
         with within(number):
             try:
                 await self._guarded(scope, receive, safe)
             finally:
-                say(scope, safe.status, self._sources.clock.now_s() - began_s)
+                log_request(scope, safe.status, self._sources.clock.now_s() - began_s)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: "_Safe") -> None:
         try:

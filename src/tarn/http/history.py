@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarn.control.alerts import Alert, alarms
+from tarn.control.alerts import Alert, alerts
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
 from tarn.domain.history import COLUMNS, Grain, Row
@@ -81,7 +81,7 @@ class PastPages:
 
     def _alarms(self, now: Snapshot) -> tuple[Alert, ...]:
         past, readiness = self.sources.past(), self.sources.readiness()
-        found = alarms(now, past.since, past.trouble)
+        found = alerts(now, past.since, past.trouble)
         if readiness.ready:
             return found
         said = readiness.reason or "it does not say why"

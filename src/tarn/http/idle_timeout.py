@@ -9,10 +9,10 @@ from typing import Any
 
 import uvicorn
 
-__all__ = ["hang_up_on_idlers", "idle"]
+__all__ = ["close_idle_connections", "is_idle"]
 
 
-async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> None:
+async def close_idle_connections(server: uvicorn.Server, head_within_s: float) -> None:
     """Cut connections that have waited for the rest of a head for *head_within_s* seconds.
 
     So are those that were closed three times as long ago and have not taken what was sent to them.
@@ -33,7 +33,7 @@ async def hang_up_on_idlers(server: uvicorn.Server, head_within_s: float) -> Non
                 connection.transport.abort()
 
 
-def idle(connection: Any) -> bool:
+def is_idle(connection: Any) -> bool:
     """Say whether no request of *connection* is being answered."""
     return connection.cycle is None or bool(connection.cycle.response_complete)
 
@@ -43,4 +43,4 @@ def _waits(connection: Any) -> bool:
     if connection.transport is None:
         return False
     paused = connection.timeout_keep_alive_task is not None
-    return connection.transport.is_closing() or (idle(connection) and not paused)
+    return connection.transport.is_closing() or (is_idle(connection) and not paused)

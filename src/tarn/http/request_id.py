@@ -12,7 +12,7 @@ from tarn.domain import Requester
 from tarn.http.rights import PRINCIPAL, principal_of
 from tarn.log import request_id
 
-__all__ = ["HEADER", "asker_of", "number_of", "say"]
+__all__ = ["HEADER", "log_request", "request_id_of", "requester_of"]
 
 HEADER = "X-Request-Id"
 _NAME = HEADER.lower().encode()
@@ -23,7 +23,7 @@ _OFTEN = ("/api/v1/followers/", "/api/v1/demand")
 _FAILED = 500
 
 
-def number_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """Return the id of a request with these *headers*: the one that it brings, or a new one.
 
     A proxy in front may have given it one, by which its own log can be searched. It proves
@@ -35,14 +35,14 @@ def number_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return secrets.token_hex(8)
 
 
-def asker_of(request: Request) -> Requester:
+def requester_of(request: Request) -> Requester:
     """Return who asks, by which request, and from where."""
     who = principal_of(request)
     address = request.client.host if request.client else ""
     return Requester(request_id(), who.user, who.via, address)
 
 
-def say(scope: Scope, status: int, took_s: float) -> None:
+def log_request(scope: Scope, status: int, took_s: float) -> None:
     """Write a line about a request that was answered: writes and failures for all to read."""
     path = scope["path"]
     write = scope["method"] == "PUT" and PRINCIPAL in scope and not path.startswith(_OFTEN)

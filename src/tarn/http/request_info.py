@@ -8,7 +8,7 @@ from starlette.types import Scope
 from tarn.domain import Principal
 from tarn.http.sessions import BrowserSession
 
-__all__ = ["DIGEST", "SESSION", "Identity", "RequestInfo", "asked"]
+__all__ = ["DIGEST", "SESSION", "Identity", "RequestInfo", "request_info"]
 
 SESSION = "tarn.session"
 """Key in the scope of a request that was let in by its session."""
@@ -61,7 +61,7 @@ class Identity:
     """All that came a browser may send for a page that knows no secret: nothing, or a cookie."""
 
 
-def asked(scope: Scope) -> RequestInfo:
+def request_info(scope: Scope) -> RequestInfo:
     """Return the request of an ASGI *scope*."""
     tls = scope.get("extensions", {}).get("tls") or {}
     query = scope["query_string"]

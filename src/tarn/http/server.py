@@ -16,7 +16,7 @@ from tarn.descriptors import MOST_CONNECTIONS
 from tarn.domain.address import host_port
 from tarn.errors import LaunchError
 from tarn.http.connection_slots import ConnectionSlot, ConnectionSlots
-from tarn.http.idle_timeout import hang_up_on_idlers, idle
+from tarn.http.idle_timeout import close_idle_connections, is_idle
 from tarn.http.tls import MasterTls
 from tarn.http.tls_acceptor import ServerConnection, TlsAcceptor
 
@@ -165,7 +165,7 @@ class _Uvicorn(uvicorn.Server):
         await super().startup(sockets)
         if self._door is not None:
             self._door.open()
-        self._watch = asyncio.create_task(hang_up_on_idlers(self, self._head_within_s))
+        self._watch = asyncio.create_task(close_idle_connections(self, self._head_within_s))
         self._serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -175,7 +175,7 @@ class _Uvicorn(uvicorn.Server):
             self._door.close()
         for connection in tuple(self.server_state.connections):
             # Its goodbye would be waited for: a client that rests reads nothing.
-            if idle(connection) and connection.transport.get_extra_info("ssl_object"):
+            if is_idle(connection) and connection.transport.get_extra_info("ssl_object"):
                 connection.transport.abort()
         await super().shutdown(sockets)
 

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tarn.domain.certificate import common_name
 from tarn.http.connection_slots import PLACE, ConnectionSlot, ConnectionSlots
-from tarn.http.idle_timeout import idle
+from tarn.http.idle_timeout import is_idle
 from tarn.http.tls import HSTS
 
 __all__ = ["ServerConnection", "TlsAcceptor"]
@@ -73,7 +73,7 @@ class ServerConnection(H11Protocol):
         self._settle()
 
     def _settle(self) -> None:
-        if idle(self):
+        if is_idle(self):
             self.place.rest()
         else:
             self.place.work()

@@ -20,7 +20,7 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import id_of
 from tarn.domain.memory import begin
@@ -206,7 +206,7 @@ class _Simulation:
         waiting = self._world.waiting
         if waiting:
             demand = Demand("the clients", waiting)
-            self._fleet, _ = obey(
+            self._fleet, _ = apply_command(
                 self._fleet, demand, self._rules, now_s=now_s, at=self._clock.at()
             )
 

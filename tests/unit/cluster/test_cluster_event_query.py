@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.cluster import event_query
-from tarn.cluster.event_query import SeenEvents, choice, kept
+from tarn.cluster.event_query import SeenEvents, parse_event_query, stored_events
 from tarn.errors import ConfigError, NotFoundError, TarnError
 
 NOW = 1_764_201_700.0
@@ -44,7 +44,7 @@ def write(directory: Path, *lines: str, name: str = "events.jsonl") -> None:
 
 def test_a_choice_is_by_time_severity_and_subject() -> None:
     """Severities upwards; stars in subjects; the last of counted ones counts."""
-    some = choice(since="10m", severity="warning", subject=("w-*", "lb1"), now_at=NOW)
+    some = parse_event_query(since="10m", severity="warning", subject=("w-*", "lb1"), now_at=NOW)
     assert some.takes(event())
     assert some.takes(event(severity="alert", subject="lb1"))
     assert some.takes(event(first=NOW - 9000, last=NOW - 600))
@@ -52,17 +52,17 @@ def test_a_choice_is_by_time_severity_and_subject() -> None:
     assert not some.takes(event(severity="info"))
     assert not some.takes(event(subject="w"))
     assert not some.takes(event(subject="x-w-0001"))
-    assert choice(now_at=NOW).takes({"code": "TARN-1105"})
-    assert choice(since="2025-11-27T00:01:40Z", now_at=NOW).since == NOW
-    assert choice(since=60, now_at=NOW).since == NOW - 60
-    assert choice(subject="w", now_at=NOW).subjects == ("w",)
+    assert parse_event_query(now_at=NOW).takes({"code": "TARN-1105"})
+    assert parse_event_query(since="2025-11-27T00:01:40Z", now_at=NOW).since == NOW
+    assert parse_event_query(since=60, now_at=NOW).since == NOW - 60
+    assert parse_event_query(subject="w", now_at=NOW).subjects == ("w",)
 
 
 @pytest.mark.parametrize("wrong", [{"severity": "warn"}, {"since": "soon"}, {"since": -1}])
 def test_what_cannot_be_meant_is_said(wrong: dict[str, Any]) -> None:
     """With what would be right."""
     with pytest.raises(ConfigError) as caught:
-        choice(**wrong, now_at=NOW)
+        parse_event_query(**wrong, now_at=NOW)
     assert "Right would be" in str(caught.value)
 
 
@@ -96,7 +96,7 @@ def test_without_a_master_the_file_is_read(
     write(tmp_path, json.dumps(event(1, start=6)), json.dumps(event(1)), name="events.jsonl.1")
     counted = event(1, count=2, last=NOW + 5)
     write(tmp_path, json.dumps(event(2)), '{"torn": ', "[]", "{}", json.dumps(counted))
-    assert kept(tmp_path, no_log, LOST) == [event(2), counted]
+    assert stored_events(tmp_path, no_log, LOST) == [event(2), counted]
     assert "no master answers" in caplog.text
 
 
@@ -108,14 +108,14 @@ def test_without_a_file_the_log_is_read(tmp_path: Path) -> None:
         json.dumps({"event": "no mapping"}),
         json.dumps({"message": "TARN-1105", "event": event(3)}),
     ]
-    assert kept(tmp_path, lambda: lines, LOST) == [event(3)]
+    assert stored_events(tmp_path, lambda: lines, LOST) == [event(3)]
 
 
 def test_where_nothing_is_left_the_first_error_stays(tmp_path: Path) -> None:
     """A log in text tells no events."""
     for lines in (no_log, lambda: ["2026 INFO TARN-1105 w-0001: crash"]):
         with pytest.raises(TarnError) as caught:
-            kept(tmp_path, lines, LOST)
+            stored_events(tmp_path, lines, LOST)
         assert caught.value is LOST
 
 
@@ -133,4 +133,4 @@ def test_whatever_stands_in_a_log_is_survived(said: list[Any]) -> None:
     """Other programs write there, too."""
     lines = [json.dumps(one) for one in said]
     with pytest.raises(NotFoundError):
-        kept(Path("/nowhere"), lambda: lines, LOST)
+        stored_events(Path("/nowhere"), lambda: lines, LOST)

@@ -10,7 +10,7 @@ import pytest
 from tarn import config
 from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.needs import needs
-from tarn.cluster.trust_store import believed
+from tarn.cluster.trust_store import trust_store_files
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import SpnegoSpec, TrustedProxy
 from tarn.errors import ConfigErrors
@@ -44,7 +44,7 @@ def by_token(name: str, source: str) -> TrustedProxy:
 
 def test_who_asks_for_nothing_brings_nothing() -> None:
     """A proxy with a certificate has nothing that the master would have to keep."""
-    assert believed(asking(None, TrustedProxy("g", "10.0.0.5")), {}) == {}
+    assert trust_store_files(asking(None, TrustedProxy("g", "10.0.0.5")), {}) == {}
 
 
 def test_a_keytab_and_tokens_are_brought(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_keytab_and_tokens_are_brought(tmp_path: Path) -> None:
     path.write_bytes(keytab("HTTP/n1@R", "HTTP/n2@R"))
     (tmp_path / "lb2").write_text(f"{TOKEN}2\n")
     proxies = by_token("lb1", "env:LB1"), by_token("lb2", f"file:{tmp_path}/lb2")
-    files = believed(asking(path, *proxies), {"LB1": TOKEN})
+    files = trust_store_files(asking(path, *proxies), {"LB1": TOKEN})
     assert files["spnego.keytab"] == path.read_bytes()
     assert json.loads(files["proxy_tokens.json"]) == {"lb1": TOKEN, "lb2": f"{TOKEN}2"}
 
@@ -74,7 +74,7 @@ def test_a_keytab_of_no_use_is_refused(tmp_path: Path, content: bytes | None, wo
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigErrors, match=word) as caught:
-        believed(asking(path), {})
+        trust_store_files(asking(path), {})
     assert [error.code for error in caught.value.errors] == ["TARN-3701"]
     assert caught.value.errors[0].where == "api.spnego.keytab"
 
@@ -94,7 +94,7 @@ def test_everything_is_said_at_once_and_no_token(tmp_path: Path) -> None:
         by_token("b", "env:B"),
     )
     with pytest.raises(ConfigErrors) as caught:
-        believed(spec, {"A": TOKEN, "B": TOKEN})
+        trust_store_files(spec, {"A": TOKEN, "B": TOKEN})
     text = str(caught.value)
     assert len(caught.value.errors) == 7
     assert "a and b have the same token" in text
@@ -106,9 +106,9 @@ def test_a_master_of_this_python_needs_gssapi(tmp_path: Path) -> None:
     """Said before it starts; elsewhere it is that Python's, which `tarn pack` gives it."""
     path = tmp_path / "http.keytab"
     path.write_bytes(keytab("HTTP/n1@R"))
-    assert set(believed(asking(path), {})) == {"spnego.keytab"}
+    assert set(trust_store_files(asking(path), {})) == {"spnego.keytab"}
     with pytest.raises(ConfigErrors, match=r"tarn-orchestrator\[kerberos\]"):
-        believed(asking(path), {}, gssapi=False)
+        trust_store_files(asking(path), {}, gssapi=False)
 
 
 def test_a_relative_file_starts_at_the_spec(tmp_path: Path) -> None:

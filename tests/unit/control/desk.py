@@ -9,7 +9,7 @@ from typing import Any, Self
 import attrs
 
 from tarn.control.announcer import Announcer
-from tarn.control.build_snapshot import blank
+from tarn.control.build_snapshot import blank_snapshot
 from tarn.control.inbox import Inbox
 from tarn.control.loop import Control, ControlDependencies, ControlResult
 from tarn.control.policy import PolicyRunner
@@ -168,7 +168,7 @@ class Desk:
         names = frozenset(["fake"] if discoveries is None else discoveries)
         self.rules = Rules(some, "aaaaaaaaaaaa", required, followers=names)
         epoch: Epoch = self.runtime.epoch
-        self.board = Board(blank(epoch, self.rules, self.clock.at()))
+        self.board = Board(blank_snapshot(epoch, self.rules, self.clock.at()))
         self.published = 0
         self.board.subscribe(self._count)
         recovered = self.runtime.start("http://127.0.0.1:1")

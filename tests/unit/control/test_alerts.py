@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import attrs
 from fake_master import event, instance, reading, snapshot
 
-from tarn.control.alerts import active, alarms, onsets
+from tarn.control.alerts import active, alerts, onsets
 from tarn.control.retained_history import RetainedHistory
-from tarn.control.samples import look
+from tarn.control.samples import history_sample
 from tarn.domain import Event, InstanceState, Known, Reading, Unknown
 from tarn.domain.counters import Counters
 from tarn.domain.outlook import Holds
@@ -43,7 +43,7 @@ def test_an_alarm_begins_when_it_is_first_seen_and_anew_after_a_break() -> None:
     for at, said in ((10.0, "for 3 s"), (11.0, "for 4 s"), (12.0, ""), (13.0, "for 1 s")):
         made = snapshot(instance(1, suspect=said), at=at)
         since = onsets(since, made)
-        begun += [alarm.since for alarm in alarms(made, since)]
+        begun += [alarm.since for alarm in alerts(made, since)]
     assert begun == [10.0, 10.0, 13.0]
 
 
@@ -52,7 +52,7 @@ def test_events_that_were_warnings_are_told_as_over_unless_they_are_still_the_ca
     failed = Event("TARN-1105", "llama-0000", "exit 1", 5.0, 8.0, 3)
     silent = Event("TARN-1106", "llama-0001", "it fell silent", 9.0, 9.0)
     made = snapshot(instance(1, suspect="silent"), events=(failed, event("up"), silent), at=20.0)
-    found = [(a.code, a.active, a.since, a.last, a.count) for a in alarms(made, {})]
+    found = [(a.code, a.active, a.since, a.last, a.count) for a in alerts(made, {})]
     assert found == [
         ("TARN-1106", True, None, None, 1),
         ("TARN-1105", False, 5.0, 8.0, 3),
@@ -68,7 +68,7 @@ def test_a_look_has_what_was_read_and_says_nothing_of_the_rest() -> None:
     }
     asked = instance(4, InstanceState.REQUESTED, container_id=None)
     made = snapshot(instance(1), instance(2), instance(3), asked, readings=said)
-    seen = look(made)
+    seen = history_sample(made)
     assert (seen.desired, seen.ready, seen.running) == (4, 3, 3)
     assert (seen.load, seen.queue) == (0.7, 8.0)
     assert seen.counted == {
@@ -76,8 +76,8 @@ def test_a_look_has_what_was_read_and_says_nothing_of_the_rest() -> None:
         "llama-0002": None,
         "llama-0003": None,
     }
-    assert look(snapshot(desired=0)).queue == 0.0
-    assert look(snapshot(instance(1))).queue is None
+    assert history_sample(snapshot(desired=0)).queue == 0.0
+    assert history_sample(snapshot(instance(1))).queue is None
 
 
 def test_a_stale_snapshot_is_no_look() -> None:

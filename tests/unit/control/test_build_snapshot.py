@@ -2,7 +2,7 @@
 
 import attrs
 
-from tarn.control.build_snapshot import SnapshotInputs, blank, picture
+from tarn.control.build_snapshot import SnapshotInputs, blank_snapshot, build_snapshot
 from tarn.control.issues import Issue, of_fleet, of_policy
 from tarn.control.snapshot import Follower
 from tarn.domain import (
@@ -28,25 +28,25 @@ FLEET = Fleet("w", EPOCH, 1, view=VIEW)
 
 def test_the_first_picture_can_be_mistaken_for_nothing_that_serves() -> None:
     """Nobody who waits for a ready cluster is told one before the first tick."""
-    first = blank(EPOCH, RULES, 5.0)
+    first = blank_snapshot(EPOCH, RULES, 5.0)
     assert (first.state, first.ready, first.stale) == (ClusterState.SUBMITTED, 0, True)
     assert first.instances_text == b""
 
 
 def test_the_first_picture_removes_nothing() -> None:
     """The API listens before the first tick: a follower that is quick asks in between."""
-    first = blank(Epoch(1, 2), RULES, 5.0).view
+    first = blank_snapshot(Epoch(1, 2), RULES, 5.0).view
     assert (first.complete, first.members) == (False, ())
 
 
 def test_bytes_that_cannot_have_changed_are_not_rendered_again() -> None:
     """``/instances`` by view."""
-    one = picture(FLEET, RULES, SnapshotInputs(10.0, 100.0), None)
+    one = build_snapshot(FLEET, RULES, SnapshotInputs(10.0, 100.0), None)
     assert one.instances_text == b"h:1\n"
-    two = picture(FLEET, RULES, SnapshotInputs(10.9, 100.9), one)
+    two = build_snapshot(FLEET, RULES, SnapshotInputs(10.9, 100.9), one)
     assert two.instances_text is one.instances_text
     empty = attrs.evolve(FLEET, view=attrs.evolve(VIEW, members=()))
-    assert picture(empty, RULES, SnapshotInputs(11.0, 101.0), two).instances_text == b""
+    assert build_snapshot(empty, RULES, SnapshotInputs(11.0, 101.0), two).instances_text == b""
 
 
 def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -> None:
@@ -55,7 +55,7 @@ def test_every_follower_is_shown_and_the_required_ones_even_before_they_come() -
         "lb": FollowerState(3, 4.0, 9.0, "no quorum", came=True, lost=True),
         "notebook": FollowerState(),
     }
-    shown = picture(
+    shown = build_snapshot(
         attrs.evolve(FLEET, followers=followers), RULES, SnapshotInputs(10.0, 100.0), None
     )
     assert shown.followers == (
@@ -91,7 +91,7 @@ def test_a_picture_tells_what_is_waited_for_and_what_holds_the_fleet() -> None:
         troubles=(("TARN-1012", "w", "the policy hangs"),),
         wish=Known(Wish(3, "queue 40 ms")),
     )
-    shown = picture(attrs.evolve(FLEET, instances=(ready, asked)), RULES, around, None)
+    shown = build_snapshot(attrs.evolve(FLEET, instances=(ready, asked)), RULES, around, None)
     assert shown.prospects == {"w-0002": Prospect(WaitsFor.PLACE)}
     size = shown.holds.size
     assert (size.policy, size.wanted, size.reason) == ("fixed", 3, "queue 40 ms")

@@ -5,7 +5,7 @@ from typing import cast
 import attrs
 from desk import FakeScraper
 
-from tarn.control.build_snapshot import SnapshotInputs, picture
+from tarn.control.build_snapshot import SnapshotInputs, build_snapshot
 from tarn.control.measures import Measures
 from tarn.control.scrape import Scraper
 from tarn.domain import Decision, DiscoveryView, Epoch
@@ -60,6 +60,6 @@ def test_a_picture_shows_how_far_a_follower_is_behind_and_what_is_open_through_i
     some = measures(FakeClock())
     some.count(fleet, (), 10.0, late=False)
     around = SnapshotInputs(14.0, 100.0, tally=some.tally, models=some.models)
-    shown = picture(fleet, RULES, around, None)
+    shown = build_snapshot(fleet, RULES, around, None)
     assert [(f.behind_s, f.sessions) for f in shown.followers] == [(4.0, 7), (0.0, None)]
     assert (shown.now_s, shown.tally) == (14.0, some.tally)

@@ -2,7 +2,7 @@
 
 from unit.control.desk import Desk
 
-from tarn.control.signal_status import SignalStatus, sights
+from tarn.control.signal_status import SignalStatus, signal_status
 from tarn.domain import Known, Unknown, Wish
 from tarn.domain.signals import SignalSelection
 
@@ -17,7 +17,7 @@ KEPT = SignalSelection(metrics={"nv_x": "nv_x"}, reads=("nv_x", "latency_p95", "
 
 def test_the_newest_of_each_those_that_the_policy_reads_first() -> None:
     """With unit and source; of a plugin and of a metric nobody knows the unit."""
-    assert sights(OWN, BROUGHT, KEPT, ready=3) == (
+    assert signal_status(OWN, BROUGHT, KEPT, ready=3) == (
         SignalStatus("nv_x", OWN["nv_x"][0][1], 2.0, "", "metric nv_x of 3 instances", read=True),
         SignalStatus("in_flight", Known(5.0), 2.0, "requests", "metrics of 3 instances", read=True),
         SignalStatus("latency_p95", Known(0.02), 1.5, "", "a plugin", read=True),
@@ -29,8 +29,8 @@ def test_the_newest_of_each_those_that_the_policy_reads_first() -> None:
 
 def test_one_instance_is_one_instance() -> None:
     """And before the first look there is nothing to see."""
-    assert sights(OWN, {}, SignalSelection(), ready=1)[0].source == "metrics of 1 instance"
-    assert sights({}, {}, SignalSelection(), ready=0) == ()
+    assert signal_status(OWN, {}, SignalSelection(), ready=1)[0].source == "metrics of 1 instance"
+    assert signal_status({}, {}, SignalSelection(), ready=0) == ()
 
 
 def test_every_snapshot_has_the_newest_signals_and_how_the_size_stands() -> None:

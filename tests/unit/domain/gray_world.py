@@ -33,7 +33,7 @@ from tarn.domain import (
     Running,
     Unknown,
 )
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
@@ -301,7 +301,9 @@ class GrayWorld:
             asker = Requester("r", user=who)
             word = Demand("c", 0, 0, said)
             now_s = self.now_s
-            some, _ = obey(self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker)
+            some, _ = apply_command(
+                self.fleet, word, self.rules, now_s=now_s, at=now_s, asker=asker
+            )
             self.fleet = some
 
     def check(self) -> None:

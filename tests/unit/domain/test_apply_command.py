@@ -22,7 +22,7 @@ from tarn.domain import (
     Resume,
     Scale,
 )
-from tarn.domain.apply_command import MOST_FOLLOWERS, MOST_NAMES, obey
+from tarn.domain.apply_command import MOST_FOLLOWERS, MOST_NAMES, apply_command
 from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
 from tarn.domain.follow_up import acknowledged
 from tarn.domain.memory import saved
@@ -36,7 +36,7 @@ WORD = Acknowledge(Applied("lb", EPOCH, 5, AT), lease_s=20.0)
 def after(
     some: Fleet, command: Command, if_match: int | None = None, at: float = AT
 ) -> tuple[Fleet, Done]:
-    return obey(some, command, RULES, now_s=NOW_S, at=at, if_match=if_match)
+    return apply_command(some, command, RULES, now_s=NOW_S, at=at, if_match=if_match)
 
 
 def test_a_size_by_hand_is_kept_until_it_is_given_back() -> None:
@@ -157,9 +157,9 @@ def test_drain_without_room_for_a_replacement_is_refused_with_the_way(
     some = fleet(ready(1), desired=1, **more)
     ask = Drain(name(1))
     with pytest.raises(RefusedError, match=f"can start first: {why}.*w-0001 --now` does not wait"):
-        obey(some, ask, by, now_s=NOW_S, at=AT)
+        apply_command(some, ask, by, now_s=NOW_S, at=AT)
     enough = fleet(ready(1), ready(2), desired=1, **more)
-    assert obey(enough, ask, by, now_s=NOW_S, at=AT)[1].message == "w-0001 drains"
+    assert apply_command(enough, ask, by, now_s=NOW_S, at=AT)[1].message == "w-0001 drains"
 
 
 def test_drain_of_an_ask_cancels_it() -> None:
@@ -244,7 +244,7 @@ def test_followers_are_not_without_number() -> None:
 
     def word(who: str) -> Fleet:
         said = Acknowledge(Applied(who, EPOCH, 1, AT))
-        return obey(some, said, required, now_s=NOW_S, at=AT)[0]
+        return apply_command(some, said, required, now_s=NOW_S, at=AT)[0]
 
     with pytest.raises(RefusedError, match="1000 may follow"):
         word("one-more")
@@ -266,7 +266,7 @@ LB, CAROL = Requester("r1", "lb1", "trusted-proxy"), Requester("r2", "carol", "s
 def follow(some: Fleet, who: Requester | None, called: str = "lb", now_s: float = NOW_S) -> Fleet:
     """Return *some* after *who* acknowledged as *called*; the spec names ``lb``."""
     said = Acknowledge(Applied(called, EPOCH, 5, AT), lease_s=15.0)
-    return obey(some, said, rules(required=("lb",)), now_s=now_s, at=AT, asker=who)[0]
+    return apply_command(some, said, rules(required=("lb",)), now_s=now_s, at=AT, asker=who)[0]
 
 
 def test_a_followers_name_belongs_to_its_first_principal_while_its_lease_lasts() -> None:

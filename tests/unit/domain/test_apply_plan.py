@@ -3,7 +3,7 @@
 from given import AT, NOW_S, asked, codes, draining, fleet, name, one, ready, rules, starting
 
 from tarn.domain import Instance, InstanceState, Known
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet
 from tarn.domain.plan import Plan
 
@@ -11,7 +11,7 @@ RULES = rules()
 
 
 def done(some: Fleet, step: Plan, now_s: float = NOW_S) -> Fleet:
-    return enact(some, step, RULES, now_s, AT)
+    return apply_plan(some, step, RULES, now_s, AT)
 
 
 def ids(*numbers: int) -> frozenset[str]:

@@ -8,7 +8,7 @@ import pytest
 from given import AT, EPOCH, NOW_S, codes, fleet, one, reading, ready, rules, starting
 
 from tarn.domain import CallKind, ControlRequest, Done, Instance, ModelState, Reading, SavedState
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.calls_everywhere import CallState, behind, settle_calls, who_has
 from tarn.domain.control_calls import (
     MOST_ATTEMPTS,
@@ -39,7 +39,7 @@ EXPLICIT = explicit("echo")
 def asked(some: Fleet, *requests: ControlRequest, by: Rules = EXPLICIT) -> tuple[Fleet, Done]:
     done = None
     for request in requests:
-        some, done = obey(some, request, by, now_s=NOW_S, at=AT)
+        some, done = apply_command(some, request, by, now_s=NOW_S, at=AT)
     assert done is not None
     return some, done
 

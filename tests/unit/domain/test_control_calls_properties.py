@@ -9,7 +9,7 @@ from test_tick_properties import settle
 from world import Process, World, rules
 
 from tarn.domain import CallKind, ControlRequest, Ended, ExitStatus, InstanceState, Reading
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.command import Scale
 from tarn.domain.control_calls import MOST_ATTEMPTS, CallProgress, ControlCall, next_call
 from tarn.domain.fleet import Rules
@@ -109,7 +109,9 @@ class ControlWorld(World):
             (ControlRequest(kind, model, body), Scale(self.chance.randrange(0, 7)))
         )
         try:
-            self.fleet, _ = obey(self.fleet, some, self.rules, now_s=self.now_s, at=self.now_s)
+            self.fleet, _ = apply_command(
+                self.fleet, some, self.rules, now_s=self.now_s, at=self.now_s
+            )
         except TarnError:
             self.refused += 1
 

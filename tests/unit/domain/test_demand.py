@@ -11,7 +11,7 @@ from world import World
 from world import rules as world_rules
 
 from tarn.domain import Decision, Demand, Known, Pause, Resume, Sample, Unknown, Wish
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.facts import Recovered
 from tarn.domain.fleet import Demanded, Fleet, Rules
 from tarn.domain.memory import begin, saved
@@ -71,7 +71,7 @@ def test_a_ceiling_of_zero_holds_it_asleep() -> None:
 
 def test_refused_requests_wake_one_instance_and_are_no_concurrency() -> None:
     """One client that tries again each 10 ms is refused 79 times: one instance, and no more."""
-    some, _ = obey(fleet(desired=0), Demand("lb1", 0, 79), RULES, now_s=NOW_S, at=AT)
+    some, _ = apply_command(fleet(desired=0), Demand("lb1", 0, 79), RULES, now_s=NOW_S, at=AT)
     assert some.demand == Demanded("lb1", 0, NOW_S, 79)
     view = fleet_view(some, RULES, Signals(), NOW_S)
     assert view.waiting == 0
@@ -118,7 +118,7 @@ def test_after_an_hour_asleep_it_still_wakes() -> None:
         some = step(some, RULES, NOW_S + 60.0 * minute, wish=NONE)
     assert not some.instances
     later_s = NOW_S + 3600.0
-    some, _ = obey(some, Demand("lb1", 1), RULES, now_s=later_s, at=at(later_s))
+    some, _ = apply_command(some, Demand("lb1", 1), RULES, now_s=later_s, at=at(later_s))
     some = step(some, RULES, later_s, wish=NONE)
     assert [i.state for i in some.instances] == ["requested"]
     assert some.spec_revision == 1
@@ -198,13 +198,15 @@ def test_whatever_goes_wrong_a_request_that_waits_gets_an_instance(seed: int) ->
         world.kind = turn < 200
         if not world.fleet.view.members:
             word = Demand("lb1", 1)
-            world.fleet, done = obey(
+            world.fleet, done = apply_command(
                 world.fleet, word, world.rules, now_s=world.now_s, at=world.now_s
             )
             assert done.spec_revision == 1
         world.step()
         assert world.fleet.desired <= 1
         if turn == 200:
-            world.fleet, _ = obey(world.fleet, Resume(), world.rules, now_s=world.now_s, at=0.0)
+            world.fleet, _ = apply_command(
+                world.fleet, Resume(), world.rules, now_s=world.now_s, at=0.0
+            )
             world.fleet = attrs.evolve(world.fleet, spec_revision=1)
     assert len(world.fleet.view.members) == 1

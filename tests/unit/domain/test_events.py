@@ -16,8 +16,8 @@ from tarn.domain import (
     Resume,
     Scale,
 )
-from tarn.domain.apply_command import obey
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_command import apply_command
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.epoch import Epoch
 from tarn.domain.events import SEVERITIES, Event, aggregate, event_fields, severity_of
 from tarn.domain.facts import Recovered
@@ -32,7 +32,7 @@ PROGRAM = Requester("fedcba9876543210", "ci", "token", "10.0.0.6")
 
 
 def told(some: Fleet, command: Command, asker: Requester | None = OPS) -> Fleet:
-    return obey(some, command, RULES, now_s=NOW_S, at=AT, asker=asker)[0]
+    return apply_command(some, command, RULES, now_s=NOW_S, at=AT, asker=asker)[0]
 
 
 def test_each_persons_command_says_who_asked() -> None:
@@ -60,7 +60,7 @@ def test_a_request_is_followed_to_the_decision_and_what_it_starts() -> None:
     some = size(some, RULES, Unknown("none"), NOW_S, AT)
     decision = some.decisions[-1]
     assert (decision.number, decision.asker, decision.by) == (1, OPS, "scale")
-    some = enact(some, Plan(launch=1), RULES, NOW_S, AT)
+    some = apply_plan(some, Plan(launch=1), RULES, NOW_S, AT)
     assert [(e.code, e.cause) for e in some.events] == [
         ("TARN-3820", EventCause(None, OPS)),
         ("TARN-1200", EventCause(1, OPS)),
@@ -74,7 +74,7 @@ def test_what_no_size_decided_has_no_decision() -> None:
     """A broken instance is condemned for itself; the order of what happened is kept."""
     some = size(told(fleet(ready(1), ready(2), desired=2), Scale(1)), RULES, Unknown(""), NOW_S, AT)
     step = Plan(condemn=(("w-0001", "silent"),), drain=frozenset({"w-0002"}))
-    after = enact(some, step, RULES, NOW_S, AT)
+    after = apply_plan(some, step, RULES, NOW_S, AT)
     assert [(e.code, e.cause.decision) for e in after.events[2:]] == [
         ("TARN-1108", None),
         ("TARN-1103", 1),

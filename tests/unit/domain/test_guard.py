@@ -6,7 +6,7 @@ from given import AT, NOW_S, at, codes, fleet, gone, one, ready, rules, running,
 from given import reading as answers
 
 from tarn.domain import InstanceState, Resume
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.guard import guard
 
@@ -102,7 +102,7 @@ def test_five_minutes_thaw_and_then_the_silent_are_replaced() -> None:
 
 def test_resume_thaws_at_once() -> None:
     """A person knows better than the guard."""
-    some, done = obey(after_silence(40.0), Resume(), RULES, now_s=NOW_S + 40.0, at=AT)
+    some, done = apply_command(after_silence(40.0), Resume(), RULES, now_s=NOW_S + 40.0, at=AT)
     assert done.message == "resumed"
     some = step(some, RULES, NOW_S + 41.0, FACTS, *(silent(n) for n in FOUR))
     assert all(one(some, n).condemned for n in FOUR)

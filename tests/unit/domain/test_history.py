@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain.counters import Counters
-from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, Look
+from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, HistorySample
 
 AT = 1_764_201_600.0
 SMALL = (Grain(10, 6), Grain(60, 4))
 
 
-def seen(at: float, requests: float | None = None, **changes: object) -> Look:
+def seen(at: float, requests: float | None = None, **changes: object) -> HistorySample:
     """A look at one ready instance that counted so many requests, 2 ms each."""
     counters = None if requests is None else Counters(requests, 0.0, requests * 2000)
     plain: dict[str, object] = {"desired": 1, "ready": 1, "running": 1}
-    return Look(at, **{**plain, "counted": {"a-0001": counters}, **changes})  # type: ignore[arg-type]
+    return HistorySample(at, **{**plain, "counted": {"a-0001": counters}, **changes})  # type: ignore[arg-type]
 
 
 def rows(history: FleetHistory, since: float = 0.0) -> list[dict[str, float | None]]:

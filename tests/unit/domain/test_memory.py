@@ -15,7 +15,7 @@ from tarn.domain import (
     Requester,
     SavedState,
 )
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
 from tarn.domain.spec import ReplicasSpec
@@ -154,8 +154,10 @@ def test_the_name_of_a_follower_is_kept_for_its_principal_over_a_restart() -> No
     word = Acknowledge(Applied("lb", after.epoch, 1, AT))
     given = {"now_s": LATER_S, "at": AT}
     with pytest.raises(RefusedError, match="belongs to the trusted proxy lb1"):
-        obey(after, word, RULES, asker=Requester("r", "carol", "spnego"), **given)
-    back, _ = obey(after, word, RULES, asker=Requester("r", "lb1", "trusted-proxy"), **given)
+        apply_command(after, word, RULES, asker=Requester("r", "carol", "spnego"), **given)
+    back, _ = apply_command(
+        after, word, RULES, asker=Requester("r", "lb1", "trusted-proxy"), **given
+    )
     assert back.followers["lb"].came
 
 

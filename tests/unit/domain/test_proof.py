@@ -6,7 +6,7 @@ from given import AT, NOW_S, codes, draining, fleet, name, one, read, reading, r
 from given import step as ticked
 
 from tarn.domain import Instance, Known, ModelState, Sample, Unknown
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.draining import DrainProgress
 from tarn.domain.fleet import FollowerState
 from tarn.domain.outlook import Prospect, WaitsFor, prospect
@@ -99,7 +99,7 @@ def test_there_is_no_way_back_once_it_was_asked() -> None:
 def test_a_take_back_forgets_the_drain() -> None:
     """The next one counts anew."""
     some = fleet(left(drain=DrainProgress(succeeded=9.0)), desired=1)
-    some = enact(some, Plan(take_back=ONE), EXPLICIT, NOW_S, AT)
+    some = apply_plan(some, Plan(take_back=ONE), EXPLICIT, NOW_S, AT)
     assert one(some, 1).drain is None
 
 

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Epoch, Instance, Known, Reading, Recovered, Sample, Unknown
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.draining import Counts, DrainProgress
 from tarn.domain.fleet import FollowerState
 from tarn.domain.memory import begin, saved
@@ -199,7 +199,7 @@ def test_who_let_go_is_named_as_the_spec_names_it() -> None:
     }
     left = draining(1, left_revision=6, withdrawn_s=NOW_S)
     some = fleet(left, desired=0, followers=followers)
-    some = enact(some, Plan(stop=frozenset({name(1)})), by, NOW_S + 3.0, AT)
+    some = apply_plan(some, Plan(stop=frozenset({name(1)})), by, NOW_S + 3.0, AT)
     drain = one(some, 1).drain
     assert drain is not None
     assert drain.acknowledged == (("haproxy@lb1", "1.6"), ("zookeeper", "1.7"))
@@ -247,7 +247,7 @@ def test_what_a_stop_cuts_is_counted_and_told_once(
 ) -> None:
     """An unload in work proves that something executes; one that ended, that nothing does."""
     some = fleet(draining(1, busy=busy, drain=drain), desired=0)
-    some = enact(some, Plan(stop=frozenset({name(1)})), RULES, NOW_S + 20.0, AT)
+    some = apply_plan(some, Plan(stop=frozenset({name(1)})), RULES, NOW_S + 20.0, AT)
     after = one(some, 1).drain
     assert after is not None
     assert (after.cut, after.more_cut) == (cut, more)

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Drain, Epoch, Fact, InstanceState, ModelState, Reading, Recovered, Scale
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
 from tarn.domain.replacing import lacks
@@ -40,7 +40,7 @@ def rows(models: tuple[ModelState, ...]) -> tuple[tuple[str, str, str], ...]:
 
 
 def drain(some: Fleet, number: int) -> Fleet:
-    return obey(some, Drain(name(number)), RULES, now_s=NOW_S, at=AT)[0]
+    return apply_command(some, Drain(name(number)), RULES, now_s=NOW_S, at=AT)[0]
 
 
 def states(some: Fleet) -> list[str]:
@@ -133,7 +133,7 @@ def test_one_waits_for_two_where_another_one_failed_meanwhile() -> None:
 def test_a_smaller_size_lets_one_go_without_a_replacement() -> None:
     """The replacement is not needed any more."""
     some = drain(fleet(ready(1), ready(2), desired=2), 1)
-    some = obey(some, Scale(1), RULES, now_s=NOW_S, at=AT)[0]
+    some = apply_command(some, Scale(1), RULES, now_s=NOW_S, at=AT)[0]
     some = step(some, RULES, NOW_S, (running(1), running(2)), reading(1), reading(2))
     assert states(some) == ["draining", "ready"]
 
@@ -184,7 +184,7 @@ def test_no_drain_takes_away_what_was_served(
         now_s = NOW_S + second
         if second % 3 == 0 and drains and some.instances:
             chosen = some.instances[drains.pop() % len(some.instances)]
-            some = obey(some, Drain(chosen.id), by, now_s=now_s, at=AT)[0]
+            some = apply_command(some, Drain(chosen.id), by, now_s=now_s, at=AT)[0]
         for instance in some.instances:
             serves.setdefault(instance.number, listed(later[instance.number % len(later)]))
         facts = tuple(running(i.number) for i in some.instances if not i.stop_posted)

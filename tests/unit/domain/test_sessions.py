@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Applied, Ended, ExitStatus, Instance, InstanceState, Known, Unknown
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.fold_facts import fold_facts
 from tarn.domain.follow_up import acknowledged, open_sessions
@@ -154,7 +154,7 @@ def test_the_receipt_counts_the_sessions_that_were_cut(
 ) -> None:
     """And a warning names where they were."""
     some = of(counted(sessions))
-    some = enact(some, plan(some, RULES, LIMIT_S), RULES, LIMIT_S, AT)
+    some = apply_plan(some, plan(some, RULES, LIMIT_S), RULES, LIMIT_S, AT)
     assert codes(some) == noted
     if sessions == 2:
         assert some.events[0].message == "2 sessions still open at lb1 after 20 s"

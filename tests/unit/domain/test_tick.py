@@ -44,7 +44,7 @@ from tarn.domain import (
     Unknown,
     Wish,
 )
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet, FollowerState, Rules
 from tarn.domain.memory import begin, saved
 from tarn.domain.spec import ModelsSpec
@@ -64,7 +64,7 @@ def states(some: Fleet) -> list[str]:
 
 
 def ask(some: Fleet, command: Scale | Drain | Down | Resume, by: Rules = RULES) -> Fleet:
-    return obey(some, command, by, now_s=NOW_S, at=AT)[0]
+    return apply_command(some, command, by, now_s=NOW_S, at=AT)[0]
 
 
 # One life.
@@ -173,7 +173,7 @@ def test_a_drain_waits_for_the_follower_and_goes_with_its_word() -> None:
     some = step(some, HELD, NOW_S + 10.0, facts, reading(1, NOW_S + 10.0))
     assert one(some, 1).withdrawn_s is None
     word = Acknowledge(Applied("lb", EPOCH, some.view.revision, AT))
-    some, _ = obey(some, word, HELD, now_s=NOW_S + 11.0, at=AT)
+    some, _ = apply_command(some, word, HELD, now_s=NOW_S + 11.0, at=AT)
     some = step(some, HELD, NOW_S + 11.0, facts, reading(1, NOW_S + 11.0))
     some = step(some, HELD, NOW_S + 13.0, facts, reading(1, NOW_S + 13.0))
     assert one(some, 1).stop_posted

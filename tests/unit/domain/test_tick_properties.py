@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from world import World, rules
 
 from tarn.domain import InstanceState
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.command import Adapt, Drain, PauseScaling, Resume, Scale
 from tarn.domain.plan import Plan, plan
 from tarn.errors import TarnError
@@ -32,7 +32,9 @@ def command(world: World) -> None:
         )
     )
     try:
-        world.fleet, _ = obey(world.fleet, some, world.rules, now_s=world.now_s, at=world.now_s)
+        world.fleet, _ = apply_command(
+            world.fleet, some, world.rules, now_s=world.now_s, at=world.now_s
+        )
     except TarnError:
         world.refused += 1
 
@@ -42,7 +44,9 @@ def settle(world: World, within: int = 400) -> None:
     world.kind = False
     for process in world.processes.values():
         process.hung_until_s = -1.0
-    world.fleet, _ = obey(world.fleet, Resume(), world.rules, now_s=world.now_s, at=world.now_s)
+    world.fleet, _ = apply_command(
+        world.fleet, Resume(), world.rules, now_s=world.now_s, at=world.now_s
+    )
     for _ in range(within):
         world.step()
         calm = plan(world.fleet, world.rules, world.now_s) == Plan()

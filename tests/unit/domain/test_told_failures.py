@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarn.domain import Demand, Reading
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.events import Requester
 from tarn.domain.fleet import Fleet
 from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
@@ -28,7 +28,7 @@ def word(source: str, model: str = MODEL, **failures: int) -> Demand:
 
 def heard(some: Fleet, demand: Demand, now_s: float = NOW_S, who: str = "eve") -> Fleet:
     asker = Requester("r", user=who)
-    return obey(some, demand, rules(), now_s=now_s, at=AT, asker=asker)[0]
+    return apply_command(some, demand, rules(), now_s=now_s, at=AT, asker=asker)[0]
 
 
 def test_the_newest_word_of_each_client_is_kept_with_who_it_was() -> None:

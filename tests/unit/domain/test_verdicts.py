@@ -7,7 +7,7 @@ from gray_world import Fault, GrayWorld
 
 from tarn.control.issues import of_fleet
 from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
-from tarn.domain.apply_command import obey
+from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
 from tarn.domain.outcomes import RequestCounts
@@ -99,7 +99,9 @@ def test_down_does_not_wait_for_what_hangs() -> None:
     world.run(65)
     world.tritons["w-0002"].fault = Fault("stalled", world.now_s)
     world.run(15)
-    world.fleet, _ = obey(world.fleet, Down(), world.rules, now_s=world.now_s, at=world.now_s)
+    world.fleet, _ = apply_command(
+        world.fleet, Down(), world.rules, now_s=world.now_s, at=world.now_s
+    )
     for _ in range(30):
         world.step()
     assert not world.fleet.instances

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain import Instance, InstanceState, Known, Unknown
-from tarn.domain.apply_plan import enact
+from tarn.domain.apply_plan import apply_plan
 from tarn.domain.fleet import Fleet, FollowerState
 from tarn.domain.plan import plan
 from tarn.domain.victims import surplus
@@ -135,7 +135,7 @@ def test_nobody_is_drained_twice_or_taken_back_in_the_same_breath(
         active = sum(state is not InstanceState.DRAINING for state in before.values())
         going, coming = step.drain | step.cancel, len(step.take_back) + step.launch
         assert active - len(going) + coming == size
-        some = enact(attrs.evolve(some, desired=size), step, RULES, NOW_S + turn, 0.0)
+        some = apply_plan(attrs.evolve(some, desired=size), step, RULES, NOW_S + turn, 0.0)
 
 
 def test_a_drain_that_began_is_not_begun_again() -> None:

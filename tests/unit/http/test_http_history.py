@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fake_master import EPOCH, TOKEN, FakeMaster, PolicyAuthorizer, instance, snapshot
 
-from tarn.control.alerts import alarms
+from tarn.control.alerts import alerts
 from tarn.control.retained_history import RetainedHistory
 from tarn.domain import CODES, Event, Readiness
 from tarn.domain.fleet import Fleet
@@ -96,7 +96,7 @@ def test_the_counters_of_the_page_never_fall_and_its_lines_are_a_hundred() -> No
         fleet = fleet.note(AT + number, "TARN-1105", f"llama-{number:04d}", "it ended")
         if number % 50 == 0 or number > 995:
             now = snapshot(events=fleet.events, event_totals=fleet.event_totals)
-            text = render_alerts(now, alarms(now, {}))
+            text = render_alerts(now, alerts(now, {}))
             counted.append([int(line.split()[1]) for line in text.splitlines()[:3]])
     assert counted == sorted(counted)
     assert counted[-1] == [1000, 1000, 0]

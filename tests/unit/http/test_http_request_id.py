@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tarn import log
 from tarn.domain import Requester
 from tarn.http.blocking_pool import BlockingPool
-from tarn.http.request_id import number_of
+from tarn.http.request_id import request_id_of
 
 PROOF = {"X-TARN-Token": TOKEN.decode()}
 
@@ -48,7 +48,7 @@ def test_one_that_a_proxy_gave_is_kept_where_it_is_one() -> None:
 @given(st.lists(st.binary(max_size=80), max_size=2))
 def test_whatever_is_brought_the_id_is_a_word(brought: list[bytes]) -> None:
     """It stands in headers and lines of a log."""
-    number = number_of((b"x-request-id", value) for value in brought)
+    number = request_id_of((b"x-request-id", value) for value in brought)
     assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:-]{7,63}", number)
 
 

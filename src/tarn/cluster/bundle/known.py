@@ -15,7 +15,7 @@ from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec, Secret
 from tarn.domain.master_files import (
     API_TOKEN,
-    BROUGHT,
+    MASTER_FILES,
     PROXY_TOKENS,
     SECRETS,
     SPEC,
@@ -31,7 +31,7 @@ from tarn.triton import restricted
 
 __all__ = ["NEVER_READ", "known"]
 
-NEVER_READ = frozenset(BROUGHT) - {SPEC, STAGED, TLS_CA}
+NEVER_READ = frozenset(MASTER_FILES) - {SPEC, STAGED, TLS_CA}
 """Files of a cluster that no bundle holds, whatever becomes of their content."""
 _PEM_LINE = re.compile(r"^[A-Za-z0-9+/=]{24,}$", re.MULTILINE)
 _PLACE = re.compile(r"[/~.][^\s]*|[A-Za-z][A-Za-z0-9+.\-]*://[^@\s]*")

@@ -22,14 +22,14 @@ from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
 from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
 from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, servers_in
 
-__all__ = ["MasterServer", "Noted", "orders"]
+__all__ = ["MasterServer", "Noted", "move_commands"]
 
 _LOOK_EVERY_S = 0.5
 _NAMES_WITHIN_S = 1.0
 _CLOSE_WITHIN_S = 3.0
 
 
-def orders(
+def move_commands(
     backend: str, shown: BackendServer, address: str, port: int
 ) -> tuple[RuntimeCommand, ...]:
     """Return what brings the server *shown* to *address* and *port*, and lets it be asked."""
@@ -114,7 +114,7 @@ class MasterServer:
         wanted = [
             order
             for backend, shown in servers.items()
-            for order in orders(backend, shown, found.addresses[host], port)
+            for order in move_commands(backend, shown, found.addresses[host], port)
         ]
         for order, answer in zip(wanted, self._api.ask([o.text for o in wanted]), strict=True):
             if said := complaint(order, answer):

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from tarn.descriptors import shortage
-from tarn.domain.master_files import BROUGHT, LAST_PORT, SCRAPE_TOKEN
+from tarn.domain.master_files import LAST_PORT, MASTER_FILES, SCRAPE_TOKEN
 from tarn_plugins.runtime.local import epoch
 from tarn_plugins.runtime.local.procfs import kill, processes_of
 from tarn_plugins.runtime.local.records import ProcessRecord, Records
@@ -16,7 +16,7 @@ from tarn_plugins.runtime.local.records import ProcessRecord, Records
 __all__ = ["KeeperNote", "clear", "read_keeper", "remove_files"]
 
 _SHM = Path("/dev/shm")  # noqa: S108 (POSIX shared memory, not a temporary folder)
-_FILES = ("ref.json", LAST_PORT, SCRAPE_TOKEN, *BROUGHT)
+_FILES = ("ref.json", LAST_PORT, SCRAPE_TOKEN, *MASTER_FILES)
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from tarn.clock import SystemClock
 from tarn.errors import ConfigError, DiscoveryError
 from tarn.testing.wait import until
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver
-from tarn_plugins.discovery.haproxy.master_server import MasterServer, orders
+from tarn_plugins.discovery.haproxy.master_server import MasterServer, move_commands
 from tarn_plugins.discovery.haproxy.stats_parser import BackendServer
 
 STATE = """1
@@ -149,7 +149,7 @@ def test_orders_are_what_is_missing(address: str, port: int, admin: int, same: b
     """Nothing where it is right; an address where it is another; ready where it is not."""
     shown = BackendServer("master", address if same else "203.0.113.1", port, admin)
     moved = shown.address != address
-    texts = [order.text for order in orders("tarn_master", shown, address, port)]
+    texts = [order.text for order in move_commands("tarn_master", shown, address, port)]
     assert any("addr" in text for text in texts) == moved
     assert any("state ready" in text for text in texts) == (admin not in {0, 4})
     assert len(texts) <= 2

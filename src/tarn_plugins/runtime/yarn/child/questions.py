@@ -58,7 +58,7 @@ _QUESTIONS = frozenset(
         "environment",
         "find",
         "kill",
-        "land",
+        "overview",
         "last",
         "put",
         "logged",
@@ -124,9 +124,9 @@ class Questions:
         login = None if kerberos is None else (kerberos[0], kerberos[1])
         self._hadoop = Hadoop(staging, environ, login)
 
-    def land(self, repository: str | None, serve: list[str]) -> Any:
+    def overview(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
-        return attrs.asdict(self._at().land(repository, serve))
+        return attrs.asdict(self._at().overview(repository, serve))
 
     def survey(self, **asked: Any) -> Any:
         """Return what `tarn doctor` looks at: `doctor.survey.Survey`; *asked*: `looking.Asked`."""

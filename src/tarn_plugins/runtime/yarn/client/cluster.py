@@ -13,7 +13,7 @@ from tarn.java import describe, jvm, mask
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn.client import versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.hadoop import login, web
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
@@ -142,7 +142,7 @@ class Hadoop:
             why,
         )
 
-    def land(self, uri: str | None, serve: Sequence[str]) -> YarnSurvey:
+    def overview(self, uri: str | None, serve: Sequence[str]) -> YarnOverview:
         """Return what a check needs to know; *uri* is a repository that the nodes fetch.
 
         Raises:
@@ -160,7 +160,7 @@ class Hadoop:
             for label in self.client.getClusterNodeLabels()
         }
         wrong = self.repository(uri, serve)[0] if uri else ()
-        return YarnSurvey(
+        return YarnOverview(
             user=self.user,
             queues=self._queues(),
             maximum=maximum,

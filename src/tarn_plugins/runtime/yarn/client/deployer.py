@@ -94,12 +94,12 @@ class YarnDeployer:
     def check(self, spec: ClusterSpec) -> tuple[Finding, ...]:
         """Ask YARN what would keep *spec* from running; takes 2 to 4 s."""
         try:
-            told = self._door.ask("land", LOOK_S, **_repository(spec))
+            told = self._door.ask("overview", LOOK_S, **_repository(spec))
         except TarnError as error:
-            return (checks.from_error(error), *self._containers(spec, checks.YarnSurvey()))
-        land = _converter.structure(told, checks.YarnSurvey)
-        own = checks.findings(spec, self._settings.queue, self._python, land)
-        found = (*own, *self._containers(spec, land))
+            return (checks.from_error(error), *self._containers(spec, checks.YarnOverview()))
+        overview = _converter.structure(told, checks.YarnOverview)
+        own = checks.findings(spec, self._settings.queue, self._python, overview)
+        found = (*own, *self._containers(spec, overview))
         found += environments.findings(self._door, self._packed, LOOK_S)
         return found + rules.errors(self._door, spec, self._settings, self._python, found)
 
@@ -212,9 +212,9 @@ class YarnDeployer:
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)
 
-    def _containers(self, spec: ClusterSpec, land: checks.YarnSurvey) -> Iterator[Finding]:
+    def _containers(self, spec: ClusterSpec, overview: checks.YarnOverview) -> Iterator[Finding]:
         local = container_checks.stubs(spec)
-        return container_checks.findings(spec, self._settings.docker, land, local)
+        return container_checks.findings(spec, self._settings.docker, overview, local)
 
     def _within_reach(self, staged: Staged) -> Staged:
         """Return the repository where the nodes can read it: a copy of this machine is brought."""

@@ -14,10 +14,10 @@ __all__ = [
     "Amounts",
     "Queue",
     "YarnNode",
-    "YarnSurvey",
+    "YarnOverview",
+    "amounts_text",
     "goes_by",
     "listed",
-    "shown",
 ]
 
 ANY_LABEL = "*"
@@ -75,7 +75,7 @@ class YarnNode:
 
 
 @attrs.frozen
-class YarnSurvey:
+class YarnOverview:
     """What a client sees of YARN and HDFS before it submits."""
 
     user: str = ""
@@ -121,7 +121,7 @@ def goes_by(path: str, name: str) -> bool:
     return name in (path, path.rpartition(".")[2])
 
 
-def shown(amounts: Amounts) -> str:
+def amounts_text(amounts: Amounts) -> str:
     """Return *amounts* for people: ``8192 MiB, 16 vcores, 2 yarn.io/gpu``; without what is 0."""
     words = {MEMORY: "MiB"}
     first = sorted(amounts, key=lambda kind: (kind != MEMORY, kind != VCORES, kind))

@@ -7,7 +7,7 @@ import attrs
 from tarn.domain import ClusterSpec
 from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.overview import YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnOverview
 from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, NodeSettings, QueueFacts, Survey
 
 __all__ = [
@@ -53,16 +53,16 @@ class Case:
     survey: Survey
 
     @property
-    def land(self) -> YarnSurvey:
+    def overview(self) -> YarnOverview:
         """What YARN told.
 
         Raises:
             NotSeen: It gave no answer.
         """
-        if self.survey.land is None:
+        if self.survey.overview is None:
             failure = self.survey.failure
             raise NotSeen(elsewhere(failure.code if failure else ""))
-        return self.survey.land
+        return self.survey.overview
 
     @property
     def hdfs(self) -> HdfsSurvey:

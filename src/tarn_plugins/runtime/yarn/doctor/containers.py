@@ -118,7 +118,7 @@ def docker(case: Case) -> CheckResult:
         "registries and mounts stand in container-executor.cfg of the nodes, which nobody shows: "
         "`tarn doctor --probe` tries"
     )
-    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.land)}
+    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.overview)}
     findings = []
     for name, allows, value, found in _docker_needs(case):
         lacking = [node for node in nodes if not allows(node.properties)]

@@ -20,7 +20,7 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn.client import packed, versions
 from tarn_plugins.runtime.yarn.client.checks import from_error
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.doctor.hdfs_look import look_at_hdfs
 from tarn_plugins.runtime.yarn.doctor.scheduling import scheduler
 from tarn_plugins.runtime.yarn.doctor.survey import (
@@ -83,16 +83,16 @@ def look(hadoop: Hadoop, asked: SurveyScope) -> Survey:
         managers = [pool.submit(_manager, hadoop.web, base) for base in hadoop.web.bases]
         live = pool.submit(_properties, hadoop.web, hadoop.web.bases)
         queues = pool.submit(_scheduler, hadoop.web)
-        answer = pool.submit(_land, hadoop)
+        answer = pool.submit(_overview, hadoop)
         seen = tuple(each.result() for each in managers)
         patience_s = _SILENT_S if all(one.problem for one in seen) else _YARN_S
         silent = hadoop.silent(f"gave no answer within {patience_s:g} s")
-        land, failure = _within(hadoop, answer, silent, patience_s)
-        nodes = [pool.submit(_node, hadoop, node) for node in _chosen(land)]
+        overview, failure = _within(hadoop, answer, silent, patience_s)
+        nodes = [pool.submit(_node, hadoop, node) for node in _chosen(overview)]
         found, missed = _within(hadoop, hdfs, _no_hdfs(), _HDFS_S)
         return Survey(
             client=_client(hadoop, name_node.result().life_s),
-            land=land,
+            overview=overview,
             failure=failure,
             resource_managers=seen,
             properties=live.result(),
@@ -140,8 +140,8 @@ def _no_hdfs() -> TimedOutError:
     )
 
 
-def _land(hadoop: Hadoop) -> YarnSurvey | None:
-    return hadoop.land(None, ())
+def _overview(hadoop: Hadoop) -> YarnOverview | None:
+    return hadoop.overview(None, ())
 
 
 def _python(hadoop: Hadoop, archive: str) -> tuple[Finding, ...]:
@@ -189,9 +189,9 @@ def _scheduler(site: web.Web) -> Any:
     return scheduler(site.rest("ws/v1/cluster/scheduler"))
 
 
-def _chosen(land: YarnSurvey | None) -> Sequence[YarnNode]:
+def _chosen(overview: YarnOverview | None) -> Sequence[YarnNode]:
     """Return a running node of each kind (label and size), then others, `_MOST_NODES` in all."""
-    there = [node for node in (land.nodes if land else ()) if node.runs and node.web]
+    there = [node for node in (overview.nodes if overview else ()) if node.runs and node.web]
     kinds: dict[tuple[str, tuple[tuple[str, int], ...]], YarnNode] = {}
     for node in there:
         kinds.setdefault((node.label, tuple(sorted(node.total.items()))), node)

@@ -140,22 +140,24 @@ def recovery(case: Case) -> CheckResult:
 
 def attempts(case: Case) -> CheckResult:
     """See how often YARN starts a master."""
-    cap = case.land.am_max_attempts
+    cap = case.overview.am_max_attempts
     seen = f"up to {cap}" if cap is not None else "not told"
     wanted = f"{seen}; master.max_attempts = {case.spec.master.max_attempts}"
-    return CheckResult(wanted, tuple(checks.attempts(case.spec, case.land)), known=cap is not None)
+    return CheckResult(
+        wanted, tuple(checks.attempts(case.spec, case.overview)), known=cap is not None
+    )
 
 
 def placement(case: Case) -> CheckResult:
     """See whether YARN takes placement constraints."""
-    land = case.land
-    seen = "YARN takes them" if land.placement != "plain" else land.placement_reason
-    if len(land.nodes) > _MANY_NODES:
+    overview = case.overview
+    seen = "YARN takes them" if overview.placement != "plain" else overview.placement_reason
+    if len(overview.nodes) > _MANY_NODES:
         seen += (
-            f"; with {len(land.nodes)} nodes constraints slow YARN's scheduling down: TARN asks "
-            "for one simple one"
+            f"; with {len(overview.nodes)} nodes constraints slow YARN's scheduling down: TARN "
+            "asks for one simple one"
         )
-    return looked(seen, checks.placement(case.spec, land))
+    return looked(seen, checks.placement(case.spec, overview))
 
 
 def calculator(case: Case) -> CheckResult:

@@ -10,7 +10,7 @@ import attrs
 
 from tarn.clock import Skew
 from tarn.interfaces import Finding
-from tarn_plugins.runtime.yarn.client.overview import Amounts, YarnSurvey, goes_by
+from tarn_plugins.runtime.yarn.client.overview import Amounts, YarnOverview, goes_by
 
 __all__ = [
     "Client",
@@ -166,7 +166,7 @@ class Survey:
     """Everything that one look saw."""
 
     client: Client = attrs.field(factory=Client)
-    land: YarnSurvey | None = None
+    overview: YarnOverview | None = None
     """What a submission looks at, too; None: *failure* says why."""
     failure: Finding | None = None
     """Why YARN gave no answer."""

@@ -15,7 +15,15 @@ from tarn.triton import repository
 from tarn_plugins.runtime.yarn.launch.run_script import MODELS
 from tarn_plugins.runtime.yarn.messages import FileEntry, Files, LocalFile
 
-__all__ = ["Localized", "collect", "findings", "is_archive", "look", "resources", "shown"]
+__all__ = [
+    "Localized",
+    "collect",
+    "findings",
+    "is_archive",
+    "look",
+    "resources",
+    "without_password",
+]
 
 MOST_FILES = 10_000
 """Each one is a line in every start of a container, and a link on the node."""
@@ -77,7 +85,7 @@ def findings(
 
     What is in an archive is not looked at.
     """
-    where = shown(uri)
+    where = without_password(uri)
     if entries is not None and is_archive(uri):
         return ()
     paths = None if entries is None else [entry.path for entry in entries]
@@ -110,7 +118,7 @@ def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
     return Localized(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
 
 
-def shown(uri: str) -> str:
+def without_password(uri: str) -> str:
     """Return *uri* without a password in it."""
     return _PASSWORD.sub("***@", uri)
 

@@ -70,7 +70,7 @@ class Applications:
         report = self._hadoop.report(application_id)
         return attrs.asdict(
             Crowd(
-                land=self._hadoop.land(None, ()),
+                overview=self._hadoop.overview(None, ()),
                 queue_free_mib=self._of(application_id).free_mib,
                 diagnostics="" if report is None else report.diagnostics,
             )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from tarn_plugins.runtime.yarn.client.overview import YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnOverview
 from tarn_plugins.runtime.yarn.messages import Shape
 
 __all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "ProbeProgress", "ProbeRequest"]
@@ -79,7 +79,7 @@ class ProbeProgress:
 class Crowd:
     """What there is to know when a container does not come."""
 
-    land: YarnSurvey = attrs.field(factory=YarnSurvey)
+    overview: YarnOverview = attrs.field(factory=YarnOverview)
     queue_free_mib: int | None = None
     """Memory that the queue would still grant; None: not told."""
     diagnostics: str = ""

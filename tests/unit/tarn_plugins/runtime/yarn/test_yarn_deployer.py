@@ -15,7 +15,7 @@ from tarn.testing.context import cluster_spec
 from tarn_plugins.runtime.yarn import Docker, YarnSettings
 from tarn_plugins.runtime.yarn.client import deployer as module
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
-from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.client.ref import FETCHED, keep, read_ref
 from tarn_plugins.runtime.yarn.client.reports import ApplicationAttempt, ApplicationReport
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings, QueueFacts, Scheduler, Survey
@@ -281,7 +281,7 @@ def test_a_master_between_two_attempts_has_no_url_and_what_is_kept_stays(context
 def test_what_yarn_says_first_is_a_finding(context) -> None:
     """A check never raises what it was asked to find."""
     error = LaunchError("yarn", "no ticket", code="TARN-3132", next_step="Run kinit")
-    (finding,) = YarnDeployer(YarnSettings(), context, FakeDoor(land=error)).check(SPEC)
+    (finding,) = YarnDeployer(YarnSettings(), context, FakeDoor(overview=error)).check(SPEC)
     assert (finding.code, finding.found, finding.next_step) == (
         "TARN-3132",
         "no ticket",
@@ -290,7 +290,7 @@ def test_what_yarn_says_first_is_a_finding(context) -> None:
 
 
 NODE = YarnNode("nm1", total={"memory-mb": 65536, "vcores": 32})
-LAND = attrs.asdict(YarnSurvey(user="ann", nodes=(NODE,), maximum=NODE.total))
+LAND = attrs.asdict(YarnOverview(user="ann", nodes=(NODE,), maximum=NODE.total))
 IN_DOCKER = YarnSettings(docker=Docker(), python="/opt/python")
 REFUSES = NodeSettings("nm1", "3.4.2", {"yarn.nodemanager.recovery.enabled": "false"})
 ALLOWS = {
@@ -300,9 +300,9 @@ ALLOWS = {
 
 
 def checked(context: ClientContext, *nodes: NodeSettings, spec: ClusterSpec = SPEC):
-    land = YarnSurvey(**{**LAND, "nodes": (NODE, attrs.evolve(NODE, host="nm2"))})
-    survey = attrs.asdict(Survey(land=land, nodes=nodes))
-    door = FakeDoor(land=LAND, survey=survey)
+    overview = YarnOverview(**{**LAND, "nodes": (NODE, attrs.evolve(NODE, host="nm2"))})
+    survey = attrs.asdict(Survey(overview=overview, nodes=nodes))
+    door = FakeDoor(overview=LAND, survey=survey)
     return [f for f in YarnDeployer(IN_DOCKER, context, door).check(spec) if f.fatal]
 
 
@@ -322,14 +322,14 @@ def test_one_node_with_docker_is_enough_for_a_start(context) -> None:
 def test_room_that_others_hold_is_waited_for(context) -> None:
     """`up` waits for its place in a queue: only what waiting does not heal refuses it."""
     queue = QueueFacts("root.default", applications=7, most_applications=7)
-    survey = Survey(land=YarnSurvey(), scheduler=Scheduler("capacity", True, (queue,)))
-    door = FakeDoor(land=LAND, survey=attrs.asdict(survey))
+    survey = Survey(overview=YarnOverview(), scheduler=Scheduler("capacity", True, (queue,)))
+    door = FakeDoor(overview=LAND, survey=attrs.asdict(survey))
     assert YarnDeployer(YarnSettings(docker=None, python="/p"), context, door).check(SPEC) == ()
 
 
 def test_a_look_that_fails_refuses_nothing(context) -> None:
     """It is told, and the submission shows whether it matters."""
-    door = FakeDoor(land=LAND, survey=TimedOutError("no answer within 30 s"))
+    door = FakeDoor(overview=LAND, survey=TimedOutError("no answer within 30 s"))
     found = YarnDeployer(YarnSettings(docker=None, python="/p"), context, door).check(SPEC)
     assert [(f.found, f.fatal) for f in found] == [("no answer within 30 s", False)]
 

@@ -14,13 +14,15 @@ from tarn.errors import LaunchError, TarnError, TimedOutError
 from tarn.interfaces import Finding
 from tarn.testing.context import client_context, cluster_spec
 from tarn_plugins.runtime.yarn import tarn_doctor_checks
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.doctor import offer
 from tarn_plugins.runtime.yarn.doctor.survey import Client, HdfsSurvey, Survey
 
 YARN = attrs.evolve(cluster_spec(), runtime=Choice("yarn", {"docker": None}))
-LAND = YarnSurvey("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(YarnNode("n"),))
-SEEN = Survey(client=Client("ann", "3.4.2"), land=LAND, hdfs=HdfsSurvey("hdfs://nn/x", free=2**40))
+LAND = YarnOverview("ann", (Queue("root.default"),), {"memory-mb": 8192}, nodes=(YarnNode("n"),))
+SEEN = Survey(
+    client=Client("ann", "3.4.2"), overview=LAND, hdfs=HdfsSurvey("hdfs://nn/x", free=2**40)
+)
 
 
 class FakeDoor:
@@ -87,7 +89,7 @@ def test_a_silence_is_a_finding_too(tmp_path: Path) -> None:
 def test_hdfs_is_seen_where_yarn_is_silent(tmp_path: Path) -> None:
     """Each tells for itself; what needs YARN says where to read why."""
     failure = Finding("TARN-3130", "yarn", "is silent", "start it")
-    found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, land=None, failure=failure)))
+    found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, overview=None, failure=failure)))
     assert found["YARN connection"].state is CheckState.ERROR
     assert found["free space of HDFS"].state is CheckState.OK
     assert found["largest container"].seen == "not looked at: see 'YARN connection'"

@@ -20,7 +20,7 @@ from tarn.testing.context import cluster_spec
 from tarn_plugins.cli.pack import archive
 from tarn_plugins.runtime.yarn import Docker, YarnSettings, environment
 from tarn_plugins.runtime.yarn.client import packed
-from tarn_plugins.runtime.yarn.client.checks import YarnSurvey
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.doctor.survey import Survey
@@ -261,7 +261,7 @@ def test_a_check_looks_at_the_archive(local, tmp_path):
     """With what else YARN has against the spec."""
     finding = attrs.asdict(Finding("TARN-3193", "w", "f", "n"))
     survey = attrs.asdict(Survey())
-    door = Door(land=attrs.asdict(YarnSurvey()), environment=[finding], survey=survey)
+    door = Door(overview=attrs.asdict(YarnOverview()), environment=[finding], survey=survey)
     found = deployer(door, str(local), tmp_path).check(cluster_spec("packed"))
     assert [one.code for one in found] == ["TARN-3193"]
     assert door.asked["environment"][1] == {"python": str(local)}

@@ -8,7 +8,7 @@ import pytest
 
 from tarn.clock import SystemClock
 from tarn.errors import LaunchError, ProviderError, TimedOutError, UnreachableError
-from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnSurvey
+from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
 from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
 from tarn_plugins.runtime.yarn.probe.messages import Began, Crowd, ProbeProgress, ProbeRequest
 
@@ -102,7 +102,7 @@ def test_many_ask_and_it_runs_once():
 
 def test_a_label_without_nodes_is_given_up_early():
     """It says which labels there are."""
-    others = YarnSurvey(nodes=(attrs.evolve(FULL, label="cpu"),))
+    others = YarnOverview(nodes=(attrs.evolve(FULL, label="cpu"),))
     yarn = Yarn({"gpu": [ProbeProgress("asked")]}, Crowd(others))
     outcome = round_of(yarn, order("gpu")).outcome("gpu")
     assert outcome.failure.code == "TARN-3180"
@@ -115,7 +115,7 @@ def test_a_container_that_never_comes_says_what_there_is_no_room_for():
     """On the nodes and in the queue, with YARN's own words."""
     queues = (Queue("root.default"),)
     crowd = Crowd(
-        YarnSurvey(queues=queues, nodes=(FULL,)), 100, "Queue's AM resource limit exceeded."
+        YarnOverview(queues=queues, nodes=(FULL,)), 100, "Queue's AM resource limit exceeded."
     )
     yarn = Yarn({"": [ProbeProgress("asked")]}, crowd)
     found = round_of(yarn, order()).outcome("").failure.found
@@ -127,7 +127,7 @@ def test_a_container_that_never_comes_says_what_there_is_no_room_for():
 def test_without_its_gpus_the_rest_is_seen():
     """It is asked for once more, and says that none was free."""
     nodes = (attrs.evolve(FULL, used={}),)
-    yarn = Yarn({"": [ProbeProgress("asked")], "-2": [ENDED]}, Crowd(YarnSurvey(nodes=nodes)))
+    yarn = Yarn({"": [ProbeProgress("asked")], "-2": [ENDED]}, Crowd(YarnOverview(nodes=nodes)))
     outcome = round_of(yarn, order(gpus=2)).outcome("")
     assert [each.gpus for each in yarn.begun] == [2, 0]
     assert (outcome.gpus, outcome.failure) == (0, None)
