@@ -9,7 +9,7 @@ import attrs
 
 from tarn.errors import DiscoveryError
 from tarn.zk.failures import NodesChangedError
-from tarn.zk.operations import Create, Delete, Operation, Put, ZNode
+from tarn.zk.operations import Create, Delete, Operation, SetData, ZNode
 
 
 class Conflict(Exception):  # noqa: N818 (what a server says)
@@ -41,7 +41,7 @@ class Servers:
                 nodes[path] = ZNode(data, 0, session if ephemeral else 0)
             case Delete():
                 del nodes[path]
-            case Put(_, data, version):
+            case SetData(_, data, version):
                 assert there is not None
                 nodes[path] = ZNode(data, version + 1, there.owner)
 

@@ -1,6 +1,6 @@
 """`tarn doctor`: looks at everything side by side, each thing with a deadline.
 
-What is looked at comes from outside, as `Offered`: this module knows no plugin.
+What is looked at comes from outside, as `OfferedCheck`: this module knows no plugin.
 """
 
 import enum
@@ -14,7 +14,16 @@ import attrs
 from tarn.errors import ConfigErrors, PluginError, TarnError
 from tarn.interfaces import Check, CheckResult, Clock, Finding, Progress
 
-__all__ = ["CheckState", "Offered", "Result", "examine", "finding", "once", "totals", "worst_last"]
+__all__ = [
+    "CheckState",
+    "OfferedCheck",
+    "Result",
+    "examine",
+    "finding",
+    "once",
+    "totals",
+    "worst_last",
+]
 
 AT_ONCE = 8
 """Checks that look at the same time; one that is given up no longer counts."""
@@ -34,7 +43,7 @@ class CheckState(enum.StrEnum):
 
 
 @attrs.frozen
-class Offered:
+class OfferedCheck:
     """A check, and who brought it."""
 
     plugin: str
@@ -75,7 +84,7 @@ class Result:
 
 
 def examine(
-    offered: Sequence[Offered],
+    offered: Sequence[OfferedCheck],
     clock: Clock,
     hear: Callable[[Progress], None] = lambda _progress: None,
     at_once: int = AT_ONCE,
@@ -136,7 +145,7 @@ class _Round:
     """One examination. Used on one thread; the checks look on others, which only put answers."""
 
     def __init__(
-        self, offered: Sequence[Offered], clock: Clock, hear: Callable[[Progress], None]
+        self, offered: Sequence[OfferedCheck], clock: Clock, hear: Callable[[Progress], None]
     ) -> None:
         self._offered, self._clock, self._hear = offered, clock, hear
         self._answers: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
@@ -155,7 +164,7 @@ class _Round:
             self._give_up()
         return tuple(self._results[number] for number in range(len(self._offered)))
 
-    def _begin(self, number: int, one: Offered) -> None:
+    def _begin(self, number: int, one: OfferedCheck) -> None:
         def look() -> None:
             self._answers.put((number, _result(one)))
 
@@ -187,7 +196,7 @@ class _Round:
         self._hear(Progress("looking", f"{done} of {of} done; {shown}", done, of))
 
 
-def _result(one: Offered) -> Result:
+def _result(one: OfferedCheck) -> Result:
     """Look; whatever is raised becomes a finding."""
     check = one.check
     try:
@@ -218,7 +227,7 @@ def _whole(answer: object) -> CheckResult:
     return attrs.evolve(answer, findings=findings)
 
 
-def _fault(one: Offered, error: BaseException) -> Finding:
+def _fault(one: OfferedCheck, error: BaseException) -> Finding:
     """Return the finding that a plugin's own error is: nobody's cluster is broken by it."""
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return Finding(
@@ -238,7 +247,7 @@ def _state(looked: CheckResult) -> CheckState:
     return CheckState.WARNING if looked.findings else CheckState.OK
 
 
-def _unique(offered: Iterable[Offered]) -> None:
+def _unique(offered: Iterable[OfferedCheck]) -> None:
     owners: dict[str, str] = {}
     for one in offered:
         name = one.check.name

@@ -20,11 +20,11 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from tarn.plain import Hiding
+from tarn.plain import SecretMasker
 
 __all__ = [
     "ABOUT",
-    "Repeats",
+    "RepeatCounter",
     "ThrottledHandler",
     "begin",
     "formatter",
@@ -38,7 +38,7 @@ __all__ = [
 ABOUT = ("instance", "request", "decision", "event")
 """Names in ``extra`` that become fields of a line; whatever else stands there does not."""
 
-_HIDING = Hiding()
+_HIDING = SecretMasker()
 _MASTER = {"epoch": ""}
 """What this process learns about itself after its log began."""
 _REQUEST: ContextVar[str] = ContextVar("request", default="")
@@ -105,7 +105,7 @@ def begin(form: str, level: str, cluster: str, stream: IO[str] | None = None) ->
 Kind = tuple[object, ...]
 
 
-class Repeats:
+class RepeatCounter:
     """Counts what is said again within a minute of its first time, kind by kind. Any thread."""
 
     def __init__(self, every_s: float = EVERY_S, most: int = MOST_KINDS) -> None:
@@ -161,7 +161,7 @@ class ThrottledHandler(logging.StreamHandler[IO[str]]):
 
     def __init__(self, stream: IO[str]) -> None:
         super().__init__(stream)
-        self._repeats = Repeats()
+        self._repeats = RepeatCounter()
 
     def filter(self, record: logging.LogRecord) -> Any:
         """Leave out what was written within the last minute, and count it."""

@@ -28,7 +28,7 @@ from tarn import log as lines
 from tarn.clock import SystemClock
 from tarn.control.announcer import Announcer
 from tarn.control.build_snapshot import blank_snapshot
-from tarn.control.discoveries import Named, named, reach, rules_of
+from tarn.control.discoveries import NamedDiscovery, named, reach, rules_of
 from tarn.control.inbox import Inbox
 from tarn.control.issues import of_files
 from tarn.control.journal import Journal, beside
@@ -368,7 +368,7 @@ class _Master:
                 raise
         return made
 
-    def _discovery(self, one: Named) -> Discovery:
+    def _discovery(self, one: NamedDiscovery) -> Discovery:
         return cast(Discovery, self._provider("discovery", one.spec.use, one.spec.options))
 
     def _until_over(self, control: Control, runtime: Runtime) -> ControlResult:

@@ -9,18 +9,18 @@ from tarn.testing import contracts, fakes
 
 __all__ = [
     "FakeAuthorizerSuite",
-    "FakeCarrierSuite",
     "FakeCeilingSourceSuite",
     "FakeClockSuite",
     "FakeDeployerSuite",
     "FakeDiscoverySuite",
-    "FakeNamesSuite",
     "FakePolicySuite",
     "FakeRuntimeSuite",
     "FakeSecretStoreSuite",
     "FakeSignalSuite",
     "FakeStateStoreSuite",
     "FakeStorageSuite",
+    "FakeUploaderSuite",
+    "FakeUserDirectorySuite",
 ]
 
 _QUICK_S = 0.05
@@ -29,8 +29,8 @@ _ANSWER_S = 0.5
 """The mutants that block do so for longer than this."""
 
 
-class FakeCarrierSuite(contracts.CarrierContract):
-    kind = fakes.FakeCarrier
+class FakeUploaderSuite(contracts.UploaderContract):
+    kind = fakes.FakeUploader
 
     def make(self, tmp_path: Path) -> Uploader:
         return self.kind()
@@ -39,7 +39,7 @@ class FakeCarrierSuite(contracts.CarrierContract):
         return "fake://far/file.tar.gz"
 
     def content(self, carrier: Uploader, uri: str) -> bytes:
-        assert isinstance(carrier, fakes.FakeCarrier)
+        assert isinstance(carrier, fakes.FakeUploader)
         return carrier.there[uri]
 
 
@@ -146,8 +146,8 @@ class FakeAuthorizerSuite(contracts.AuthorizerContract):
         self.factory = fakes.fake_authorizer_factory(self.kind)
 
 
-class FakeNamesSuite(contracts.NamesContract):
-    kind = fakes.FakeNames
+class FakeUserDirectorySuite(contracts.UserDirectoryContract):
+    kind = fakes.FakeUserDirectory
     own, own_short = "alice@FAKE.EXAMPLE", "alice"
     known, known_group = "alice", "analysts"
 

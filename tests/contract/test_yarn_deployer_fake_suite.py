@@ -34,7 +34,7 @@ DIED = "AM Container for x exited with  exitCode: 1\nLast 4096 bytes of master.s
 
 
 class YarnInMemory:
-    """A `Door`, and what is behind it, for any number of clients."""
+    """A `HadoopClient`, and what is behind it, for any number of clients."""
 
     def __init__(self) -> None:
         self.files = FilesInMemory(time.time)

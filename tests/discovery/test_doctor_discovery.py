@@ -17,7 +17,7 @@ from zookeeper_house import Masters, fresh_path, masters, view
 from zookeeper_stage import Ensemble, client
 
 from tarn.clock import SystemClock
-from tarn.doctor import CheckState, Offered, Result, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain.spec import DiscoverySpec
 from tarn.errors import DiscoveryError
 from tarn.testing.context import client_context, cluster_spec
@@ -44,7 +44,7 @@ def look(directory: Path, use: str, environ: dict[str, str] | None = None, **opt
         if use == "zookeeper"
         else haproxy_plugin.tarn_doctor_checks(spec)
     )
-    results = examine([Offered("p", check) for check in checks], SystemClock())
+    results = examine([OfferedCheck("p", check) for check in checks], SystemClock())
     return {result.check: result for result in results}
 
 

@@ -21,7 +21,7 @@ from real_triton import CONFIG, Clock, infer_body, needed, real_triton
 
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Endpoint
-from tarn.domain.outcomes import Tested
+from tarn.domain.outcomes import TestResult
 from tarn.triton.answers import Culprit, blame, error_line
 from tarn.triton.metrics import EXECUTIONS, FAILURE, PENDING, SUCCESS, parse
 from tarn.triton.test_files import parse as parse_file
@@ -95,7 +95,7 @@ class Bench:
     def fall_sick(self, model: str) -> tuple[int, str]:
         return self.infer(model, -1.0, 1.0 if model == "hangs" else 20.0)
 
-    def test(self, test: TestRequest, timeout_s: float = 20.0) -> tuple[Tested, float]:
+    def test(self, test: TestRequest, timeout_s: float = 20.0) -> tuple[TestResult, float]:
         """Have *test* sent by the scraper; return what came of it, and after how many seconds."""
         self.number += 1
         test = attrs.evolve(test, number=self.number, timeout_s=timeout_s)

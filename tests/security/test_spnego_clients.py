@@ -16,7 +16,7 @@ from kdc_stage import Realm, realm
 
 from tarn.errors import ConfigError, NotAuthorizedError, UnreachableError
 from tarn.follow import KerberosTickets, MasterApi
-from tarn.follow.proving import Proving
+from tarn.follow.request_signer import RequestSigner
 from tarn_plugins.discovery.haproxy.commands import haproxy
 from tarn_plugins.discovery.haproxy.masters import AtUrl
 
@@ -172,7 +172,7 @@ def test_a_proof_goes_to_the_host_of_the_url_alone(kerberos, monkeypatch) -> Non
     """A request that leads elsewhere is sent as it is."""
     kerberos.keytab("elsewhere", "HTTP/elsewhere.test")
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{kerberos.ticket('dora')}")
-    proving = Proving("http://localhost:1", None, KerberosTickets())
+    proving = RequestSigner("http://localhost:1", None, KerberosTickets())
     request = httpx.Request("GET", "http://elsewhere.test/api")
     flow = proving.auth_flow(request)
     next(flow)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.clock import SystemClock
-from tarn.doctor import CheckState, Offered, Result, examine, finding, once, totals, worst_last
+from tarn.doctor import CheckState, OfferedCheck, Result, examine, finding, once, totals, worst_last
 from tarn.errors import ConfigError, ConfigErrors, LaunchError, PluginError
 from tarn.interfaces import Check, CheckResult, Finding, Progress
 
@@ -30,8 +30,8 @@ class SlowClock:
         return self.time_s
 
 
-def check(name="weather", look=lambda: CheckResult("it rains"), within_s=30.0) -> Offered:
-    return Offered("house", Check(name, "Rain is wet.", look, within_s))
+def check(name="weather", look=lambda: CheckResult("it rains"), within_s=30.0) -> OfferedCheck:
+    return OfferedCheck("house", Check(name, "Rain is wet.", look, within_s))
 
 
 def raising(error: BaseException):
@@ -198,8 +198,8 @@ def test_they_look_side_by_side():
 def test_two_checks_of_one_name_name_both_plugins():
     """Nothing is looked at."""
     looked = []
-    one = Offered("house", Check("roof", "It is above.", lambda: looked.append(1)))
-    two = Offered("garden", Check("roof", "It is green.", lambda: looked.append(2)))
+    one = OfferedCheck("house", Check("roof", "It is above.", lambda: looked.append(1)))
+    two = OfferedCheck("garden", Check("roof", "It is green.", lambda: looked.append(2)))
     with pytest.raises(PluginError) as caught:
         examine([one, two], CLOCK)
     assert caught.value.plugin == "garden"

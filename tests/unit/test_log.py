@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn import log
-from tarn.plain import Hiding
+from tarn.plain import SecretMasker
 
 
 def record(message: str, *words: object, level: int = logging.INFO, **more: Any) -> Any:
@@ -36,7 +36,7 @@ def said(*words: Any, **more: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _of_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "_MASTER", {"epoch": ""})
-    monkeypatch.setattr(log, "_HIDING", Hiding())
+    monkeypatch.setattr(log, "_HIDING", SecretMasker())
     log.of_epoch("1764201600000-2")
 
 
@@ -195,7 +195,7 @@ def test_what_strangers_can_make_others_write_is_bounded() -> None:
 
 def test_kinds_are_bounded() -> None:
     """Of more kinds than fit the oldest is forgotten."""
-    repeats = log.Repeats(60.0, most=2)
+    repeats = log.RepeatCounter(60.0, most=2)
     assert [repeats.again((kind,), 1.0) for kind in "abc"] == [0, 0, 0]
     assert repeats.again(("a",), 2.0) == 0
     assert repeats.again(("c",), 2.0) is None

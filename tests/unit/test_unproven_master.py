@@ -21,7 +21,7 @@ from tarn.errors import (
 )
 from tarn.follow import MasterApi
 from tarn.http.hosts import Hosts
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 
 UNPROVEN = "TARN-3703"
 
@@ -282,7 +282,7 @@ def test_another_token_signs_nothing() -> None:
 def test_a_trusted_proxys_token_signs_from_its_own_address_only() -> None:
     """As it proves the proxy where it is sent."""
     here, away = (
-        Trusted(name, network(at), "token", f"{name}-token-of-24-letters".encode())
+        KnownProxy(name, network(at), "token", f"{name}-token-of-24-letters".encode())
         for name, at in (("here", "127.0.0.1"), ("away", "10.0.0.7"))
     )
     with FakeMaster(proofs=Proofs((here, away))) as master:
@@ -298,7 +298,7 @@ def test_a_trusted_proxys_token_signs_from_its_own_address_only() -> None:
 def test_a_signature_vouches_for_no_name_that_it_does_not_cover() -> None:
     """Whoever passes a proxy's request on could write another one."""
     token = b"the-token-of-the-proxy-lb1"
-    proxy = Trusted("lb1", network("127.0.0.1"), "token", token, users=frozenset({"*"}))
+    proxy = KnownProxy("lb1", network("127.0.0.1"), "token", token, users=frozenset({"*"}))
     with FakeMaster(proofs=Proofs((proxy,))) as master:
         host = f"127.0.0.1:{master.server.port}"
         nonce, body = nonce_of(master), b'{"replicas": 2}'

@@ -9,7 +9,7 @@ from yarn_stage import Hadoop
 
 from tarn.domain import ClusterSpec
 from tarn.interfaces import Deployer, Uploader
-from tarn.testing.contracts import CarrierContract, DeployerContract
+from tarn.testing.contracts import DeployerContract, UploaderContract
 from tarn_plugins.runtime import yarn
 
 pytestmark = pytest.mark.yarn
@@ -34,7 +34,7 @@ class TestYarn(DeployerContract):
         return small("doomed-suite")
 
 
-class TestYarnCarries(CarrierContract):
+class TestYarnCarries(UploaderContract):
     """To HDFS, from a client without a JVM."""
 
     @pytest.fixture(autouse=True)

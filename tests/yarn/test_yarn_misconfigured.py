@@ -21,7 +21,7 @@ import pytest
 from house import House
 from yarn_stage import Hadoop, context
 
-from tarn.doctor import CheckState, Offered, Result, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import CODES, ClusterSpec
 from tarn.interfaces import ClientContext
 from tarn.plain import structure
@@ -444,7 +444,7 @@ def looked_at(
     spec: ClusterSpec, around: ClientContext, door: HadoopChild | None = None
 ) -> dict[str, Result]:
     """Return what every check says, by its name; without a *door* as a stranger's look is."""
-    offered = [Offered("yarn", check) for check in checks(spec, around, door)]
+    offered = [OfferedCheck("yarn", check) for check in checks(spec, around, door)]
     return {one.check: one for one in examine(offered, around.clock)}
 
 

@@ -26,7 +26,7 @@ from tarn_plugins.runtime.yarn.client.deployer import open_door
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.messages import Ask, Shape
-from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
 from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import APPLICATION_TYPE
 
@@ -144,7 +144,9 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
         other.say(asks=tuple(Ask(number, Shape(8192, 16)) for number in (1, 2, 3)))
         other.beat(lambda: len(other.held()) == 3)
         patience = Patience(grant_s=4.0, look_s=1.0)
-        one = Round(lambda: open_door(YarnSettings(), context), orders, SystemClock(), patience)
+        one = ProbeRound(
+            lambda: open_door(YarnSettings(), context), orders, SystemClock(), patience
+        )
         with ThreadPoolExecutor(len(orders)) as pool:
             asked = {key: pool.submit(one.outcome, key) for key in orders}
             # a master that says nothing for long is given up, and the room would be free
@@ -165,7 +167,7 @@ def test_yarn_itself_starts_it_where_no_master_can_be_here(labelled: YarnHouse) 
     order = ProbeRequest("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
     broken = ProbeRequest("nowhere", "", 512, 1, managed=True)
     orders = {"good": order, "broken": broken}
-    one = Round(lambda: open_door(YarnSettings(), context), orders, SystemClock())
+    one = ProbeRound(lambda: open_door(YarnSettings(), context), orders, SystemClock())
     outcome, refused = one.outcome("good"), one.outcome("broken")
     one.join()
     assert outcome.failure is None

@@ -115,11 +115,11 @@ def _spec(source: SpecSource, around: ClusterEnvironment) -> ClusterSpec:
     return source.load(around, partial=True).spec
 
 
-def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.Offered]:
+def _files(ctx: click.Context, named: Mapping[str, Any]) -> Iterator[doctor.OfferedCheck]:
     """Yield a check for each file that was named; it is read at once."""
     for kind, one in _kinds(ctx).items():
         for path in dict.fromkeys(named.get(kind.replace("-", "_")) or ()):
-            yield doctor.Offered(kind, _file_check(kind, one, path, _content(path)))
+            yield doctor.OfferedCheck(kind, _file_check(kind, one, path, _content(path)))
 
 
 def _file_check(kind: str, one: FileCheck, path: Path, data: bytes) -> Check:

@@ -11,7 +11,7 @@ import click
 from tarn.cli.options import NAME
 from tarn.cli.show import note
 from tarn.cluster import ClusterEnvironment
-from tarn.config import ALIASES, Alias, Loaded, load
+from tarn.config import ALIASES, Alias, LoadedSpec, load
 from tarn.config.document import parse_value
 from tarn.errors import ConfigError
 
@@ -35,7 +35,7 @@ class SpecSource:
     aliases: Mapping[str, object]
     """Values of legacy options, by long name."""
 
-    def load(self, around: ClusterEnvironment, *, partial: bool = False) -> Loaded:
+    def load(self, around: ClusterEnvironment, *, partial: bool = False) -> LoadedSpec:
         """Return the spec, held against the plugins of *around*; its notes are shown.
 
         Args:

@@ -72,7 +72,7 @@ def offers(
     link: Link,
     *,
     probe: bool,
-) -> tuple[doctor.Offered, ...]:
+) -> tuple[doctor.OfferedCheck, ...]:
     """Return everything that is looked at around *spec*, in the order in which it is told.
 
     Args:
@@ -85,10 +85,10 @@ def offers(
     brought = plugins.doctor_checks(spec, context)
     probes = plugins.doctor_probes(spec, context) if probe else ()
     return (
-        *(doctor.Offered(_US, check) for check in _before(around)),
-        *(doctor.Offered(plugin, check) for plugin, check in brought),
-        *(doctor.Offered(_US, check) for check in _preflight(spec, around, link)),
-        *(doctor.Offered(plugin, check) for plugin, check in probes),
+        *(doctor.OfferedCheck(_US, check) for check in _before(around)),
+        *(doctor.OfferedCheck(plugin, check) for plugin, check in brought),
+        *(doctor.OfferedCheck(_US, check) for check in _preflight(spec, around, link)),
+        *(doctor.OfferedCheck(plugin, check) for plugin, check in probes),
     )
 
 

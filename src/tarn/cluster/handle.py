@@ -101,7 +101,7 @@ class Cluster(Looking):
         name: str,
         spec: ClusterSpec | None,
         around: ClusterEnvironment,
-        loaded: config.Loaded | None = None,
+        loaded: config.LoadedSpec | None = None,
     ) -> None:
         self._name = name
         self._spec = spec

@@ -25,7 +25,7 @@ WITHIN_S = 5.0
 
 
 @attrs.frozen
-class _Heard:
+class _DirectAnswer:
     """What came of one question straight to the master."""
 
     trouble: str = ""
@@ -60,7 +60,7 @@ def _line(place: SplitResult, known: Trust, within_s: float) -> http.client.HTTP
     return http.client.HTTPSConnection(host, place.port, timeout=within_s, context=context)
 
 
-def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _Heard:
+def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _DirectAnswer:
     """Ask the master for its health, which it tells everybody."""
     asked_at = clock.at()
     with contextlib.closing(line):
@@ -68,14 +68,14 @@ def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _He
             line.request("GET", "/health")
             date = line.getresponse().getheader("Date", "")
         except TimeoutError:
-            return _Heard(f"no answer within {within_s:g} s")
+            return _DirectAnswer(f"no answer within {within_s:g} s")
         except socket.gaierror as error:
-            return _Heard(f"the name '{line.host}' leads nowhere ({error.strerror})")
+            return _DirectAnswer(f"the name '{line.host}' leads nowhere ({error.strerror})")
         except ssl.SSLCertVerificationError as error:
-            return _Heard(f"its certificate is not believed ({error.verify_message})")
+            return _DirectAnswer(f"its certificate is not believed ({error.verify_message})")
         except (OSError, http.client.HTTPException) as error:
-            return _Heard(getattr(error, "strerror", None) or type(error).__name__)
-    return _Heard(off=skew(date or "", asked_at, clock.at()))
+            return _DirectAnswer(getattr(error, "strerror", None) or type(error).__name__)
+    return _DirectAnswer(off=skew(date or "", asked_at, clock.at()))
 
 
 def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:

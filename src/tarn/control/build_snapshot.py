@@ -9,7 +9,7 @@ from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import ClusterState, DiscoveryView, Epoch, Reading, Sample, Unknown, Wish
 from tarn.domain.fleet import Fleet, Rules
-from tarn.domain.model_totals import ModelLooks
+from tarn.domain.model_totals import ModelTotalsHistory
 from tarn.domain.outlook import Prospect, holds, prospect
 from tarn.domain.sizing import fresh_demand
 from tarn.domain.standing import standing
@@ -34,7 +34,7 @@ class SnapshotInputs:
     wish: Sample[Wish] = attrs.field(default=Unknown("the policy has not answered yet"))
     signals: tuple[SignalStatus, ...] = ()
     tally: Tally = attrs.field(factory=lambda: Tally(0.0))
-    models: ModelLooks = attrs.field(factory=ModelLooks)
+    models: ModelTotalsHistory = attrs.field(factory=ModelTotalsHistory)
 
 
 def build_snapshot(

@@ -16,7 +16,7 @@ import attrs
 from tarn.control.retained_history import RetainedHistory
 from tarn.domain.counters import Counters, Growth
 from tarn.domain.history import COLUMNS, FleetHistory, Grain, HistoryStep, Mean, Row
-from tarn.domain.usage import SLOTS, FleetUsage, Spent
+from tarn.domain.usage import SLOTS, FleetUsage, ResourceUse
 
 __all__ = ["NAME", "read", "written"]
 
@@ -94,7 +94,7 @@ class _Reading:
         self._counted: dict[str, dict[str, Counters]] = {"seen": {}, "used": {}}
         self._rows: dict[int, list[Row]] = {}
         self._open: dict[int, HistoryStep] = {}
-        self._slots: dict[int, dict[float, dict[tuple[str, str], Spent]]] = {}
+        self._slots: dict[int, dict[float, dict[tuple[str, str], ResourceUse]]] = {}
         self._kinds: dict[str, Callable[..., None]] = {
             "looked": self._take_looked,
             "wrong": self._take_wrong,
@@ -153,7 +153,7 @@ class _Reading:
 
     def _take_spent(self, slot_s: int, at: object, kind: str, name: str, *said: object) -> None:
         slot = self._slots.setdefault(int(slot_s), {}).setdefault(_known(at), {})
-        slot[str(kind), str(name)] = Spent(*map(_known, said))
+        slot[str(kind), str(name)] = ResourceUse(*map(_known, said))
 
 
 def _number(said: object) -> float | None:

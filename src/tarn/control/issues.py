@@ -14,7 +14,7 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import FRESH_S
 from tarn.domain.mixed import mixture
 from tarn.domain.renewal import takes_more
-from tarn.domain.told_failures import told_failures
+from tarn.domain.reported_failures import told_failures
 
 __all__ = [
     "Issue",

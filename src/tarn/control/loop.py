@@ -52,7 +52,7 @@ from tarn.domain.tick import Observation, tick
 from tarn.domain.wishes import runtime_wish
 from tarn.errors import PluginError, RefusedError, Superseded, TarnError
 from tarn.interfaces import Clock, Discovery, Runtime
-from tarn.log import Repeats, place_of
+from tarn.log import RepeatCounter, place_of
 
 __all__ = ["LATE_S", "STALE_LOOKS", "Control", "ControlDependencies", "ControlResult"]
 
@@ -132,7 +132,7 @@ class Control:
         self._signals = Signals(kept=neighbours.kept)
         self._measures = Measures(fleet, neighbours.scraper, clock)
         self._errors = 0
-        self._repeats = Repeats()
+        self._repeats = RepeatCounter()
         self._troubles: frozenset[tuple[str, str]] = frozenset()
         self._leaving = threading.Event()
         self.outcome = ControlResult.LEFT

@@ -9,8 +9,8 @@ import attrs
 
 from tarn.control.http1 import (
     LONGEST_BODY,
-    Closed,
-    Garbage,
+    ConnectionEnded,
+    MalformedReply,
     ProbeConnection,
     Reply,
     TooLong,
@@ -142,7 +142,7 @@ class PortWatcher:
         if kept is not None and kept.usable:
             try:
                 return await kept.ask(question, longest_body)
-            except Closed:
+            except ConnectionEnded:
                 self.close()
         self._connection = await connect(self._host, self._port, self._lost)
         return await self._connection.ask(question, longest_body)
@@ -187,10 +187,10 @@ async def attempt(where: str, timeout_s: float, work: Awaitable[None]) -> ProbeF
         return ProbeFailure(f"no answer for {timeout_s:.1f} s from {where}")
     except ConnectionRefusedError:
         return ProbeFailure(f"connection refused by {where}", gone=True)
-    except (Closed, ConnectionResetError, BrokenPipeError):
+    except (ConnectionEnded, ConnectionResetError, BrokenPipeError):
         # A new connection was taken and closed: so does a Triton that ends.
         return ProbeFailure(f"{where} closed the connection without an answer", gone=True)
-    except Garbage as error:
+    except MalformedReply as error:
         what = "answers with" if isinstance(error, TooLong) else "does not speak HTTP:"
         return ProbeFailure(f"{where} {what} {error}")
     except OSError as error:

@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 import attrs
 
-from tarn.control.calling import Calling
-from tarn.control.http1 import Garbage, Reply, request
+from tarn.control.control_caller import ControlCaller
+from tarn.control.http1 import MalformedReply, Reply, request
 from tarn.control.port_watcher import PortWatcher, ProbeFailure, ProbeSchedule
 from tarn.control.totals import Totals
 from tarn.control.unloading import Unloading
 from tarn.control.warmup import WarmupRequest, try_out, warm_up
 from tarn.domain import Endpoint, Known, ModelState, Reading, Sample, StubEnded, Unknown
 from tarn.domain.control_calls import NO_CALLS, NO_PROGRESS, CallProgress, WantedCalls
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.interfaces import Clock
 from tarn.triton import exits
 from tarn.triton.activity import Activity, observe
@@ -33,7 +33,7 @@ from tarn.triton.test_requests import TestRequest
 from tarn.triton.test_sources import KnownTests
 from tarn.triton.unload import first
 
-__all__ = ["Around", "Families", "Probe", "ProbeTarget"]
+__all__ = ["Families", "Probe", "ProbeContext", "ProbeTarget"]
 
 KINDS_A_LOOK = 5
 """Models of which one look asks what they are, so that health is not held up."""
@@ -95,7 +95,7 @@ class Families:
         return (*self.sums, *self.lines)
 
 
-class Kinds:
+class EnsembleRegistry:
     """Which models are ensembles: equal instances are asked once, until one of them says it."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Kinds:
 
 
 @attrs.frozen
-class Around:
+class ProbeContext:
     """What all probes of one scraper share."""
 
     clock: Clock
@@ -141,7 +141,7 @@ class Around:
     """Something changed that the control thread should not wait for."""
     crashed: Callable[[BaseException], None]
     """A task ended by an error of ours."""
-    kinds: Kinds = attrs.field(factory=Kinds)
+    kinds: EnsembleRegistry = attrs.field(factory=EnsembleRegistry)
     totals: Totals = attrs.field(factory=Totals)
     """What each model did, over all of them."""
     tests: KnownTests = attrs.field(factory=KnownTests)
@@ -156,9 +156,9 @@ class Probe:
 
     _had_calls: CallProgress | None = None
     _sent: TestRequest | None = None
-    _tested: Tested | None = None
+    _tested: TestResult | None = None
 
-    def __init__(self, instance_id: str, target: ProbeTarget, around: Around) -> None:
+    def __init__(self, instance_id: str, target: ProbeTarget, around: ProbeContext) -> None:
         self._id, self._target, self._around = instance_id, target, around
         self._live: Sample[bool] = Unknown("not probed yet")
         self._models: Sample[tuple[ModelState, ...]] = Unknown("not probed yet")
@@ -313,7 +313,7 @@ class Probe:
         """Ask which models are ensembles, some in each look; no answer is no fault of the look."""
         kinds, now_s = self._around.kinds, self._around.clock.now_s()
         unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
-        with contextlib.suppress(OSError, Garbage):  # a TimeoutError is an OSError
+        with contextlib.suppress(OSError, MalformedReply):  # a TimeoutError is an OSError
             async with asyncio.timeout(self._around.pace.timeout_s / 4):
                 for name in itertools.islice(unknown, KINDS_A_LOOK):
                     path = f"/v2/models/{quote(name, safe='')}/config"
@@ -376,10 +376,10 @@ class Probe:
         self._around.changed(self._id)
         self._around.wake()
 
-    def _caller(self) -> Calling:
+    def _caller(self) -> ControlCaller:
         """Return what sends it the control calls that it has not had."""
         target = self._target
-        return Calling(
+        return ControlCaller(
             endpoint=target.endpoint,
             keys=target.keys,
             load_within_s=target.load_within_s,
@@ -410,7 +410,7 @@ class Probe:
                 self._around.kinds.forget(test.model)  # its configuration may be another one
                 continue
             late = not found.ok and self._around.clock.now_s() - asked_s >= test.timeout_s
-            self._tested = Tested(
+            self._tested = TestResult(
                 asked_s, found.ok, found.said, test.number, test.model, late, found.proven
             )
             self._around.changed(self._id)

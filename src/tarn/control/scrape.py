@@ -13,7 +13,7 @@ from types import MappingProxyType
 import attrs
 
 from tarn.control.port_watcher import ProbeSchedule
-from tarn.control.probe import Around, Families, Kinds, Probe, ProbeTarget
+from tarn.control.probe import EnsembleRegistry, Families, Probe, ProbeContext, ProbeTarget
 from tarn.control.totals import Totals
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import Reading, Unknown
@@ -82,7 +82,7 @@ class Scraper:
         self._probes: dict[str, Probe] = {}
         self._count = 0
         self._totals = Totals()
-        self._kinds = Kinds()
+        self._kinds = EnsembleRegistry()
         self._stale: set[str] = set()
         self._publish_soon = False
         self._readings: Mapping[str, Reading] = MappingProxyType({})
@@ -172,10 +172,10 @@ class Scraper:
                 probe.start()
                 self._changed(instance_id)
 
-    def _around(self) -> Around:
+    def _around(self) -> ProbeContext:
         self._count += 1
         phase_s = self._count * _GOLDEN % 1.0 * self._pace.interval_s
-        return Around(
+        return ProbeContext(
             clock=self._clock,
             pace=attrs.evolve(self._pace, phase_s=phase_s),
             families=self._families,

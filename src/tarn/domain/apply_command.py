@@ -21,12 +21,12 @@ from tarn.domain.command import (
 )
 from tarn.domain.control_calls import MOST_BYTES, MOST_CALLS, CallKind, ControlCall
 from tarn.domain.events import EventCause, Requester
-from tarn.domain.fleet import Demanded, Fleet, Rules
+from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.follow_up import acknowledged, held_until_s
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.replacing import lacks, no_room
+from tarn.domain.reported_failures import hear_failures
 from tarn.domain.state import Pause
-from tarn.domain.told_failures import hear_failures
 from tarn.errors import ConflictError, NotFoundError, RefusedError
 
 __all__ = ["apply_command"]
@@ -75,7 +75,9 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
         )
     if fleet.ending and not isinstance(command, Down):
         raise RefusedError(f"{fleet.name} is ending", next_step="`tarn up` starts it again")
-    after, message = _changed(fleet, command, rules, _When(now_s, at, EventCause(asker=asker)))
+    after, message = _changed(
+        fleet, command, rules, _CommandContext(now_s, at, EventCause(asker=asker))
+    )
     call = _number_of(after, command) if isinstance(command, ControlRequest) else None
     if after is fleet:
         return fleet, Done(fleet.spec_revision, message, call)
@@ -84,7 +86,7 @@ def apply_command(  # noqa: PLR0913 (a command, its condition, and when)
 
 
 @attrs.frozen
-class _When:
+class _CommandContext:
     """When something was asked, and by whom."""
 
     now_s: float
@@ -93,7 +95,7 @@ class _When:
 
 
 def _changed(  # noqa: PLR0911 (one for each command)
-    fleet: Fleet, command: _Ask, rules: Rules, when: _When
+    fleet: Fleet, command: _Ask, rules: Rules, when: _CommandContext
 ) -> tuple[Fleet, str]:
     match command:
         case Scale():
@@ -172,12 +174,12 @@ def _demanded(fleet: Fleet, demand: Demand, who: str, now_s: float) -> tuple[Fle
     if not demand.waiting and not demand.refused:
         message = "heard" if demand.failures else "nobody waits"
         return fleet, Done(fleet.spec_revision, message)
-    heard = Demanded(demand.source, demand.waiting, now_s, demand.refused)
+    heard = DemandReport(demand.source, demand.waiting, now_s, demand.refused)
     message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 
 
-def _scale(fleet: Fleet, command: Scale, rules: Rules, when: _When) -> tuple[Fleet, str]:
+def _scale(fleet: Fleet, command: Scale, rules: Rules, when: _CommandContext) -> tuple[Fleet, str]:
     if command.replicas is None:
         message = "the policy decides the size"
         given = attrs.evolve(fleet, manual=None, sized_by=None)
@@ -195,7 +197,7 @@ def _scale(fleet: Fleet, command: Scale, rules: Rules, when: _When) -> tuple[Fle
     return sized.note(when.at, "TARN-3820", fleet.name, message, when.cause), message
 
 
-def _adapt(fleet: Fleet, command: Adapt, rules: Rules, when: _When) -> tuple[Fleet, str]:
+def _adapt(fleet: Fleet, command: Adapt, rules: Rules, when: _CommandContext) -> tuple[Fleet, str]:
     limits = fleet.limits(rules)
     low = limits.min if command.min is None else command.min
     high = limits.max if command.max is None else command.max
@@ -210,28 +212,28 @@ def _adapt(fleet: Fleet, command: Adapt, rules: Rules, when: _When) -> tuple[Fle
     return given.note(when.at, "TARN-3821", fleet.name, message, when.cause), message
 
 
-def _pause(fleet: Fleet, command: PauseScaling, when: _When) -> tuple[Fleet, str]:
+def _pause(fleet: Fleet, command: PauseScaling, when: _CommandContext) -> tuple[Fleet, str]:
     paused = attrs.evolve(fleet, pause=Pause(when.at + command.for_s, command.reason))
     message = f"for {command.for_s:g} s" + (f": {command.reason}" if command.reason else "")
     paused = paused.note(when.at, "TARN-1201", fleet.name, message, when.cause)
     return paused, f"paused {message}"
 
 
-def _down(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
+def _down(fleet: Fleet, when: _CommandContext) -> tuple[Fleet, str]:
     if fleet.ending:
         return fleet, "it is ending already"
     ended = attrs.evolve(fleet, ending=True, frozen_s=None, sized_by=when.cause.asker)
     return ended.note(when.at, "TARN-1203", fleet.name, "down was asked", when.cause), "it ends"
 
 
-def _resume(fleet: Fleet, when: _When) -> tuple[Fleet, str]:
+def _resume(fleet: Fleet, when: _CommandContext) -> tuple[Fleet, str]:
     if not (fleet.pause or fleet.halted or fleet.strikes or fleet.frozen_s is not None):
         return fleet, "nothing was paused, halted or frozen"
     resumed = attrs.evolve(fleet, pause=None, halted="", strikes=0, retry_s=0.0, frozen_s=None)
     return resumed.note(when.at, "TARN-1202", fleet.name, "resumed", when.cause), "resumed"
 
 
-def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _When) -> tuple[Fleet, str]:
+def _drain(fleet: Fleet, command: Drain, rules: Rules, when: _CommandContext) -> tuple[Fleet, str]:
     found = _found(fleet, command.instance_id)
     if found.state is InstanceState.DRAINING and found.evicted:
         return fleet, f"{found.id} is draining already"
@@ -263,7 +265,7 @@ def _retiring(found: Instance, fleet: Fleet) -> Instance:
     return attrs.evolve(found, retiring=fleet.next_number, others_then=others_then)
 
 
-def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:
+def _drain_now(fleet: Fleet, found: Instance, when: _CommandContext) -> tuple[Fleet, str]:
     """Withdraw *found* at once, whatever else serves."""
     drained = found.become(InstanceState.DRAINING, when.now_s, ASKED_FOR)
     drained = attrs.evolve(
@@ -279,7 +281,9 @@ def _drain_now(fleet: Fleet, found: Instance, when: _When) -> tuple[Fleet, str]:
     return fleet.note(when.at, "TARN-1103", found.id, ASKED_FOR, when.cause), message
 
 
-def _control(fleet: Fleet, command: ControlRequest, rules: Rules, when: _When) -> tuple[Fleet, str]:
+def _control(
+    fleet: Fleet, command: ControlRequest, rules: Rules, when: _CommandContext
+) -> tuple[Fleet, str]:
     """Make it the newest call; who has it, and who not yet, is told by those who look."""
     of_models = command.kind in (CallKind.LOAD, CallKind.UNLOAD)
     if of_models and rules.spec.models.control != "explicit":

@@ -9,7 +9,7 @@ from tarn.domain.control_calls import CallKind, CallProgress, ControlCall, Wante
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, InstanceState
 
-__all__ = ["CallState", "WhoHas", "behind", "settle_calls", "who_has", "why_not_yet"]
+__all__ = ["CallState", "InstanceCallState", "behind", "settle_calls", "who_has", "why_not_yet"]
 
 PATIENCE_S = 10.0
 """A call that is younger is on its way, and no trouble yet."""
@@ -28,7 +28,7 @@ class CallState(enum.StrEnum):
 
 
 @attrs.frozen
-class WhoHas:
+class InstanceCallState:
     """How one instance stands to one call, and why."""
 
     instance: Instance
@@ -36,21 +36,21 @@ class WhoHas:
     why: str = ""
 
 
-def who_has(instances: Iterable[Instance], call: ControlCall) -> Iterator[WhoHas]:
+def who_has(instances: Iterable[Instance], call: ControlCall) -> Iterator[InstanceCallState]:
     """Yield how each instance that has a process, and stays, stands to *call*."""
     for instance in instances:
         if instance.state in (InstanceState.STARTING, InstanceState.READY):
             yield _stands(instance, call)
 
 
-def _stands(instance: Instance, call: ControlCall) -> WhoHas:
+def _stands(instance: Instance, call: ControlCall) -> InstanceCallState:
     progress = instance.calls
     refusal = progress.refusal(call.number)
     if progress.has(call.number):
-        return WhoHas(instance, CallState.HAS)
+        return InstanceCallState(instance, CallState.HAS)
     if refusal is not None and refusal.final:
-        return WhoHas(instance, CallState.REFUSES, refusal.error)
-    return WhoHas(instance, CallState.NOT_YET, _why(instance, progress, call))
+        return InstanceCallState(instance, CallState.REFUSES, refusal.error)
+    return InstanceCallState(instance, CallState.NOT_YET, _why(instance, progress, call))
 
 
 def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:

@@ -15,10 +15,10 @@ from tarn.domain.outcomes import OutcomeHistory
 from tarn.domain.scaling import Decision
 from tarn.domain.spec import ClusterSpec
 from tarn.domain.state import Pause
-from tarn.domain.unwell import Alike, Ejection, Noticed
+from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure
 from tarn.domain.view import DiscoveryView
 
-__all__ = ["Demanded", "Fleet", "FollowerState", "HintCheck", "Rules", "ToldFailures"]
+__all__ = ["DemandReport", "Fleet", "FollowerState", "HintCheck", "ReportedFailures", "Rules"]
 
 KEEP_ENDED = 20
 KEEP_DECISIONS = 100
@@ -49,7 +49,7 @@ class FollowerState:
 
 
 @attrs.frozen
-class ToldFailures:
+class ReportedFailures:
     """What a client says of a model on an instance: a hint, since anybody who may infer can lie."""
 
     source: str
@@ -88,7 +88,7 @@ class HintCheck:
 
 
 @attrs.frozen
-class Demanded:
+class DemandReport:
     """Who last said that requests wait for an instance, how many, and when."""
 
     source: str
@@ -168,10 +168,10 @@ class Fleet:
     lookback: Lookback = attrs.field()
     """What the policy wished lately; begins with the first size, so that a new master does not
     shrink what it has hardly looked at."""
-    demand: Demanded | None = None
+    demand: DemandReport | None = None
     """None: nobody ever waited for an instance."""
-    told_failures: tuple[ToldFailures, ...] = ()
-    """What clients said of instances lately, the newest last: see `tarn.domain.told_failures`."""
+    told_failures: tuple[ReportedFailures, ...] = ()
+    """What clients said of instances lately, the newest last."""
     hint_checks: tuple[HintCheck, ...] = ()
     """The newest check of each instance that a client's hint led to, the newest last."""
     decisions: tuple[Decision, ...] = ()
@@ -180,11 +180,11 @@ class Fleet:
     """Code to how often it happened under this master; never falls."""
     outcomes: OutcomeHistory = attrs.field(factory=OutcomeHistory, repr=False, hash=False)
     """What became of the requests of the last seconds."""
-    noticed: Mapping[tuple[str, str], Noticed] = attrs.field(factory=dict, hash=False)
+    noticed: Mapping[tuple[str, str], FirstSign] = attrs.field(factory=dict, hash=False)
     """(instance id or model, symptom) to what was seen: two looks in a row must agree."""
     ejections: Mapping[str, Ejection] = attrs.field(factory=dict, hash=False)
     """Instance id to how often it was ejected; of those alive only."""
-    alike: tuple[Alike, ...] = ()
+    alike: tuple[FleetWideFailure, ...] = ()
     """Models that fail on all instances alike, by name."""
     relapses: int = 0
     """Unwell instances in a row that had taken the place of an unwell one."""

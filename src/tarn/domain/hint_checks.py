@@ -1,7 +1,7 @@
 """Check a hint that an instance fails, by test requests of the master's own. Pure.
 
-A hint is what clients told (`tarn.domain.told_failures`), or what a single look at the counters has
-shown. It only makes the master look sooner: it sends a test request to that instance and model.
+A hint is what clients told (`tarn.domain.reported_failures`), or what a single look at the counters
+has shown. It only makes the master look sooner: it sends a test request to that instance and model.
 Nothing is ejected or replaced for a hint. Only when test requests failed, `CONFIRM` times in a row
 where clients told and once where the counters say the same, while another instance (where there is
 one) answered the same request well, is it suspected; what follows then is what follows for any
@@ -21,8 +21,8 @@ import attrs
 from tarn.domain.fleet import Fleet, HintCheck
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
+from tarn.domain.reported_failures import HOLDS_S
 from tarn.domain.symptoms import LEAST_SHARE
-from tarn.domain.told_failures import HOLDS_S
 from tarn.domain.unwell import Symptom
 from tarn.domain.verdicts import CONFIRM, Suspicion
 

@@ -6,7 +6,7 @@ from tarn.domain.control_calls import NO_PROGRESS, CallProgress, WantedCalls
 from tarn.domain.draining import Counts, DrainProgress
 from tarn.domain.epoch import Epoch
 from tarn.domain.facts import Recovered, Running
-from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
+from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.scaling import Decision
 from tarn.domain.state import SavedState
@@ -175,7 +175,7 @@ def _expected(state: SavedState, rules: Rules, now_s: float) -> dict[str, Follow
     }
 
 
-def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | None:
+def _remembered(decisions: tuple[Decision, ...], now_s: float) -> DemandReport | None:
     """Return the demand that woke the fleet under an earlier master: it still keeps it awake.
 
     When it was heard last is not saved, and a start may take longer than a policy looks back: so
@@ -183,7 +183,7 @@ def _remembered(decisions: tuple[Decision, ...], now_s: float) -> Demanded | Non
     """
     if not decisions or decisions[-1].by != "demand":
         return None
-    return Demanded("", 0, now_s)
+    return DemandReport("", 0, now_s)
 
 
 def _monotonic(stamp: float, now_s: float, at: float) -> float:

@@ -9,7 +9,7 @@ without an answer or an opinion: at once it keeps the size, and after `SILENCE_S
 
 import attrs
 
-from tarn.domain.fleet import Demanded, Fleet, Rules
+from tarn.domain.fleet import DemandReport, Fleet, Rules
 from tarn.domain.samples import Known, Sample
 from tarn.domain.scaling import Decision, Wish
 from tarn.domain.size_holds import Hold, SizeHold
@@ -92,7 +92,7 @@ def judge(fleet: Fleet, rules: Rules, wish: Wish, now_s: float) -> GuardedSize:
     return GuardedSize(desired, (*held, *in_time))
 
 
-def fresh_demand(fleet: Fleet, now_s: float) -> Demanded | None:
+def fresh_demand(fleet: Fleet, now_s: float) -> DemandReport | None:
     """Return who waits for an instance at *now_s*; None: nobody says so."""
     demand = fleet.demand
     if demand is None or not demand.said or now_s - demand.heard_s >= DEMAND_HOLDS_S:

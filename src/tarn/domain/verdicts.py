@@ -19,7 +19,7 @@ from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.reading import Reading
 from tarn.domain.symptoms import STALLED_LEAST_S, Evidence, SymptomFound
-from tarn.domain.unwell import Alike, Ejection, Noticed, Symptom, Unwell
+from tarn.domain.unwell import Ejection, FirstSign, FleetWideFailure, Symptom, Unwell
 
 __all__ = ["FOR_UNWELL", "Suspicion", "judge_outcomes", "may_eject", "suspect_at_once"]
 
@@ -116,7 +116,7 @@ class _Judge:
         self._changed: dict[str, Unwell | None] = {}
         self._history = fleet.outcomes
         self._noticed = fleet.noticed
-        self._seen: dict[tuple[str, str], Noticed] = {}
+        self._seen: dict[tuple[str, str], FirstSign] = {}
         self._fresh: list[str] = []
         self._stays: set[str] = set()
         self._ejections = dict(fleet.ejections)
@@ -161,7 +161,7 @@ class _Judge:
         """
         old = self._noticed.get(key)
         first_s = self._now_s if old is None else old.since_s
-        self._seen[key] = Noticed(first_s, model, said)
+        self._seen[key] = FirstSign(first_s, model, said)
         slow = key[1] == Symptom.SLOW
         apart_s = self._spec.window_s if slow else self._rules.spec.scaling.interval_s
         return self._now_s - first_s >= apart_s
@@ -456,7 +456,7 @@ class _Judge:
                 words = f"model '{model}': {said}"
                 self._changed[asked] = Unwell(symptom, model, words, now_s, for_all=True)
         since_s = now_s if old is None else old.since_s
-        new = Alike(model, symptom, said, since_s, now_s, asked)
+        new = FleetWideFailure(model, symptom, said, since_s, now_s, asked)
         others = (one for one in self._alike if one.model != model)
         self._alike = tuple(sorted((*others, new), key=lambda one: one.model))
         self._release(model, serving)

@@ -1,6 +1,6 @@
 """The client of a master: ask it, command it, and follow its streams and its view."""
 
-from tarn.follow.agent import Agent, Bounded, Unserved
+from tarn.follow.agent import Agent, CapacityLimited, UnservedRequests
 from tarn.follow.api import NOBODY_LISTENS, MasterApi, Message
 from tarn.follow.everywhere import FleetCall, wait_everywhere
 from tarn.follow.tickets import KerberosTickets
@@ -11,7 +11,7 @@ __all__ = [
     "DISTRUST",
     "NOBODY_LISTENS",
     "Agent",
-    "Bounded",
+    "CapacityLimited",
     "FleetCall",
     "KerberosTickets",
     "Master",
@@ -19,7 +19,7 @@ __all__ = [
     "MasterSource",
     "Message",
     "Trust",
-    "Unserved",
+    "UnservedRequests",
     "ViewFollower",
     "wait_everywhere",
 ]

@@ -27,7 +27,7 @@ from tarn.errors import (
 from tarn.follow.bodies import EVENT_STREAM, bound
 from tarn.follow.everywhere import FleetCall
 from tarn.follow.messages import Json, Message, messages
-from tarn.follow.proving import Proving
+from tarn.follow.request_signer import RequestSigner
 from tarn.follow.tickets import KerberosTickets
 from tarn.follow.trust import Trust, distrusted, dropped
 
@@ -67,7 +67,7 @@ class MasterApi:
     ) -> None:
         self.url, self._trust = url.rstrip("/"), trust or Trust()
         self._tickets = tickets or KerberosTickets()
-        self._proving = Proving(self.url, api_token, self._tickets)
+        self._proving = RequestSigner(self.url, api_token, self._tickets)
         connect_s = min(CONNECT_WITHIN_S, timeout_s)
         self._client = httpx.Client(
             auth=self._proving,

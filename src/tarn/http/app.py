@@ -23,7 +23,7 @@ from tarn.http.dashboard import Dashboard, read_page
 from tarn.http.history import PastPages
 from tarn.http.identity import Authenticator
 from tarn.http.logs import LogRoutes
-from tarn.http.measured import Measured
+from tarn.http.model_routes import ModelRoutes
 from tarn.http.pages import PageRoutes
 from tarn.http.request_id import HEADER, log_request, request_id_of
 from tarn.http.rights import Rights
@@ -86,7 +86,7 @@ class Application:
                 *self._api.routes(),
                 *SignIn(sources, rights, sessions, csrf).routes(),
                 *LogRoutes(sources, rights).routes(),
-                *Measured(sources, rights).routes(),
+                *ModelRoutes(sources, rights).routes(),
             ],
             lifespan=self._follow,
             exception_handlers={

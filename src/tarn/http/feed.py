@@ -142,7 +142,7 @@ class Feed:
         self._changes = changes
         self._board = board
         self._folded = board.current
-        self._ring: deque[_Told] = deque()
+        self._ring: deque[_FeedMessage] = deque()
         self._bytes = 0
         self._newest = self._dropped = 0
         """Numbers of the newest message, and of the newest that a reader may have missed."""
@@ -168,10 +168,10 @@ class Feed:
         for change in self._changes(before, snapshot):
             self._newest += 1
             number = self._id(self._newest)
-            self._keep(_Told(self._newest, number, change, change.message(number)))
+            self._keep(_FeedMessage(self._newest, number, change, change.message(number)))
         self._wake()
 
-    def _keep(self, told: "_Told") -> None:
+    def _keep(self, told: "_FeedMessage") -> None:
         """Put *told* into the ring, in place of an older state, or of what is too much."""
         if told.change.whole:
             older = [one for one in self._ring if one.change.event == told.change.event]
@@ -247,7 +247,7 @@ class Feed:
 
 
 @attrs.frozen(eq=False)
-class _Told:
+class _FeedMessage:
     """One message in the ring."""
 
     number: int

@@ -14,7 +14,7 @@ from tarn.control.alerts import Alert, alerts
 from tarn.control.snapshot import Snapshot
 from tarn.domain import CODES, Severity
 from tarn.domain.history import COLUMNS, Grain, Row
-from tarn.domain.usage import INSTANCE, MODEL, Total
+from tarn.domain.usage import INSTANCE, MODEL, UsageTotal
 from tarn.errors import ConfigError
 from tarn.http.answers import json_answer, text_answer
 from tarn.http.render import encode
@@ -122,7 +122,7 @@ def span_s(given: str | None) -> float:
 
 
 def usage_json(
-    total: Total, at: float, known: frozenset[str] | None = None
+    total: UsageTotal, at: float, known: frozenset[str] | None = None
 ) -> Mapping[str, object]:
     """Return what was spent until *at*, wall seconds: a row for each instance and each model.
 

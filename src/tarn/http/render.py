@@ -16,7 +16,7 @@ from tarn.domain import (
     Sample,
 )
 from tarn.domain.events import asker_fields, event_fields
-from tarn.domain.fleet import Demanded
+from tarn.domain.fleet import DemandReport
 from tarn.domain.outlook import Holds, Prospect
 from tarn.domain.size_outlook import SizeOutlook, coming_words, sentence
 from tarn.domain.unwell import Unwell
@@ -238,7 +238,7 @@ def _waits(prospect: Prospect | None, now_s: float) -> dict[str, object] | None:
     }
 
 
-def _demand(demand: Demanded | None, now_s: float) -> dict[str, object] | None:
+def _demand(demand: DemandReport | None, now_s: float) -> dict[str, object] | None:
     if demand is None:
         return None
     age_s = max(0.0, _in(now_s, demand.heard_s))

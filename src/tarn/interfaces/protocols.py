@@ -71,8 +71,8 @@ class Runtime(Protocol):
     def facts(self) -> tuple[Fact, ...]:
         """Return everything that is known now; never blocks.
 
-        At most one `Asked`, `Running` or `Ended` for an instance, and beside `Running` at most one
-        `StubEnded`, where the runtime sees the processes of Python models.
+        At most one `Pending`, `Running` or `Ended` for an instance, and next to `Running` at most
+        one `StubEnded`, where the runtime sees the processes of Python models.
         """
         ...
 

@@ -32,7 +32,7 @@ from tarn.simulator.entrant import Entrant
 from tarn.simulator.model import WorldModel
 from tarn.simulator.run import Run, WaitTimes
 from tarn.simulator.trace import Trace
-from tarn.simulator.world import Passed, World, running
+from tarn.simulator.world import StepResult, World, running
 
 __all__ = ["simulate"]
 
@@ -210,7 +210,7 @@ class _Simulation:
                 self._fleet, demand, self._rules, now_s=now_s, at=self._clock.at()
             )
 
-    def _row(self, rate: float, passed: Passed) -> "_Row":
+    def _row(self, rate: float, passed: StepResult) -> "_Row":
         requests = sum(count for _, count in passed.waits)
         waited = sum(seconds * count for seconds, count in passed.waits)
         return _Row(

@@ -28,11 +28,11 @@ from tarn.domain import (
     RuntimeWish,
     Unknown,
 )
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.simulator.model import WorldModel
 from tarn.simulator.queueing import Queueing
 
-__all__ = ["Passed", "World"]
+__all__ = ["StepResult", "World"]
 
 _MODELS = Known((ModelState("model", "READY"),))
 _LIVE = Known(True)  # noqa: FBT003 (the value of a sample)
@@ -72,7 +72,7 @@ class _Triton:
 
 
 @attrs.frozen
-class Passed:
+class StepResult:
     """What one step brought."""
 
     waits: tuple[tuple[float, float], ...]
@@ -167,7 +167,7 @@ class World:
             if triton.granted_s is None and triton.end is None:
                 self._maybe_grant(triton, now_s)
 
-    def pass_step(self, view: Iterable[str], rate: float, now_s: float) -> Passed:
+    def pass_step(self, view: Iterable[str], rate: float, now_s: float) -> StepResult:
         """Let one step go by, in which *rate* requests per second arrive for the *view*."""
         step_s = self._model.step_s
         members = [
@@ -188,7 +188,9 @@ class World:
         waits += self._given_up(now_s + step_s)
         busy = sum(triton.utilization for triton in members)
         lost, self._lost = self._lost, 0.0
-        return Passed(tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost)
+        return StepResult(
+            tuple(waits), self._pending(), busy / len(members) if members else 0.0, lost
+        )
 
     def _poured(
         self, members: list[_Triton], arrived: float, now_s: float
@@ -316,7 +318,7 @@ class World:
         tested = None
         if triton.tests:
             said = _SAID[triton.sick]
-            tested = Tested(now_s - self._model.step_s, not said, said, triton.tests)
+            tested = TestResult(now_s - self._model.step_s, not said, said, triton.tests)
         return Reading(
             triton.id,
             now_s,

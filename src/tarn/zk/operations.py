@@ -2,7 +2,7 @@
 
 import attrs
 
-__all__ = ["CheckVersion", "Create", "Delete", "Operation", "Put", "ZNode", "size"]
+__all__ = ["CheckVersion", "Create", "Delete", "Operation", "SetData", "ZNode", "size"]
 
 _FRAME = 96
 """Bytes of one operation beside path and data: headers, lengths, flags and a short ACL."""
@@ -37,7 +37,7 @@ class Delete:
 
 
 @attrs.frozen
-class Put:
+class SetData:
     """Write a node; fails where its version is another (-1: any)."""
 
     path: str
@@ -55,7 +55,7 @@ class CheckVersion:
     """Nothing; every operation has it."""
 
 
-Operation = Create | Delete | Put | CheckVersion
+Operation = Create | Delete | SetData | CheckVersion
 
 
 def size(operation: Operation) -> int:

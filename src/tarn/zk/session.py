@@ -33,7 +33,7 @@ from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import translated
 from tarn.zk.kazoo_handler import KazooHandler, silent_logger
 from tarn.zk.nodes import check_ensemble
-from tarn.zk.operations import CheckVersion, Create, Delete, Operation, Put, ZNode
+from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode
 
 __all__ = ["TlsFiles", "ZooKeeperSession"]
 
@@ -372,7 +372,7 @@ def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
             transaction.create(path, data, acl=acl, ephemeral=ephemeral)
         case Delete(path):
             transaction.delete(path)
-        case Put(path, data, version):
+        case SetData(path, data, version):
             transaction.set_data(path, data, version)
         case CheckVersion(path, version):
             transaction.check(path, version)

@@ -19,8 +19,8 @@ from tarn.control.metrics.family import MetricType
 from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Follower, Snapshot
 from tarn.domain import Epoch, InstanceState, Known, Limits, Pause, Unknown
-from tarn.domain.fleet import Demanded
-from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelLooks, ModelTotals
+from tarn.domain.fleet import DemandReport
+from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotals, ModelTotalsHistory
 from tarn.domain.tally import Tally
 
 ODD = 'a"b\\c\nd\r\x00 été 模型{}, model="x"'
@@ -47,7 +47,7 @@ def full() -> Snapshot:
         },
         limits=Limits(1, 8, 4),
         pause=Pause(1.8e9, "load test"),
-        demand=Demanded("lb1", 3, 990.0),
+        demand=DemandReport("lb1", 3, 990.0),
         followers=(
             Follower("lb1", True, 2, 1.5, behind_s=4.0, sessions=7, error="no quorum"),
             Follower("zk", True, -1, None),
@@ -59,7 +59,7 @@ def full() -> Snapshot:
         ),
         event_totals={"TARN-1100": 3, "TARN-1105": 1, "TARN-0000": 1},
         events=(event("x"),),
-        models=ModelLooks(((0.0, before), (5.0, after)), 4),
+        models=ModelTotalsHistory(((0.0, before), (5.0, after)), 4),
         tally=tally,
     )
 
@@ -207,7 +207,7 @@ def test_any_text_in_a_label_comes_back_whole_in_both_formats(
         name=name,
         epoch=Epoch(epoch, 1),
         readings={"llama-0001": reading(1, pending=1.0)},
-        models=ModelLooks(((0.0, {model: ModelTotals(1.0)}),)),
+        models=ModelTotalsHistory(((0.0, {model: ModelTotals(1.0)}),)),
         followers=(Follower(host, False, 1, 1.0),),
     )
     assert of(picture, "tarn_cluster_info")[0][0]["name"] == name

@@ -13,7 +13,7 @@ from tarn.control.metrics import render_metrics
 from tarn.control.probe import _index
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.domain import Known, ModelState, Sample, Unknown
-from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelLooks
+from tarn.domain.model_totals import MOST_MODELS, OTHER, ModelTotalsHistory
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.index import MOST_BYTES
 from tarn_plugins.signals.latency_p95 import _count_of, _kept_count_of
@@ -52,7 +52,7 @@ def test_many_and_odd_names_become_few_and_whole_series() -> None:
     assert scraper.crashes == 0
     assert len(totals) == MOST_MODELS + 1
     assert others == MANY + 8 - MOST_MODELS
-    looks = ModelLooks().looked(1.0, totals, others)
+    looks = ModelTotalsHistory().looked(1.0, totals, others)
     some = snapshot(instance(1), models=looks, readings=readings)
     families = list(text_string_to_metric_families(render_metrics(some, openmetrics=True).decode()))
     named = {s.labels["model"] for f in families for s in f.samples if "model" in s.labels}

@@ -4,9 +4,9 @@ import attrs
 
 from tarn.control.issues import of_fleet, of_readings
 from tarn.domain import ClusterSpec, Endpoint, Epoch, Instance, InstanceState, Reading
-from tarn.domain.fleet import Fleet, Rules, ToldFailures
+from tarn.domain.fleet import Fleet, ReportedFailures, Rules
+from tarn.domain.reported_failures import HOLDS_S
 from tarn.domain.spec import ModelsSpec
-from tarn.domain.told_failures import HOLDS_S
 from tarn.domain.unwell import Symptom, Unwell
 
 
@@ -49,7 +49,7 @@ def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     unwell = Unwell(Symptom.FAILING, "m", "it failed 9 of 9", 0.0)
     two = attrs.evolve(one, id="w-0002", unwell=unwell)
     told = tuple(
-        ToldFailures("c", "u", id_, "m", 3, 10.0) for id_ in ("w-0001", "w-0002", "w-0009")
+        ReportedFailures("c", "u", id_, "m", 3, 10.0) for id_ in ("w-0001", "w-0002", "w-0009")
     )
     fleet = Fleet("w", Epoch(1, 1), 2, (one, two), told_failures=told)
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")

@@ -13,7 +13,7 @@ import pytest
 from raw_server import server
 
 from tarn.control import port_watcher, probe
-from tarn.control.http1 import Closed, connect, request
+from tarn.control.http1 import ConnectionEnded, connect, request
 from tarn.control.probe import Probe
 from tarn.control.scrape import Families, ProbeTarget, Scraper, WarmupRequest
 from tarn.control.warmup import warm_up
@@ -592,7 +592,7 @@ def test_a_closed_connection_cannot_be_asked() -> None:
     async def ask_after_close(port: int) -> None:
         connection = await connect("127.0.0.1", port, lambda: None)
         connection.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ConnectionEnded):
             await connection.ask(request("GET", "/v2", "x"))
 
     with FakeTriton() as triton:

@@ -14,7 +14,7 @@ from test_scrape import Watcher, watching
 from tarn.control import port_watcher, warmup
 from tarn.control.scrape import ProbeTarget, Scraper
 from tarn.control.scrape_targets import SentRequests, scrape_targets
-from tarn.control.warmup import Answered, try_out
+from tarn.control.warmup import RequestResult, try_out
 from tarn.domain import Endpoint, Instance, InstanceState, Launch, Reading, spec
 from tarn.testing.fake_triton import FakeTriton
 from tarn.triton.made_tests import MadeFrom
@@ -33,7 +33,7 @@ Answers = Sequence[tuple[int, bytes] | None]
 
 def ask(
     answers: Answers, test: TestRequest, known: KnownTests | None = None
-) -> tuple[Answered | None, list[bytes]]:
+) -> tuple[RequestResult | None, list[bytes]]:
     """Return what came of *test* at a server that gives *answers*, and what it was sent."""
     waiting, heard = list(answers), list[bytes]()
     ended: list[asyncio.Event] = []
@@ -58,7 +58,7 @@ def ask(
             writer.write(body)
         await reader.read()  # until the other side closes
 
-    async def run() -> Answered | None:
+    async def run() -> RequestResult | None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server:
@@ -81,39 +81,41 @@ def written(**more: object) -> TestRequest:
 @pytest.mark.parametrize(
     ("answers", "found"),
     [
-        ([GOOD], Answered(ok=True)),
-        ([STUB], Answered(ok=False, said="Stub process 'm_0_0' is not healthy.")),
-        ([RAISED], Answered(ok=False, said="Failed to process the request(s) for model")),
-        ([FULL, FULL, GOOD], Answered(ok=True)),
-        ([FULL, STUB], Answered(ok=False, said="Stub process 'm_0_0' is not healthy.")),
-        ([(200, b"x" * (warmup.LONGEST_ANSWER + 1))], Answered(ok=True)),
+        ([GOOD], RequestResult(ok=True)),
+        ([STUB], RequestResult(ok=False, said="Stub process 'm_0_0' is not healthy.")),
+        ([RAISED], RequestResult(ok=False, said="Failed to process the request(s) for model")),
+        ([FULL, FULL, GOOD], RequestResult(ok=True)),
+        ([FULL, STUB], RequestResult(ok=False, said="Stub process 'm_0_0' is not healthy.")),
+        ([(200, b"x" * (warmup.LONGEST_ANSWER + 1))], RequestResult(ok=True)),
     ],
 )
-def test_what_is_answered(answers: Answers, found: Answered) -> None:
+def test_what_is_answered(answers: Answers, found: RequestResult) -> None:
     """Decides whether the instance is well, and is told by Triton's own line where it is not."""
     assert ask(answers, written())[0] == found
 
 
 def test_silence_ends_with_the_time_that_was_given() -> None:
     began_s = time.monotonic()
-    assert ask([HANG], written(timeout_s=0.3))[0] == Answered(ok=False, said="no answer for 0.3 s")
+    assert ask([HANG], written(timeout_s=0.3))[0] == RequestResult(
+        ok=False, said="no answer for 0.3 s"
+    )
     assert time.monotonic() - began_s < 4.0
 
 
 def test_a_queue_that_stays_full_fails_with_what_triton_said() -> None:
     said = ask([FULL] * 1000, written(timeout_s=0.3))[0]
-    assert said == Answered(ok=False, said="Exceeds maximum queue size")
+    assert said == RequestResult(ok=False, said="Exceeds maximum queue size")
 
 
 def test_each_copy_is_tried_and_each_must_answer() -> None:
     """Triton gives requests in turn: of two copies with one dead each second one fails."""
-    assert ask([GOOD, STUB], written(copies=2))[0] == Answered(
+    assert ask([GOOD, STUB], written(copies=2))[0] == RequestResult(
         ok=False, said="Stub process 'm_0_0' is not healthy."
     )
     found, heard = ask([GOOD, GOOD, GOOD], written(copies=3))
-    assert found == Answered(ok=True)
+    assert found == RequestResult(ok=True)
     assert len(heard) == 3
-    assert ask([GOOD, HANG], written(copies=2, timeout_s=0.3))[0] == Answered(
+    assert ask([GOOD, HANG], written(copies=2, timeout_s=0.3))[0] == RequestResult(
         ok=False, said="no answer for 0.3 s"
     )
 
@@ -143,20 +145,20 @@ def test_a_model_that_refuses_zeros_everywhere_is_not_taken_for_sick() -> None:
     """What it says is told, and blames nobody."""
     known = KnownTests()
     said = "Failed to process the request(s) for model"
-    assert ask([RAISED], zeros(), known)[0] == Answered(ok=False, said=said, proven=False)
+    assert ask([RAISED], zeros(), known)[0] == RequestResult(ok=False, said=said, proven=False)
     assert not known.is_unfit(zeros())
 
 
 def test_a_model_that_takes_zeros_elsewhere_is_sick_where_it_refuses_them() -> None:
     known = KnownTests()
-    assert ask([GOOD], zeros(), known)[0] == Answered(ok=True)
-    assert ask([RAISED], zeros(), known)[0] == Answered(
+    assert ask([GOOD], zeros(), known)[0] == RequestResult(ok=True)
+    assert ask([RAISED], zeros(), known)[0] == RequestResult(
         ok=False, said="Failed to process the request(s) for model"
     )
 
 
 def test_a_dead_stub_needs_no_proof() -> None:
-    assert ask([STUB], zeros())[0] == Answered(
+    assert ask([STUB], zeros())[0] == RequestResult(
         ok=False, said="Stub process 'm_0_0' is not healthy."
     )
 
@@ -171,7 +173,7 @@ def test_nothing_that_listens_is_a_failure() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     found = asyncio.run(try_out(Endpoint("127.0.0.1", port, 1, 1), written(), KnownTests()))
-    assert found == Answered(ok=False, said=f"connection refused by 127.0.0.1:{port}")
+    assert found == RequestResult(ok=False, said=f"connection refused by 127.0.0.1:{port}")
 
 
 def test_what_the_master_lacks_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

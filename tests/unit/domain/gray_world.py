@@ -38,7 +38,7 @@ from tarn.domain.events import Requester
 from tarn.domain.facts import StubEnded
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.memory import begin
-from tarn.domain.outcomes import RequestCounts, Tested
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.spec import (
     ClusterSpec,
     DrainSpec,
@@ -121,7 +121,7 @@ class Triton:
     serves_s: float
     fault: Fault | None = None
     counted: dict[str, Counted] = attrs.field(factory=dict)
-    tested: Tested | None = None
+    tested: TestResult | None = None
     asked_s: float | None = None
     read: Reading | None = None
     """What was read last."""
@@ -201,7 +201,7 @@ class Triton:
         if fault and fault.luck and kind == "failing" and world.chance.random() >= fault.share:
             said = ""
         number = 1 if self.tested is None else self.tested.number + 1
-        self.tested = Tested(self.asked_s, not said, said, number, MODEL, late)
+        self.tested = TestResult(self.asked_s, not said, said, number, MODEL, late)
         world.tests_sent.append(self.asked_s)
         self.asked_s = now_s
 

@@ -23,7 +23,7 @@ from tarn.domain import (
     Scale,
 )
 from tarn.domain.apply_command import MOST_FOLLOWERS, MOST_NAMES, apply_command
-from tarn.domain.fleet import Demanded, Fleet, FollowerState, Rules
+from tarn.domain.fleet import DemandReport, Fleet, FollowerState, Rules
 from tarn.domain.follow_up import acknowledged
 from tarn.domain.memory import saved
 from tarn.domain.spec import UpdateSpec
@@ -225,7 +225,7 @@ def test_a_command_for_another_revision_is_refused_with_the_present_one(command:
 def test_a_demand_is_heard_and_is_no_ask() -> None:
     """Like a follower's word it moves no revision and minds none; the next tick decides."""
     some, done = after(fleet(desired=0), Demand("lb1", 2), if_match=99)
-    assert some.demand == Demanded("lb1", 2, NOW_S)
+    assert some.demand == DemandReport("lb1", 2, NOW_S)
     assert done == Done(1, "heard")
     assert after(fleet(manual=0), Demand("lb1", 2))[1].message == "heard; a person set 0 replicas"
 

@@ -12,7 +12,7 @@ from tarn.domain.usage import (
     MOST_NAMES,
     OTHER,
     FleetUsage,
-    Spent,
+    ResourceUse,
     UsageSample,
     UsageSlots,
 )
@@ -33,23 +33,23 @@ def test_requests_and_seconds_go_to_the_instance_and_to_the_model() -> None:
     usage = FleetUsage().looked(held(AT, 5.0))
     usage = usage.looked(held(AT + 10, 8.0, models={"echo": Counters(3.0, 1.0, 2e6)}))
     spent = usage.total(AT, AT + 10).spent
-    assert spent[A] == Spent(3.0, 0.0, 3.0, 10.0, 20.0)
-    assert spent[ECHO] == Spent(3.0, 1.0, 2.0, 10.0, 20.0)
+    assert spent[A] == ResourceUse(3.0, 0.0, 3.0, 10.0, 20.0)
+    assert spent[ECHO] == ResourceUse(3.0, 1.0, 2.0, 10.0, 20.0)
 
 
 def test_what_an_instance_did_while_no_master_looked_is_counted_and_a_models_time_is_not() -> None:
     """It ran all the while; which models were ready nobody knows."""
     usage = FleetUsage().looked(held(AT, 5.0)).looked(held(AT + 300, 105.0))
     spent = usage.total(AT, AT + 300).spent
-    assert spent[A] == Spent(100.0, 0.0, 100.0, 300.0, 600.0)
-    assert spent[ECHO] == Spent()
+    assert spent[A] == ResourceUse(100.0, 0.0, 100.0, 300.0, 600.0)
+    assert spent[ECHO] == ResourceUse()
 
 
 def test_an_instance_that_was_not_there_before_has_no_time_yet() -> None:
     """And one whose counters are not known has time alone."""
     usage = FleetUsage().looked(held(AT, None, instances={}))
     usage = usage.looked(held(AT + 1, None)).looked(held(AT + 3, None))
-    assert usage.total(AT, AT + 3).spent[A] == Spent(instance_s=2.0, gpu_s=4.0)
+    assert usage.total(AT, AT + 3).spent[A] == ResourceUse(instance_s=2.0, gpu_s=4.0)
 
 
 def test_all_that_an_instance_counts_which_this_master_started_is_new() -> None:
@@ -81,7 +81,7 @@ def test_slots_and_names_are_few_and_nothing_is_lost_among_them(
     small = UsageSlots(600, 3)
     for step_s, name in looks:
         at += step_s
-        more = {(INSTANCE, f"a-{name + n:04d}"): Spent(1.0) for n in range(60)}
+        more = {(INSTANCE, f"a-{name + n:04d}"): ResourceUse(1.0) for n in range(60)}
         given_ += 60
         slots, small = slots.plus(at, more), small.plus(at, more)
     total = sum(one.requests for slot in slots.slots.values() for one in slot.values())

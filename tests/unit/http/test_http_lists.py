@@ -9,7 +9,7 @@ from fake_master import FakeMaster, PolicyAuthorizer, decision, event, instance,
 from tarn.control.signal_status import SignalStatus
 from tarn.control.snapshot import Snapshot
 from tarn.domain import Known, Readiness
-from tarn.domain.model_totals import ModelLooks, ModelTotals
+from tarn.domain.model_totals import ModelTotals, ModelTotalsHistory
 from tarn.http.authorizer_pool import AuthorizerPool, DirectAuthorizer
 from tarn.http.visibility import MASK
 
@@ -42,7 +42,7 @@ def picture() -> Snapshot:
         events=(event(said), event(f"{UNKNOWN} was unloaded")),
         decisions=(attrs.evolve(decision(2), reason=f"queue of {SECRET}"),),
         signals=(sight,),
-        models=ModelLooks(((1.0, totals),)),
+        models=ModelTotalsHistory(((1.0, totals),)),
     )
 
 

@@ -40,7 +40,7 @@ from tarn.domain import (
 )
 from tarn.http import route_permissions
 from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.identity import Proofs, Trusted, network
+from tarn.http.identity import KnownProxy, Proofs, network
 
 SAFE = {
     "X-Content-Type-Options": "nosniff",
@@ -652,7 +652,7 @@ def test_values_of_environment_variables_are_for_who_may_change_the_fleet(accept
     config = {"triton": {"env": {"GREETING": "canary-1"}}, "more": [{"env": {"A": "canary-2"}}]}
     rights = {("alice", "view", ""), ("ops", "view", ""), ("ops", "admin", "")}
     own = b"the-own-token-of-one-load-balancer"
-    lb = Trusted("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
+    lb = KnownProxy("lb1", network("127.0.0.1"), "token", own, users=frozenset({"*"}))
     gate = DirectAuthorizer(PolicyAuthorizer(rights=rights))
 
     def seen(user: str) -> str:

@@ -19,10 +19,10 @@ from tarn.http.authorizer_pool import DirectAuthorizer
 from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity import (
     OWNER,
-    Accepted,
+    AcceptedTicket,
     Authenticator,
+    KnownProxy,
     Proofs,
-    Trusted,
     connects,
     network,
     trusted,
@@ -34,16 +34,16 @@ from tarn_plugins.authorizer.none import NoAuthorizer
 API = b"the-api-token-of-the-cluster"
 OWN = b"the-own-token-of-one-proxy"
 HERE, THERE = "10.0.0.5", "10.0.0.6"
-LB = Trusted("lb1", network(HERE), "token", OWN, users=frozenset({"*"}))
-GATE = Trusted("gate", network("10.0.1.0/24"), "mtls", groups=frozenset({"analysts"}))
-KNOX = Trusted("knox", network(HERE), "kerberos", users=frozenset({"alice"}))
+LB = KnownProxy("lb1", network(HERE), "token", OWN, users=frozenset({"*"}))
+GATE = KnownProxy("gate", network("10.0.1.0/24"), "mtls", groups=frozenset({"analysts"}))
+KNOX = KnownProxy("knox", network(HERE), "kerberos", users=frozenset({"alice"}))
 
 Header = tuple[bytes, bytes]
 
 
 @attrs.frozen
 class Register:
-    """`Names`: a short name is what stands before the ``@``."""
+    """A `UserDirectory`: a short name is what stands before the ``@``."""
 
     groups_of: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
 
@@ -57,12 +57,12 @@ class Register:
 
 
 class Readable:
-    """`Tickets`, each the name of its principal in plain text."""
+    """A `TicketChecker`: a ticket is the name of its principal in plain text."""
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         if token == b"stale":
             raise NotAuthorizedError("anonymous", "authenticate", next_step="The ticket: it is old")
-        return Accepted(token.decode(), b"and I am the master")
+        return AcceptedTicket(token.decode(), b"and I am the master")
 
 
 @pytest.fixture(scope="module")
@@ -342,7 +342,7 @@ def test_a_spec_becomes_trusted_proxies_with_the_tokens_that_were_brought() -> N
     """One that was not brought ends the master: it would be open to an empty one."""
     spec = (TrustedProxy("lb1", HERE, "token", token="env:LB"), TrustedProxy("g", "10.0.1.0/24"))
     made = trusted(spec, {"lb1": OWN.decode()})
-    assert made == (LB, Trusted("g", network("10.0.1.0/24"), "mtls", None, frozenset({"*"})))
+    assert made == (LB, KnownProxy("g", network("10.0.1.0/24"), "mtls", None, frozenset({"*"})))
     for tokens in ({}, {"lb1": ""}):
         with pytest.raises(ConfigError, match="lb1"):
             trusted(spec, tokens)
@@ -393,7 +393,7 @@ def test_viewers_may_look_and_not_touch_where_there_is_no_authorizer(
     name: str, may: set[str]
 ) -> None:
     """By name or by group, as admins; the page learns what it may show."""
-    proxy = Trusted("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
+    proxy = KnownProxy("lb1", network("127.0.0.1"), "token", OWN, users=frozenset({"*"}))
     access = AccessRules(
         admins=SubjectsSpec(users=("ops",)),
         viewers=SubjectsSpec(users=("alice",), groups=("analysts",)),

@@ -15,7 +15,7 @@ from tarn.errors import ConfigError, DiscoveryError
 from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import NodesChangedError, translated
 from tarn.zk.kazoo_handler import silent_logger
-from tarn.zk.operations import CheckVersion, Create, Delete, Put, size
+from tarn.zk.operations import CheckVersion, Create, Delete, SetData, size
 from tarn.zk.session import TlsFiles, ZooKeeperSession
 
 
@@ -156,5 +156,10 @@ def test_a_line_of_an_acl_is_read_or_refused(text: str) -> None:
 
 def test_sizes_are_not_underestimated() -> None:
     """A path, the data, and what stands around them."""
-    for operation in (Create("/a", b"xx"), Delete("/a"), Put("/a", b"xx"), CheckVersion("/a", 1)):
+    for operation in (
+        Create("/a", b"xx"),
+        Delete("/a"),
+        SetData("/a", b"xx"),
+        CheckVersion("/a", 1),
+    ):
         assert size(operation) >= len(operation.path) + len(operation.data) + 40

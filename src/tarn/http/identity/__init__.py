@@ -2,10 +2,10 @@
 
 from tarn.http.identity.authenticator import OWNER, Authenticator
 from tarn.http.identity.proofs import (
-    Accepted,
+    AcceptedTicket,
+    KnownProxy,
     Proofs,
     TicketChecker,
-    Trusted,
     connects,
     network,
     trusted,
@@ -13,11 +13,11 @@ from tarn.http.identity.proofs import (
 
 __all__ = [
     "OWNER",
-    "Accepted",
+    "AcceptedTicket",
     "Authenticator",
+    "KnownProxy",
     "Proofs",
     "TicketChecker",
-    "Trusted",
     "connects",
     "network",
     "trusted",

@@ -24,7 +24,7 @@ from tarn.domain.request_proof import (
 from tarn.errors import NotAuthorizedError, ProviderError
 from tarn.http.hosts import Hosts
 from tarn.http.identity.claims import Claims, claims, cookie_user, is_name, ticket
-from tarn.http.identity.proofs import Proofs, Trusted
+from tarn.http.identity.proofs import KnownProxy, Proofs
 from tarn.http.nonces import Nonces
 from tarn.http.request_info import Identity, RequestInfo
 from tarn.http.sessions import BrowserSession, Sessions
@@ -50,7 +50,7 @@ _NEGOTIATE = {"WWW-Authenticate": "Negotiate"}
 class _Proof:
     """Somebody, before it is looked at for whom they speak."""
 
-    who: Principal | Trusted
+    who: Principal | KnownProxy
     answer: str = ""
     """For ``WWW-Authenticate`` of the answer: the master's half of a ticket's proof."""
     session: BrowserSession | None = None
@@ -133,7 +133,7 @@ class Authenticator:
             headers={**said.headers, **headers},
             session=proven.session,
             digest=proven.digest,
-            ambient=not isinstance(proven.who, Trusted) and proven.who.via in AMBIENT,
+            ambient=not isinstance(proven.who, KnownProxy) and proven.who.via in AMBIENT,
         )
 
     def _one_proof(self, claimed: Claims) -> None:
@@ -177,7 +177,7 @@ class Authenticator:
                 return _Proof(one)
         return self._unidentified()
 
-    def _signers(self) -> tuple[tuple[bytes, Principal | Trusted], ...]:
+    def _signers(self) -> tuple[tuple[bytes, Principal | KnownProxy], ...]:
         """Return whoever may sign a request, by the key that is derived from their token."""
         owner = () if self._api_token is None else ((proof_key(self._api_token), OWNER),)
         others = ((proof_key(one.token), one) for one in self._proofs.trusted if one.token)
@@ -195,7 +195,7 @@ class Authenticator:
         for key, who in self._keys:
             if not proof.made_with(key, parts):
                 continue
-            if isinstance(who, Trusted) and not who.at(asked.peer):
+            if isinstance(who, KnownProxy) and not who.at(asked.peer):
                 break
             if not self._hosts.reached(host, asked.local, tls=asked.tls):
                 found = (
@@ -241,7 +241,7 @@ class Authenticator:
                 return _Proof(one, answer)
         return _Proof(Principal(user, await self._proofs.groups(user), "spnego"), answer)
 
-    def _by_certificate(self, asked: RequestInfo) -> Trusted | None:
+    def _by_certificate(self, asked: RequestInfo) -> KnownProxy | None:
         if not asked.certificate:
             return None
         every = (one for one in self._proofs.trusted if one.by == "mtls")
@@ -257,10 +257,10 @@ class Authenticator:
         )
 
     async def _spoken_for(
-        self, who: Principal | Trusted, asked: RequestInfo, claimed: Claims
+        self, who: Principal | KnownProxy, asked: RequestInfo, claimed: Claims
     ) -> Identity:
         """Return whom *who* speaks for, which is nobody else unless it is a trusted proxy."""
-        if isinstance(who, Trusted):
+        if isinstance(who, KnownProxy):
             return await self._named(who, claimed)
         if who.via == "rm-proxy":
             return Identity(who, named=who.user)
@@ -276,7 +276,7 @@ class Authenticator:
             return Identity(None, 400, "The api token and X-TARN-User came together: send one")
         return Identity(who)
 
-    async def _named(self, proxy: Trusted, claimed: Claims) -> Identity:
+    async def _named(self, proxy: KnownProxy, claimed: Claims) -> Identity:
         if claimed.user is None:
             return Identity(Principal(proxy.name, via="trusted-proxy"))
         if claimed.signed is not None:  # whoever passed the request on could have changed the name

@@ -16,11 +16,11 @@ from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity.people import People
 
 __all__ = [
-    "Accepted",
+    "AcceptedTicket",
+    "KnownProxy",
     "Network",
     "Proofs",
     "TicketChecker",
-    "Trusted",
     "connects",
     "network",
     "trusted",
@@ -32,7 +32,7 @@ MAPPED = 96
 
 
 @attrs.frozen
-class Accepted:
+class AcceptedTicket:
     """A ticket that proved somebody."""
 
     principal: str
@@ -44,13 +44,13 @@ class Accepted:
 class TicketChecker(Protocol):
     """Checks tickets of Kerberos; on any thread, several at a time."""
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         """Return who sent *token*; ``NotAuthorizedError`` says why it proves nobody. May block."""
         ...
 
 
 @attrs.frozen
-class Trusted:
+class KnownProxy:
     """A trusted proxy, as the master knows it."""
 
     name: str
@@ -78,7 +78,7 @@ class Trusted:
 class Proofs:
     """What a master can check, and where it looks people up."""
 
-    trusted: tuple[Trusted, ...] = ()
+    trusted: tuple[KnownProxy, ...] = ()
     tickets: TicketChecker | None = None
     desk: BlockingPool | None = None
     """Where tickets are checked; there is one where there are *tickets*."""
@@ -114,10 +114,10 @@ def connects(proxies: Iterable[TrustedProxy]) -> Callable[[str], bool]:
     return lambda peer: any(_is_in(peer, one) for one in networks)
 
 
-def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[Trusted, ...]:
+def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[KnownProxy, ...]:
     """Return the trusted proxies of a spec, with the *tokens* that were brought for them."""
     return tuple(
-        Trusted(
+        KnownProxy(
             one.name,
             network(one.address),
             one.authenticated_by,

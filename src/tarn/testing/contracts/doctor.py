@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from tarn.doctor import CheckState, Offered, Result, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import CODES, ClusterSpec
 from tarn.errors import PluginError
 from tarn.interfaces import Check, ClientContext
@@ -69,7 +69,7 @@ class DoctorContract:
         context, results = self.context(directory), list[Result]()
         for plain in self.specs:
             checks = self.offered(self.spec(plain), context)
-            offered = [Offered("this plugin", check) for check in checks]
+            offered = [OfferedCheck("this plugin", check) for check in checks]
             results += within(self.looks_within_s, partial(examine, offered, context.clock))
         return tuple(results)
 

@@ -43,12 +43,12 @@ def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
     """
     from tarn.java import ensure, java_home, kerberos_options  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger import conf  # noqa: PLC0415
+    from tarn_plugins.authorizer.ranger.admin_contact import AdminContact  # noqa: PLC0415
     from tarn_plugins.authorizer.ranger.authorizer import (  # noqa: PLC0415
         GuardedCluster,
         RangerAuthorizer,
     )
     from tarn_plugins.authorizer.ranger.engine import RangerEngine  # noqa: PLC0415
-    from tarn_plugins.authorizer.ranger.heard import Heard  # noqa: PLC0415
 
     site = read(settings)
     places = conf.RangerDirectories.below(context.directory, _logs(context))
@@ -58,7 +58,7 @@ def _create(settings: RangerSettings, context: MasterContext) -> Authorizer:
         found = f"Ranger's configuration cannot be written ({error})"
         raise LaunchError("ranger", found, code="TARN-3405") from error
     ensure(HEAP_MIB, java_home(context.environ), kerberos_options(context.environ))
-    heard = Heard(context.clock, conf.poll_s(site), places.confirmed)
+    heard = AdminContact(context.clock, conf.poll_s(site), places.confirmed)
     rest = (settings.conf_dir, *site.jars)
 
     def opened() -> RangerEngine:

@@ -18,7 +18,7 @@ import attrs
 from tarn.errors import ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
-from tarn_plugins.authorizer.ranger.setup_file import SetupStep, There
+from tarn_plugins.authorizer.ranger.setup_file import AdminState, SetupStep
 
 __all__ = ["Admin", "RangerAdminLogin"]
 
@@ -48,7 +48,7 @@ class Admin:
         self._client, self._failure = _client(door)
         self._door = door
 
-    def there(self, service: str) -> There:
+    def there(self, service: str) -> AdminState:
         """Return what Ranger Admin has of the definition, and of *service*.
 
         Raises:
@@ -58,7 +58,7 @@ class Admin:
             definition = self._client.get_service_def(SERVICE_TYPE)
             found = self._client.get_service(service)
             policies = self._client.get_policies_in_service(service) if found else []
-        return There(definition, found, tuple(policies or ()))
+        return AdminState(definition, found, tuple(policies or ()))
 
     def do(self, step: SetupStep) -> None:
         """Do one step that creates or updates; anything else is nothing to do.

@@ -9,8 +9,8 @@ import attrs
 
 from tarn.domain import ANONYMOUS, Principal, Readiness, Verdict
 from tarn.domain.access import FLEET_ACTIONS, MODEL_ACTIONS
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact, Staleness
 from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
-from tarn_plugins.authorizer.ranger.heard import Heard, Staleness
 
 __all__ = ["Engine", "GuardedCluster", "RangerAuthorizer"]
 
@@ -60,7 +60,9 @@ class RangerAuthorizer:
         opened: Makes the engine; may take seconds.
     """
 
-    def __init__(self, subject: GuardedCluster, heard: Heard, opened: Callable[[], Engine]) -> None:
+    def __init__(
+        self, subject: GuardedCluster, heard: AdminContact, opened: Callable[[], Engine]
+    ) -> None:
         self._subject = subject
         self._heard = heard
         self._lock = threading.Lock()

@@ -36,7 +36,7 @@ _OPTIONS = (
 
 
 @attrs.frozen
-class _Asked:
+class _AdminContext:
     """What both commands are given."""
 
     wanted: RangerSetup
@@ -96,7 +96,7 @@ def check(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(1)
 
 
-def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
+def _asked(ctx: click.Context, given: dict[str, Any]) -> _AdminContext:
     context: ClientContext = ctx.meta["tarn.context"]
     file, url = given["file"], given["url"]
     parts = urlsplit(url)
@@ -110,10 +110,10 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
         _say(context, "note: the password goes to Ranger Admin unencrypted; https would hide it")
     admin = Admin(RangerAdminLogin(url, given["user"], password, given["ca"]))
     ctx.call_on_close(admin.close)
-    return _Asked(wanted, admin, context)
+    return _AdminContext(wanted, admin, context)
 
 
-def _steps(asked: _Asked, *, update: bool) -> tuple[SetupStep, ...]:
+def _steps(asked: _AdminContext, *, update: bool) -> tuple[SetupStep, ...]:
     there = asked.admin.there(asked.wanted.service)
     found = steps(asked.wanted, there, update_definition=update)
     for step in found:

@@ -16,8 +16,8 @@ from typing import Any
 import attrs
 
 from tarn.errors import LaunchError
-from tarn.java import Fault, Island, describe, load, mask, throwable
-from tarn_plugins.authorizer.ranger.heard import Heard
+from tarn.java import Fault, IsolatedClassLoader, describe, load, mask, throwable
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE
 
 __all__ = ["AccessRequest", "RangerDecision", "RangerEngine", "RangerUser"]
@@ -81,10 +81,10 @@ class RangerEngine:
     """
 
     def __init__(
-        self, conf: Path, rest: Sequence[Path], app_id: str, heard: Heard, *, audit: bool
+        self, conf: Path, rest: Sequence[Path], app_id: str, heard: AdminContact, *, audit: bool
     ) -> None:
         self._closed = threading.Event()
-        island = Island([conf, *rest])
+        island = IsolatedClassLoader([conf, *rest])
         with island.context():
             downloads = _Downloads(heard)
             _log(island, conf, downloads)
@@ -180,7 +180,7 @@ class _Downloads:
     caller that looks like "nothing new". So it is listened to while it asks.
     """
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: AdminContact) -> None:
         self._heard = heard
         self._complaint = ""
 
@@ -239,7 +239,7 @@ def _said(text: str) -> str:
     return "Ranger Admin did not answer" if _NULL in text else text[:200]
 
 
-def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
+def _log(island: IsolatedClassLoader, conf: Path, downloads: _Downloads) -> None:
     """Have the island log as its configuration says, and listen to the client of Ranger Admin.
 
     A JVM that Hadoop started may have been told of another configuration for the whole process
@@ -261,7 +261,7 @@ def _log(island: Island, conf: Path, downloads: _Downloads) -> None:
         logger.addAppender(appender)
 
 
-def _audible(island: Island, config: Any) -> None:
+def _audible(island: IsolatedClassLoader, config: Any) -> None:
     """Refuse jars with which audits to a log vanish without a word: no slf4j, or two that differ.
 
     Raises:

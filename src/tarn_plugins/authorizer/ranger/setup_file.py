@@ -11,7 +11,7 @@ from tarn.plain import structure
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
 from tarn_plugins.authorizer.ranger.settings import SERVICE_TYPE, check_service
 
-__all__ = ["Policy", "PolicyItem", "RangerSetup", "SetupStep", "There", "parse", "steps"]
+__all__ = ["AdminState", "Policy", "PolicyItem", "RangerSetup", "SetupStep", "parse", "steps"]
 
 Plain = Mapping[str, Any]
 _CODE = "TARN-3414"
@@ -104,7 +104,7 @@ class RangerSetup:
 
 
 @attrs.frozen
-class There:
+class AdminState:
     """What Ranger Admin has; None: no such thing."""
 
     definition: Plain | None
@@ -157,13 +157,15 @@ def parse(text: str, where: str) -> RangerSetup:
 
 
 def steps(
-    wanted: RangerSetup, there: There, *, update_definition: bool = False
+    wanted: RangerSetup, there: AdminState, *, update_definition: bool = False
 ) -> tuple[SetupStep, ...]:
     """Return what is to be done, in order. What the file does not name is left as it is."""
     return tuple(_steps(wanted, there, update_definition=update_definition))
 
 
-def _steps(wanted: RangerSetup, there: There, *, update_definition: bool) -> Iterator[SetupStep]:
+def _steps(
+    wanted: RangerSetup, there: AdminState, *, update_definition: bool
+) -> Iterator[SetupStep]:
     yield _definition(there.definition, update=update_definition)
     yield _service(wanted, there.service)
     known = {one.get("name"): one for one in there.policies}

@@ -16,7 +16,7 @@ from tarn_plugins.cli.pack import archive, fitness, java, source, tree
 from tarn_plugins.cli.pack.options import ABOUT, PackOptions, name
 from tarn_plugins.cli.pack.uv import Uv
 
-__all__ = ["Packed", "make"]
+__all__ = ["PackResult", "make"]
 
 _STARTS_S = 60.0
 _MOST_SHOWN = 8
@@ -38,7 +38,7 @@ print(json.dumps([sys.prefix, sys.version.split()[0]]))
 
 
 @attrs.frozen
-class Packed:
+class PackResult:
     """What was made."""
 
     path: Path
@@ -56,7 +56,7 @@ class Packed:
         return self.path.stat().st_size
 
 
-def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
+def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> PackResult:
     """Make the archive in the empty directory *work*, and see that it starts.
 
     Raises:
@@ -84,7 +84,7 @@ def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> 
     shutil.rmtree(root)
     started(made, work / "elsewhere", order.extras)
     called = name(about, written.digest)
-    return Packed(made, called, about, written, packages, fitness.foreign(needs))
+    return PackResult(made, called, about, written, packages, fitness.foreign(needs))
 
 
 def _given(directory: str) -> Path:

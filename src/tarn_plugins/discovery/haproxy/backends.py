@@ -20,7 +20,7 @@ from tarn_plugins.discovery.haproxy.runtime_commands import RuntimeCommand, comp
 from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load, loads_in, servers_in
 from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
-__all__ = ["HaproxyBackends", "Settled", "Traffic"]
+__all__ = ["HaproxyBackends", "SettleResult", "Traffic"]
 
 _PASSES = 4
 """Drain, take out, look: three are enough where no request is open."""
@@ -48,7 +48,7 @@ class Traffic:
 
 
 @attrs.frozen
-class Settled:
+class SettleResult:
     """How things stand after the work."""
 
     sessions: tuple[tuple[str, int], ...] = ()
@@ -142,7 +142,7 @@ class HaproxyBackends:
         *,
         remove: bool,
         hold: bool = False,
-    ) -> Settled:
+    ) -> SettleResult:
         """Bring the servers to *members*, those without an address left as they are.
 
         Args:
@@ -168,7 +168,7 @@ class HaproxyBackends:
             remove=remove and not stayed,
             hold=hold,
         )
-        settled, done = Settled(), _Done()
+        settled, done = SettleResult(), _Done()
         for _ in range(_PASSES):
             shown, theirs = self._read()
             if epoch is not None and theirs != epoch:
@@ -275,13 +275,13 @@ class HaproxyBackends:
 
     def _settled(
         self, plans: tuple[BackendPlan, ...], loads: tuple[dict[str, Load], ...]
-    ) -> Settled:
+    ) -> SettleResult:
         sessions: Counter[str] = Counter()
         for made, known in zip(plans, loads, strict=True):
             for server in made.leaving:
                 load = known.get(server.name)
                 sessions[self._name_of(server)] += load.sessions + load.queued if load else 0
-        return Settled(
+        return SettleResult(
             sessions=tuple(sorted((name, count) for name, count in sessions.items() if count)),
             leaving=sum(len(made.leaving) for made in plans),
             held=any(made.held for made in plans),

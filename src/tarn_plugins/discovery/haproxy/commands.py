@@ -49,7 +49,7 @@ UNFIT = frozenset({"TARN-3305", "TARN-3308"})
 
 
 @attrs.frozen
-class _Where:
+class _MasterAddress:
     """How the master is found."""
 
     cluster: str | None
@@ -170,7 +170,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
         raise click.UsageError("Missing option '--socket': HAProxy's Runtime API.", ctx)
     if options["url"] and options["zookeeper"]:
         raise click.UsageError("--url and --zookeeper both say where the master is.", ctx)
-    where = _Where(
+    where = _MasterAddress(
         options["cluster"],
         options["url"],
         options["token_file"],
@@ -203,7 +203,7 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def _token(where: _Where, context: ClientContext) -> Token | None:
+def _token(where: _MasterAddress, context: ClientContext) -> Token | None:
     """Return who reads the api token; with a keytab there is none to read."""
     if where.tickets is not None:
         return _none
@@ -215,7 +215,9 @@ def _none() -> None:
 
 
 @contextlib.contextmanager
-def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterator[MasterSource]:
+def _source(
+    ctx: click.Context, where: _MasterAddress, context: ClientContext
+) -> Iterator[MasterSource]:
     """Yield who finds the master."""
     token = _token(where, context)
     if where.tickets is not None:
@@ -267,13 +269,13 @@ def _asking(
         yield source
         return
     way = _way(target, context.clock)
-    from tarn_plugins.discovery.haproxy.master_server import Noted  # noqa: PLC0415 (needs an extra)
+    from tarn_plugins.discovery.haproxy.master_server import NotingSource  # noqa: PLC0415 (needs an extra)
 
     with _starting():
         way.check()
     way.start()
     try:
-        yield Noted(source, way.note)
+        yield NotingSource(source, way.note)
     finally:
         way.close()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from tarn.follow import Unserved
+from tarn.follow import UnservedRequests
 from tarn.interfaces import Clock
 
 if TYPE_CHECKING:  # who only renders a haproxy.cfg needs no haproxyadmin
@@ -23,15 +23,15 @@ FORGET_AFTER_S = 5.0
 """An older reading says nothing of the present."""
 
 
-def unserved(before: "Traffic | None", now: "Traffic") -> Unserved:
+def unserved(before: "Traffic | None", now: "Traffic") -> UnservedRequests:
     """Return how many requests are queued, and how many were refused since *before*.
 
     A counter that fell was reset, or HAProxy began anew: what it shows came since.
     """
     if before is None:
-        return Unserved(now.queued)
+        return UnservedRequests(now.queued)
     since = now.refused - before.refused
-    return Unserved(now.queued, since if since >= 0 else now.refused)
+    return UnservedRequests(now.queued, since if since >= 0 else now.refused)
 
 
 @attrs.define
@@ -43,7 +43,7 @@ class DemandProbe:
     _before: "Traffic | None" = None
     _read_s: float = 0.0
 
-    def __call__(self) -> Unserved:
+    def __call__(self) -> UnservedRequests:
         """Return which requests want a server, as far as the last readings tell.
 
         Raises:

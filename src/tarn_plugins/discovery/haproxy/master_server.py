@@ -22,7 +22,7 @@ from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi
 from tarn_plugins.discovery.haproxy.runtime_commands import ExpectedReply, RuntimeCommand, complaint
 from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, servers_in
 
-__all__ = ["MasterServer", "Noted", "move_commands"]
+__all__ = ["MasterServer", "NotingSource", "move_commands"]
 
 _LOOK_EVERY_S = 0.5
 _NAMES_WITHIN_S = 1.0
@@ -168,7 +168,7 @@ class MasterServer:
 
 
 @attrs.frozen
-class Noted:
+class NotingSource:
     """A source that tells where it found the master."""
 
     source: MasterSource

@@ -16,7 +16,7 @@ import attrs
 from tarn.domain import Applied, DiscoveryView, Epoch, Member
 from tarn.errors import DiscoveryError, Superseded
 from tarn.interfaces import Clock
-from tarn_plugins.discovery.haproxy.backends import HaproxyBackends, Settled, Traffic
+from tarn_plugins.discovery.haproxy.backends import HaproxyBackends, SettleResult, Traffic
 from tarn_plugins.discovery.haproxy.host_resolver import HostResolver, ResolvedHosts
 from tarn_plugins.discovery.haproxy.runtime_api import AWAY, RuntimeApi
 from tarn_plugins.discovery.haproxy.target import HaproxyTarget
@@ -227,8 +227,8 @@ class HAProxyServers:
         self._say(Applied(self.name, goal.epoch, done, at, lacking, settled.sessions))
         return not found.missing
 
-    def _settle(self, goal: _Goal, found: ResolvedHosts) -> Settled:
-        settled = Settled()
+    def _settle(self, goal: _Goal, found: ResolvedHosts) -> SettleResult:
+        settled = SettleResult()
         for _ in range(_HOLD_LOOKS):
             hold = self._clock.now_s() < self._hold_until_s
             settled = self._doors.settle(
@@ -298,7 +298,7 @@ class HAProxyServers:
         return self._goal is not None and self._doors.is_another(self._goal.epoch)
 
 
-def _shortcomings(found: ResolvedHosts, goal: _Goal, settled: Settled) -> str:
+def _shortcomings(found: ResolvedHosts, goal: _Goal, settled: SettleResult) -> str:
     """Say which instances could not be given to HAProxy, and why."""
     parts = [
         f"{one.instance_id}: host '{one.endpoint.host}' has no address "

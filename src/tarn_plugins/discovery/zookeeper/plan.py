@@ -7,7 +7,7 @@ import attrs
 from tarn.domain import DiscoveryView, Member
 from tarn.errors import ConfigError, DiscoveryError, Superseded
 from tarn.zk.nodes import FleetNode, InstanceNode, fleet_path, instance_payload, valid_name
-from tarn.zk.operations import CheckVersion, Create, Delete, Operation, Put, ZNode, size
+from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode, size
 
 __all__ = ["LIMIT", "PublishPlan", "PublishTarget", "PublishedNodes", "own", "plan"]
 
@@ -176,7 +176,7 @@ def _units(
         elif node.owner != session_id:
             yield (Delete(at), Create(at, data, ephemeral=True))
         elif node.data != data:
-            yield (Put(at, data, node.version),)
+            yield (SetData(at, data, node.version),)
 
 
 def _settled(node: ZNode | None, data: bytes, session_id: int) -> bytes:
@@ -223,7 +223,7 @@ def _transactions(
 
 def _write(path: str, fleet: FleetNode, version: int | None) -> Operation:
     data = fleet.render()
-    return Create(path, data) if version is None else Put(path, data, version)
+    return Create(path, data) if version is None else SetData(path, data, version)
 
 
 def _batches(

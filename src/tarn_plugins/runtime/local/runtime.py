@@ -27,7 +27,7 @@ from tarn.triton import binary, exits, regions
 from tarn.triton.abandoned import remove_abandoned
 from tarn.triton.command import argv
 from tarn.triton.gpus import present
-from tarn.triton.stubs import LOOK_EVERY_S, Children
+from tarn.triton.stubs import LOOK_EVERY_S, ChildProcesses
 from tarn_plugins.runtime.local import epoch, gpus
 from tarn_plugins.runtime.local.environment import (
     LOOPBACK,
@@ -35,7 +35,7 @@ from tarn_plugins.runtime.local.environment import (
     masters_own,
     shm_prefix,
 )
-from tarn_plugins.runtime.local.exits import Exit, could_not_start, explain
+from tarn_plugins.runtime.local.exits import ProcessExit, could_not_start, explain
 from tarn_plugins.runtime.local.instance_logs import log_tail, remove_oldest
 from tarn_plugins.runtime.local.leftovers import clear, read_keeper, remove_files
 from tarn_plugins.runtime.local.ports import Ports, outward
@@ -84,7 +84,7 @@ class LocalRuntime:
         self._keeper_gone = True
         self._program: binary.TritonProgram | None = None
         self._watcher: Watcher | None = None
-        self._children = Children()
+        self._children = ChildProcesses()
 
     # -- the Protocol ------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class LocalRuntime:
         """Say why, after whatever it left behind is gone. On the watcher's thread."""
         record = slot.record
         self._clear(record)
-        end = Exit(
+        end = ProcessExit(
             code,
             asked=record.stop_at is not None,
             forced=slot.forced,

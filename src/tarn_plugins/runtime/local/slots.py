@@ -4,7 +4,7 @@ import attrs
 
 from tarn.domain import Ended, Endpoint, ExitStatus, Fact, Pending, Running, StubEnded
 from tarn.triton.stubs import StubHistory
-from tarn_plugins.runtime.local.processes import Handle
+from tarn_plugins.runtime.local.processes import ProcessHandle
 from tarn_plugins.runtime.local.records import ProcessRecord
 
 __all__ = ["LocalInstance", "fact", "never_started", "ports"]
@@ -15,7 +15,7 @@ class LocalInstance:
     """What the runtime holds for one instance."""
 
     record: ProcessRecord
-    handle: Handle | None = None
+    handle: ProcessHandle | None = None
     adopted: bool = False
     forced: bool = False
     ended: ExitStatus | None = None

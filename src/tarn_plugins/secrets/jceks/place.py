@@ -8,7 +8,7 @@ import attrs
 
 from tarn.plain import masked
 
-__all__ = ["LocalKeystore", "Remote", "place"]
+__all__ = ["HadoopKeystore", "LocalKeystore", "place"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _LOCAL = frozenset({"file", "localjceks"})
@@ -31,7 +31,7 @@ class LocalKeystore:
 
 
 @attrs.frozen
-class Remote:
+class HadoopKeystore:
     """A keystore on a file system of Hadoop's."""
 
     uri: str
@@ -48,7 +48,7 @@ class Remote:
         return masked(self.uri)
 
 
-def place(text: str) -> LocalKeystore | Remote:
+def place(text: str) -> LocalKeystore | HadoopKeystore:
     """Return where *text* means; messages quote no password of a URI.
 
     Raises:
@@ -81,10 +81,10 @@ def _file(text: str) -> LocalKeystore:
     return LocalKeystore(Path(text))
 
 
-def _remote(scheme: str, rest: str, text: str) -> Remote:
+def _remote(scheme: str, rest: str, text: str) -> HadoopKeystore:
     authority, slash, path = rest.partition("/")
     if not (scheme and slash and path.strip("/")) or path.endswith("/"):
         raise ValueError(f"path = '{masked(text)}' names no file on Hadoop")
     if ":" in authority.rpartition("@")[0]:
         raise ValueError(f"path = '{masked(text)}' has a password in it, which others would see")
-    return Remote(f"{scheme}://{authority}/{path}")
+    return HadoopKeystore(f"{scheme}://{authority}/{path}")

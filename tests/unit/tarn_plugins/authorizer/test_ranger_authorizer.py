@@ -12,9 +12,9 @@ from tarn.hookspecs import Factory
 from tarn.interfaces import Authorizer, MasterContext
 from tarn.testing.contracts.authorizer import AuthorizerContract
 from tarn.testing.fakes.clock import FakeClock
+from tarn_plugins.authorizer.ranger.admin_contact import AdminContact
 from tarn_plugins.authorizer.ranger.authorizer import Engine, GuardedCluster, RangerAuthorizer
 from tarn_plugins.authorizer.ranger.engine import AccessRequest, RangerDecision, RangerUser
-from tarn_plugins.authorizer.ranger.heard import Heard
 
 ALICE = Principal("alice", frozenset({"ds"}), "spnego")
 
@@ -61,7 +61,7 @@ class Settings:
 
 
 def make(settings: Settings, context: MasterContext) -> Authorizer:
-    heard = Heard(context.clock, 30, context.directory / "confirmed")
+    heard = AdminContact(context.clock, 30, context.directory / "confirmed")
     if settings.policies >= 0:
         heard.answered()
     one = RangerAuthorizer(
@@ -89,8 +89,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def heard(clock: FakeClock, tmp_path: Path) -> Heard:
-    one = Heard(clock, 30, tmp_path / "confirmed")
+def heard(clock: FakeClock, tmp_path: Path) -> AdminContact:
+    one = AdminContact(clock, 30, tmp_path / "confirmed")
     one.answered()
     return one
 
@@ -101,7 +101,7 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def authorizer(engine: FakeEngine, heard: Heard) -> Iterator[RangerAuthorizer]:
+def authorizer(engine: FakeEngine, heard: AdminContact) -> Iterator[RangerAuthorizer]:
     one = RangerAuthorizer(GuardedCluster("prod", "fleet"), heard, lambda: engine)
     assert one.wait(10)
     yield one
@@ -142,7 +142,7 @@ def test_an_engine_that_raises_or_answers_too_little_denies(
     assert not any(one.allowed for one in authorizer.check_each(ALICE, "infer", ("ocr", "ocr")))
 
 
-def test_an_engine_that_does_not_start_denies_for_ever(heard: Heard) -> None:
+def test_an_engine_that_does_not_start_denies_for_ever(heard: AdminContact) -> None:
     """With the reason in /health, and no exception to the caller."""
 
     def broken() -> Engine:
@@ -157,7 +157,7 @@ def test_an_engine_that_does_not_start_denies_for_ever(heard: Heard) -> None:
 
 
 def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
-    heard: Heard, engine: FakeEngine
+    heard: AdminContact, engine: FakeEngine
 ) -> None:
     """A master that leaves waits for no download."""
     go = threading.Event()
@@ -177,7 +177,7 @@ def test_while_it_is_being_opened_it_denies_and_one_that_is_late_is_closed(
 
 
 def test_stale_policies_decide_and_say_their_age(
-    authorizer: RangerAuthorizer, heard: Heard, clock: FakeClock
+    authorizer: RangerAuthorizer, heard: AdminContact, clock: FakeClock
 ) -> None:
     """From the first answer that did not come; a silence without an error shows later."""
     clock.advance(20)
@@ -196,7 +196,7 @@ def test_stale_policies_decide_and_say_their_age(
 
 
 def test_a_service_that_is_gone_decides_nothing(
-    authorizer: RangerAuthorizer, heard: Heard, engine: FakeEngine
+    authorizer: RangerAuthorizer, heard: AdminContact, engine: FakeEngine
 ) -> None:
     """Though the engine still has its policies."""
     heard.failed("Ranger Admin has no such service", gone=True)
@@ -209,11 +209,11 @@ def test_a_service_that_is_gone_decides_nothing(
 def test_the_age_outlives_a_master(clock: FakeClock, tmp_path: Path) -> None:
     """The next one finds when policies were confirmed; or nobody knows."""
     kept = tmp_path / "confirmed"
-    stale = Heard(clock, 30, kept).stale()
+    stale = AdminContact(clock, 30, kept).stale()
     assert stale is not None
     assert str(stale).startswith("policies of an unknown age: ")
-    Heard(clock, 30, kept).answered()
-    again = Heard(clock, 30, kept)
+    AdminContact(clock, 30, kept).answered()
+    again = AdminContact(clock, 30, kept)
     clock.jump(kept.stat().st_mtime + 3 * 86400)
     again.failed("refused")
     assert str(again.stale()) == "policies of 3 d ago: refused"

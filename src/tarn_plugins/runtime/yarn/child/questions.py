@@ -17,7 +17,7 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.logs import Books
+from tarn_plugins.runtime.yarn.client.logs import LogCache
 from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
@@ -80,7 +80,7 @@ class Questions:
     def __init__(self) -> None:
         self._hadoop: Hadoop | None = None
         self._probes: Applications | None = None
-        self._logs = Books(self._at)
+        self._logs = LogCache(self._at)
 
     def close(self) -> None:
         """End what no client waits for any more."""
@@ -171,7 +171,7 @@ class Questions:
         return base64.b64encode(data).decode()
 
     def logs(self, **parts: Any) -> bool:
-        """Write a log into a file; False: there is none. See `Books.write`."""
+        """Write a log into a file; False: there is none. See `LogCache.write`."""
         return self._logs.write(**parts)
 
     def logged(self, application_id: str) -> Any:

@@ -207,7 +207,7 @@ class YarnDeployer:
         return tuple(sorted(known | set(told)))
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
-        """Copy a file to a Hadoop file system: a `Carrier`'s promise."""
+        """Copy a file to a Hadoop file system: a `Uploader`'s promise."""
         within_s = _patience_s(local.stat().st_size)
         where, there = self._door.ask("put", within_s, local=str(local), uri=uri)
         return str(where), bool(there)

@@ -11,11 +11,11 @@ from tarn_plugins.runtime.yarn import environment
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 
-__all__ = ["Brought", "bring", "findings", "packed"]
+__all__ = ["UploadedEnvironment", "bring", "findings", "packed"]
 
 
 @attrs.frozen
-class Brought:
+class UploadedEnvironment:
     """A packed environment where the nodes read it."""
 
     uri: str = ""
@@ -41,7 +41,7 @@ def findings(door: HadoopClient, archive: str, within_s: float) -> tuple[Finding
 
 def bring(
     door: HadoopClient, archive: str, patience_s: Callable[[int], float], say: Callable[[str], None]
-) -> Brought:
+) -> UploadedEnvironment:
     """Return the archive where the nodes read it; nothing where none is named.
 
     Args:
@@ -55,10 +55,10 @@ def bring(
         ProviderError: The file system did not answer, or has no space.
     """
     if not archive:
-        return Brought()
+        return UploadedEnvironment()
     amount = 0
     if environment.is_local(archive):
         local = Path(archive)
         amount = local.stat().st_size if local.is_file() else 0
         say(f"bringing the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
-    return Brought(**door.ask("bring_environment", patience_s(amount), python=archive))
+    return UploadedEnvironment(**door.ask("bring_environment", patience_s(amount), python=archive))

@@ -25,7 +25,7 @@ from tarn_plugins.runtime.yarn.log_text import contents
 if TYPE_CHECKING:
     from tarn_plugins.runtime.yarn.client.cluster import Hadoop
 
-__all__ = ["ApplicationLogs", "Books"]
+__all__ = ["ApplicationLogs", "LogCache"]
 
 _MASTER = re.compile(r"master\.stderr(\.\d+)?")
 _INSTANCE = re.compile(r"triton\.stderr(\.\d+)?")
@@ -38,7 +38,7 @@ _FRESH_S = 5.0
 _BYTES_A_LINE, _LEAST = 256, 64 * 1024
 
 
-class Books:
+class LogCache:
     """The logs of one application after another, for whoever asks again and again. One thread."""
 
     def __init__(self, hadoop: Callable[[], "Hadoop"]) -> None:

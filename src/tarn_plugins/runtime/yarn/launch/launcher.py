@@ -12,7 +12,7 @@ from tarn.errors import LaunchError, NotFoundError, ProviderError
 from tarn_plugins.runtime.yarn import Docker, environment
 from tarn_plugins.runtime.yarn.launch.instance import localized, needs_address, program
 from tarn_plugins.runtime.yarn.launch.launch_file import LogFiles, encode
-from tarn_plugins.runtime.yarn.launch.repository import Localized, collect
+from tarn_plugins.runtime.yarn.launch.repository import LocalizedRepository, collect
 from tarn_plugins.runtime.yarn.launch.run_script import (
     COMMAND,
     LAUNCH,
@@ -95,7 +95,7 @@ class StagedLauncher:
         self._lock = threading.Lock()
         self._listings: dict[tuple[str, tuple[str, ...]], threading.Lock] = {}
         """Held while one repository is listed, which may take minutes; the others go on."""
-        self._seen: dict[tuple[str, tuple[str, ...]], Localized] = {}
+        self._seen: dict[tuple[str, tuple[str, ...]], LocalizedRepository] = {}
         self._script: LocalFile | None = None
         self._log_bytes = log_bytes
         self._packed = packed if docker is None else ""  # an image has its own programs
@@ -141,9 +141,9 @@ class StagedLauncher:
         most = self._log_bytes
         return None if most is None else LogFiles(most, MARK + record.instance_id)
 
-    def _models(self, launch: Launch) -> Localized:
+    def _models(self, launch: Launch) -> LocalizedRepository:
         if not localized(launch):
-            return Localized(())
+            return LocalizedRepository(())
         key = (launch.repository, launch.models.serve)
         with self._lock:
             listing = self._listings.setdefault(key, threading.Lock())

@@ -16,7 +16,7 @@ from tarn_plugins.runtime.yarn.launch.run_script import MODELS
 from tarn_plugins.runtime.yarn.messages import FileEntry, Files, LocalFile
 
 __all__ = [
-    "Localized",
+    "LocalizedRepository",
     "collect",
     "findings",
     "is_archive",
@@ -34,7 +34,7 @@ _PASSWORD = re.compile(r"(?<=//)[^/@\s]*:[^/@\s]*@")
 
 
 @attrs.frozen
-class Localized:
+class LocalizedRepository:
     """What a container gets of a repository."""
 
     files: tuple[LocalFile, ...]
@@ -42,7 +42,7 @@ class Localized:
     """Paths in the container's directory that hold no file, and that Triton must find."""
 
 
-def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> Localized:
+def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> LocalizedRepository:
     """Look at the repository at *uri* and return what to bring.
 
     Raises:
@@ -103,7 +103,7 @@ def findings(
     return ()
 
 
-def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
+def resources(entries: Sequence[FileEntry], uri: str) -> LocalizedRepository:
     """Return the files to bring, and the empty directories to make.
 
     They are fetched for everybody on the node when everybody may read every one of them: then no
@@ -111,11 +111,11 @@ def resources(entries: Sequence[FileEntry], uri: str) -> Localized:
     """
     if is_archive(uri):
         (archive,) = entries
-        return Localized((_local(MODELS, archive, public=archive.public, archive=True),))
+        return LocalizedRepository((_local(MODELS, archive, public=archive.public, archive=True),))
     kept = _kept(entries)
     public = all(entry.public for entry in kept)
     files = tuple(_local(f"{MODELS}/{entry.path}", entry, public=public) for entry in kept)
-    return Localized(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
+    return LocalizedRepository(files, tuple(f"{MODELS}/{path}" for path in _empty(kept)))
 
 
 def without_password(uri: str) -> str:

@@ -11,7 +11,7 @@ from tarn.domain import Fact, Pending, RuntimeWish
 from tarn.errors import PluginError, ProviderError, Superseded, TimedOutError
 from tarn.interfaces import Clock
 from tarn_plugins.runtime.yarn.master.ledger import Ledger
-from tarn_plugins.runtime.yarn.master.node_pool import Failed
+from tarn_plugins.runtime.yarn.master.node_pool import FailedCall
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, Recovery
 from tarn_plugins.runtime.yarn.master.slots import Job, Start, Stop
 from tarn_plugins.runtime.yarn.master.waiting import refusal, silence
@@ -212,14 +212,14 @@ class Heartbeat:
             container_id = start.grant.container_id
             return not self._ended() and self._ledger.calling(container_id, self._clock.now_s())
 
-    def told(self, job: Job, failed: Failed | None) -> None:
+    def told(self, job: Job, failed: FailedCall | None) -> None:
         """Take in how a job ended."""
         try:
             self._told(job, failed)
         except Exception as error:  # noqa: BLE001 (as on the thread of the heartbeat)
             self._break(error)
 
-    def _told(self, job: Job, failed: Failed | None) -> None:
+    def _told(self, job: Job, failed: FailedCall | None) -> None:
         with self._changed:
             now_s = self._clock.now_s()
             match job:

@@ -57,7 +57,7 @@ class Ledger:
     placement: PlacementSpec
     plain: bool = False
     """YARN takes no constraints: hosts that hold an instance are blacklisted instead."""
-    closing: waiting.Closing = attrs.field(factory=waiting.Closing)
+    closing: waiting.LaunchDeadline = attrs.field(factory=waiting.LaunchDeadline)
     maximum: Mapping[str, int] = attrs.field(factory=dict)
     """The largest container, as told at registration."""
     _slots: InstanceSlots = attrs.field(factory=InstanceSlots)

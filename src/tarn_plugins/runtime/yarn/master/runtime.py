@@ -20,7 +20,7 @@ from tarn_plugins.runtime.yarn.master.listening import listening, server_id
 from tarn_plugins.runtime.yarn.master.node_pool import ContainerOps, NodePool
 from tarn_plugins.runtime.yarn.master.records import is_leftover
 from tarn_plugins.runtime.yarn.master.recovery import RecoveredRecords, recover
-from tarn_plugins.runtime.yarn.master.waiting import Closing
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
 from tarn_plugins.runtime.yarn.messages import (
     AllocatedContainer,
     Files,
@@ -225,12 +225,12 @@ def _plain(submitted: Submitted) -> str:
     )
 
 
-def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> Closing:
+def _closing(submitted: Submitted, renewal: Renewal, clock: Clock) -> LaunchDeadline:
     """Return from when on no instance can start: each fetches files with a delegation token."""
     ends_at = submitted.tokens_end_at
     if ends_at is None or renewal.works:
-        return Closing()
-    return Closing(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
+        return LaunchDeadline()
+    return LaunchDeadline(clock.now_s() + ends_at - clock.at(), tokens.refusal(ends_at))
 
 
 def _within(within_s: float, call: Callable[[], None]) -> None:

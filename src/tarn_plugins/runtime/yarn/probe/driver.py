@@ -17,10 +17,15 @@ from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.master import exits
 from tarn_plugins.runtime.yarn.messages import Completed
 from tarn_plugins.runtime.yarn.probe.facts import Facts, parse
-from tarn_plugins.runtime.yarn.probe.messages import Began, Crowd, ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import (
+    ProbeProgress,
+    ProbeRequest,
+    ProbeStarted,
+    WaitContext,
+)
 from tarn_plugins.runtime.yarn.probe.waiting import hopeless, waits
 
-__all__ = ["ClosingDoor", "Patience", "ProbeResult", "Round", "call"]
+__all__ = ["ClosableHadoopClient", "Patience", "ProbeResult", "ProbeRound", "call"]
 
 LOOK_S = 45.0
 """For one question: a JVM's start is part of the first."""
@@ -28,7 +33,7 @@ _CONNECT_S = 0.5
 _converter = make_converter()
 
 
-class ClosingDoor(HadoopClient, Protocol):
+class ClosableHadoopClient(HadoopClient, Protocol):
     """A door with a child process behind it."""
 
     def close(self) -> None:
@@ -93,7 +98,7 @@ def call(host: str, port: int, word: str) -> str:
     return "" if answer == word[::-1].encode() else "somebody else listens there"
 
 
-class Round:
+class ProbeRound:
     """All probes of one `tarn doctor`: they run side by side, once, when the first is asked for.
 
     Any thread. The work is done on one thread of its own; a process that ends without it closes the
@@ -109,7 +114,7 @@ class Round:
 
     def __init__(
         self,
-        open_door: Callable[[], ClosingDoor],
+        open_door: Callable[[], ClosableHadoopClient],
         orders: Mapping[str, ProbeRequest],
         clock: Clock,
         patience: Patience = Patience(),
@@ -147,7 +152,7 @@ class Round:
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
             self._settle_rest(error)
 
-    def _drive(self, door: ClosingDoor) -> None:
+    def _drive(self, door: ClosableHadoopClient) -> None:
         trials = {
             key: _Trial(door, self._clock, order, self._patience, self._call)
             for key, order in self._orders.items()
@@ -193,7 +198,7 @@ class _Trial:
     ) -> None:
         self._door, self._clock, self._order = door, clock, order
         self._patience, self._call = patience, call
-        self._began: Began | None = None
+        self._began: ProbeStarted | None = None
         self._since_s = 0.0
         self._granted_s: float | None = None
         self._asked_whether = False
@@ -237,7 +242,7 @@ class _Trial:
 
     def _begin(self) -> None:
         began = self._ask("begin", order=attrs.asdict(self._order))
-        self._began = _converter.structure(began, Began)
+        self._began = _converter.structure(began, ProbeStarted)
         self._since_s, self._granted_s = self._clock.now_s(), None
         self._asked_whether = False
         self._seen = attrs.evolve(self._seen, targets=self._began.targets, gpus=self._order.gpus)
@@ -248,7 +253,7 @@ class _Trial:
         if not over and (self._asked_whether or waited_s < self._patience.look_s):
             return None
         self._asked_whether = True
-        crowd = _converter.structure(self._ask("crowd", **id_of), Crowd)
+        crowd = _converter.structure(self._ask("crowd", **id_of), WaitContext)
         words = hopeless(self._order, crowd)
         if over and not words:
             words = waits(self._order, crowd)

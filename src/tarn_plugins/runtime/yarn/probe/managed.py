@@ -23,14 +23,14 @@ from tarn_plugins.runtime.yarn.messages import ContainerLaunch
 from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import submit
 
-__all__ = ["Managed"]
+__all__ = ["ManagedProbe"]
 
 _RECORDS = "org.apache.hadoop.yarn.api.records."
 _EXIT = re.compile(r"exitCode: (-?\d+)")
 
 
 @attrs.define
-class Managed:
+class ManagedProbe:
     """One container of one application, started by YARN. One thread; needs the JVM.
 
     Args:

@@ -7,10 +7,10 @@ import attrs
 from tarn_plugins.runtime.yarn.client.overview import YarnOverview
 from tarn_plugins.runtime.yarn.messages import Shape
 
-__all__ = ["RESOURCE_MANAGER", "Began", "Crowd", "ProbeProgress", "ProbeRequest"]
+__all__ = ["RESOURCE_MANAGER", "ProbeProgress", "ProbeRequest", "ProbeStarted", "WaitContext"]
 
 RESOURCE_MANAGER = "ResourceManager"
-"""What some of `Began.targets` are."""
+"""What some of `ProbeStarted.targets` are."""
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class ProbeRequest:
 
 
 @attrs.frozen
-class Began:
+class ProbeStarted:
     """An application that was submitted."""
 
     application_id: str
@@ -76,7 +76,7 @@ class ProbeProgress:
 
 
 @attrs.frozen
-class Crowd:
+class WaitContext:
     """What there is to know when a container does not come."""
 
     overview: YarnOverview = attrs.field(factory=YarnOverview)

@@ -29,7 +29,7 @@ from tarn_plugins.runtime.yarn.messages import (
 from tarn_plugins.runtime.yarn.probe.messages import ProbeProgress, ProbeRequest
 from tarn_plugins.runtime.yarn.probe.submitting import NAME, submit
 
-__all__ = ["Unmanaged"]
+__all__ = ["UnmanagedProbe"]
 
 _CONNECT_S = 3.0
 _RECORDS = "org.apache.hadoop.yarn.api.records."
@@ -38,7 +38,7 @@ _OVER = ("FINISHED", "FAILED", "KILLED")
 
 
 @attrs.define
-class Unmanaged:
+class UnmanagedProbe:
     """One container of one application. One thread; needs the JVM.
 
     Args:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from tarn_plugins.runtime.yarn.client.overview import MEMORY, VCORES, Amounts, amounts_text
-from tarn_plugins.runtime.yarn.probe.messages import Crowd, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.messages import ProbeRequest, WaitContext
 
 __all__ = ["hopeless", "waits"]
 
 
-def hopeless(order: ProbeRequest, crowd: Crowd) -> str:
+def hopeless(order: ProbeRequest, crowd: WaitContext) -> str:
     """Say why waiting longer is of no use; empty where it may be."""
     overview = crowd.overview
     if not overview.nodes:  # not told
@@ -23,12 +23,12 @@ def hopeless(order: ProbeRequest, crowd: Crowd) -> str:
     return f"no node that runs {_has(label)}{known}"
 
 
-def waits(order: ProbeRequest, crowd: Crowd) -> str:
+def waits(order: ProbeRequest, crowd: WaitContext) -> str:
     """Say why it has not come so far."""
     return "; ".join(_reasons(order, crowd)) or "YARN gave no reason"
 
 
-def _reasons(order: ProbeRequest, crowd: Crowd) -> Iterator[str]:
+def _reasons(order: ProbeRequest, crowd: WaitContext) -> Iterator[str]:
     label = crowd.overview.label(order.label, order.queue)
     nodes = crowd.overview.running(label)
     wanted = _wanted(order)

@@ -40,7 +40,9 @@ def made(monkeypatch):
         about = {"tarn": "1.0", "python": "3.11.9", "glibc": "2.28", "glibc_needed": "2.17",
                  "machine": "x86_64", "java": None, "packages": {"a": "1"}}  # fmt: skip
         written = archive.write(work / "tree", ("about", b"{}"), path)
-        return recipe.Packed(path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",))
+        return recipe.PackResult(
+            path, "tarn-1.0.tar.gz", about, written, {"a": "1"}, ("libssl.so.3",)
+        )
 
     monkeypatch.setattr(recipe, "make", make)
     monkeypatch.setattr(uv, "found", lambda _: "/bin/false")

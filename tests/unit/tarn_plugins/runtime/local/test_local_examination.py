@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from tarn.clock import SystemClock
-from tarn.doctor import CheckState, Offered, Result, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import ApiSpec, InstanceSpec, ReplicasSpec, ResourcesSpec, TritonSpec
 from tarn.testing.context import client_context, cluster_spec
@@ -17,7 +17,7 @@ from tarn_plugins.runtime.local.examination import shared_memory
 
 def look(directory: Path, spec: ClusterSpec) -> dict[str, Result]:
     checks = local.tarn_doctor_checks(spec, client_context(directory))
-    results = examine([Offered("local", check) for check in checks], SystemClock())
+    results = examine([OfferedCheck("local", check) for check in checks], SystemClock())
     return {result.check: result for result in results}
 
 

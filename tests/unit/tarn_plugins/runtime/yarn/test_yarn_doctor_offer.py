@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from tarn.doctor import CheckState, Offered, Result, examine
+from tarn.doctor import CheckState, OfferedCheck, Result, examine
 from tarn.domain import ClusterSpec
 from tarn.domain.spec import Choice, ModelsSpec
 from tarn.errors import LaunchError, TarnError, TimedOutError
@@ -45,7 +45,7 @@ class FakeDoor:
 
 def results(tmp_path: Path, door: FakeDoor, spec: ClusterSpec = YARN) -> dict[str, Result]:
     context = client_context(tmp_path)
-    offered = [Offered("yarn", check) for check in offer.checks(spec, context, door)]
+    offered = [OfferedCheck("yarn", check) for check in offer.checks(spec, context, door)]
     return {one.check: one for one in examine(offered, context.clock)}
 
 

@@ -11,7 +11,7 @@ from tarn.domain import Ended, Endpoint, Pending, Running, RuntimeWish
 from tarn.domain.spec import ClusterSpec, ModelsSpec, ResourcesSpec, TritonSpec
 from tarn.errors import Superseded
 from tarn.testing.fakes import FakeClock
-from tarn_plugins.runtime.yarn.master.waiting import Closing
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
 from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Shape
 
 A, B, C, D = (f"fleet-000{i}" for i in range(1, 5))
@@ -573,7 +573,7 @@ def test_yarn_is_spoken_to_often_only_while_something_may_change_soon(master, ya
     assert not soon(clock.now_s())
     master.want(B)
     assert soon(clock.now_s())
-    master.ledger.closing = Closing(0.0, "the tokens ended")
+    master.ledger.closing = LaunchDeadline(0.0, "the tokens ended")
     assert not soon(clock.now_s())
     master.want(B, stop=(A,))
     assert soon(clock.now_s())

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from tarn.errors import NotFoundError, ProviderError
-from tarn_plugins.runtime.yarn.client.logs import ApplicationLogs, Books
+from tarn_plugins.runtime.yarn.client.logs import ApplicationLogs, LogCache
 from tarn_plugins.runtime.yarn.client.reports import ApplicationReport
 from tarn_plugins.runtime.yarn.master.node_log import NodeLogs
 from tarn_plugins.runtime.yarn.master.slots import InstanceSlot, InstanceSlots
@@ -193,15 +193,15 @@ def test_a_node_that_refuses_is_told_where_nothing_was_collected(tmp_path, monke
         "host": "nm1",
         "into": str(into),
     }
-    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
     node.refuses = "answers 404"
-    assert Books(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is False  # type: ignore[arg-type, return-value]
     node.refuses = "answers 500"
     with pytest.raises(ProviderError, match="does not show the log: answers 500") as caught:
-        Books(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
+        LogCache(lambda: hadoop).write(**parts)  # type: ignore[arg-type, return-value]
     assert caught.value.code == "TARN-3811"
     node.refuses, node.files = "", {"triton.stderr": lines(1, 2)}
-    assert Books(lambda: hadoop).write(**parts) is True  # type: ignore[arg-type, return-value]
+    assert LogCache(lambda: hadoop).write(**parts) is True  # type: ignore[arg-type, return-value]
     assert into.read_bytes() == lines(1, 2)
 
 

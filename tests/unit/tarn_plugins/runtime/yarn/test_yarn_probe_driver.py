@@ -9,8 +9,13 @@ import pytest
 from tarn.clock import SystemClock
 from tarn.errors import LaunchError, ProviderError, TimedOutError, UnreachableError
 from tarn_plugins.runtime.yarn.client.overview import Queue, YarnNode, YarnOverview
-from tarn_plugins.runtime.yarn.probe.driver import Patience, Round
-from tarn_plugins.runtime.yarn.probe.messages import Began, Crowd, ProbeProgress, ProbeRequest
+from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeRound
+from tarn_plugins.runtime.yarn.probe.messages import (
+    ProbeProgress,
+    ProbeRequest,
+    ProbeStarted,
+    WaitContext,
+)
 
 QUICK = Patience(grant_s=0.4, look_s=0.1, run_s=0.5, poll_s=0.02)
 FULL = YarnNode(
@@ -25,7 +30,7 @@ class Yarn:
 
     steps: dict[str, list[ProbeProgress | Exception]]
     """By label, or by application: ``<label>-<how many were begun>``."""
-    crowd: Crowd = attrs.field(factory=Crowd)
+    crowd: WaitContext = attrs.field(factory=WaitContext)
     refuses: Exception | None = None
     begun: list[ProbeRequest] = attrs.field(factory=list, init=False)
     ended: list[str] = attrs.field(factory=list, init=False)
@@ -43,7 +48,9 @@ class Yarn:
         if self.refuses is not None:
             raise self.refuses
         self.begun.append(ProbeRequest(**order))
-        return attrs.asdict(Began(f"{order['label']}-{len(self.begun)}", (("RM", "rm:8030"),)))
+        return attrs.asdict(
+            ProbeStarted(f"{order['label']}-{len(self.begun)}", (("RM", "rm:8030"),))
+        )
 
     def step(self, application_id):
         steps = self.steps.get(application_id) or self.steps[application_id.partition("-")[0]]
@@ -63,7 +70,7 @@ def order(label="", **parts):
 
 def round_of(yarn, *orders, call=lambda host, port, word: "Connection refused"):
     keyed = {one.label: one for one in orders}
-    return Round(lambda: yarn, keyed, SystemClock(), QUICK, call)
+    return ProbeRound(lambda: yarn, keyed, SystemClock(), QUICK, call)
 
 
 RUNNING = ProbeProgress("running", node="nm1", container_id="container_1", started_at=10.0)
@@ -103,7 +110,7 @@ def test_many_ask_and_it_runs_once():
 def test_a_label_without_nodes_is_given_up_early():
     """It says which labels there are."""
     others = YarnOverview(nodes=(attrs.evolve(FULL, label="cpu"),))
-    yarn = Yarn({"gpu": [ProbeProgress("asked")]}, Crowd(others))
+    yarn = Yarn({"gpu": [ProbeProgress("asked")]}, WaitContext(others))
     outcome = round_of(yarn, order("gpu")).outcome("gpu")
     assert outcome.failure.code == "TARN-3180"
     assert "no node that runs has the label 'gpu'; those that run have: cpu" in (
@@ -114,7 +121,7 @@ def test_a_label_without_nodes_is_given_up_early():
 def test_a_container_that_never_comes_says_what_there_is_no_room_for():
     """On the nodes and in the queue, with YARN's own words."""
     queues = (Queue("root.default"),)
-    crowd = Crowd(
+    crowd = WaitContext(
         YarnOverview(queues=queues, nodes=(FULL,)), 100, "Queue's AM resource limit exceeded."
     )
     yarn = Yarn({"": [ProbeProgress("asked")]}, crowd)
@@ -127,7 +134,9 @@ def test_a_container_that_never_comes_says_what_there_is_no_room_for():
 def test_without_its_gpus_the_rest_is_seen():
     """It is asked for once more, and says that none was free."""
     nodes = (attrs.evolve(FULL, used={}),)
-    yarn = Yarn({"": [ProbeProgress("asked")], "-2": [ENDED]}, Crowd(YarnOverview(nodes=nodes)))
+    yarn = Yarn(
+        {"": [ProbeProgress("asked")], "-2": [ENDED]}, WaitContext(YarnOverview(nodes=nodes))
+    )
     outcome = round_of(yarn, order(gpus=2)).outcome("")
     assert [each.gpus for each in yarn.begun] == [2, 0]
     assert (outcome.gpus, outcome.failure) == (0, None)
@@ -225,5 +234,5 @@ def test_a_door_that_does_not_open_is_told():
     def broken():
         raise LaunchError("java", "no Java", code="TARN-3122")
 
-    one = Round(broken, {"": order()}, SystemClock(), QUICK)
+    one = ProbeRound(broken, {"": order()}, SystemClock(), QUICK)
     assert one.outcome("").failure.code == "TARN-3122"

@@ -13,7 +13,7 @@ from tarn.testing.fakes import FakeClock
 from tarn_plugins.runtime.yarn import tokens
 from tarn_plugins.runtime.yarn.master.mortal_files import MortalFiles
 from tarn_plugins.runtime.yarn.master.state import HadoopStateStore
-from tarn_plugins.runtime.yarn.master.waiting import Closing
+from tarn_plugins.runtime.yarn.master.waiting import LaunchDeadline
 
 A, B, C = (f"fleet-000{i}" for i in range(1, 4))
 ENDS_AT = 1_000.0
@@ -78,7 +78,7 @@ def test_nothing_is_asked_of_yarn_after_the_end():
     yarn.hold_grants = True
     master.want(A, B)
     master.step()
-    master.ledger.closing = Closing(clock.now_s(), "the tokens ended")
+    master.ledger.closing = LaunchDeadline(clock.now_s(), "the tokens ended")
     yarn.hold_grants = False
     master.want(A, B, C)
     master.steps(5)

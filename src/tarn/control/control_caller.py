@@ -17,7 +17,7 @@ from tarn.interfaces import Clock
 from tarn.triton.control import failure_in, question
 from tarn.triton.restricted import Keys
 
-__all__ = ["Calling"]
+__all__ = ["ControlCaller"]
 
 SETTINGS_WITHIN_S = 10.0
 """For everything but a load, which Triton answers only when the model is READY."""
@@ -25,7 +25,7 @@ LACK_PAUSE_S = 5.0
 """After a call that this machine could not send."""
 
 
-class Calling:
+class ControlCaller:
     """Sends one instance what it lacks; on the scraper's loop.
 
     A call that is refused, or brings no answer, is sent again after a pause, a few times. Each has

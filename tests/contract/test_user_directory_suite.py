@@ -5,18 +5,18 @@ import grp
 import os
 from pathlib import Path
 
-from contract.fake_suites import FakeNamesSuite
+from contract.fake_suites import FakeUserDirectorySuite
 
 from tarn.http.identity.local_names import LocalNames
 from tarn.interfaces import UserDirectory
-from tarn.testing.contracts import NamesContract
+from tarn.testing.contracts import UserDirectoryContract
 
 
-class TestFake(FakeNamesSuite):
+class TestFake(FakeUserDirectorySuite):
     """Rules in memory."""
 
 
-class TestLocal(NamesContract):
+class TestLocal(UserDirectoryContract):
     """This machine's krb5.conf, and its users."""
 
     known = getpass.getuser()

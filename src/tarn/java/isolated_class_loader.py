@@ -14,10 +14,10 @@ from typing import Any
 from tarn.errors import LaunchError
 from tarn.java import jvm
 
-__all__ = ["Island"]
+__all__ = ["IsolatedClassLoader"]
 
 
-class Island:
+class IsolatedClassLoader:
     """A class loader with its own jars. Needs the JVM of this process; any thread.
 
     One is never given back: what was loaded stays until the process ends.

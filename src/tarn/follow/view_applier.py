@@ -10,7 +10,7 @@ from tarn.domain import DiscoveryView
 from tarn.errors import Superseded, TarnError
 from tarn.interfaces import Clock, Discovery
 
-__all__ = ["ApplyFailure", "Applying"]
+__all__ = ["ApplyFailure", "ViewApplier"]
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class ApplyFailure:
     """Wall time of the first attempt that failed so, Unix seconds."""
 
 
-class Applying:
+class ViewApplier:
     """One thread with a mailbox of one: posting never blocks, and the newest view wins.
 
     A view in work is never cut. One that failed is tried again with back-off until it is done or

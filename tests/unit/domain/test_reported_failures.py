@@ -11,9 +11,9 @@ from tarn.domain.apply_command import apply_command
 from tarn.domain.events import Requester
 from tarn.domain.fleet import Fleet
 from tarn.domain.hint_checks import AGAIN_S, LASTS_S, MOST_CHECKS, MOST_CHECKS_BY_ONE, check_hints
-from tarn.domain.outcomes import Tested
-from tarn.domain.told_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
-from tarn.domain.unwell import Noticed
+from tarn.domain.outcomes import TestResult
+from tarn.domain.reported_failures import HOLDS_S, MOST_TOLD, MOST_TOLD_BY_ONE, hear_failures
+from tarn.domain.unwell import FirstSign
 
 SERVES = ((MODEL, "READY", ""),)
 ONE, TWO = ready(1, models=SERVES), ready(2, models=SERVES)
@@ -118,13 +118,13 @@ def answers(*told: tuple[str, bool, bool]) -> dict[str, Reading]:
     """Return readings in which a test request was answered since: id, whether well, and proven."""
     return {
         id_: Reading(
-            id_, NOW_S + 0.2, tested=Tested(NOW_S + 0.1, ok, "bad", 1, MODEL, proven=proven)
+            id_, NOW_S + 0.2, tested=TestResult(NOW_S + 0.1, ok, "bad", 1, MODEL, proven=proven)
         )
         for id_, ok, proven in told
     }
 
 
-NOTICED = {("w-0001", "failing"): Noticed(NOW_S, MODEL, "it failed 9 of 9")}
+NOTICED = {("w-0001", "failing"): FirstSign(NOW_S, MODEL, "it failed 9 of 9")}
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tarn.errors import ProviderError, RefusedError
 
-__all__ = ["FakeCarrier"]
+__all__ = ["FakeUploader"]
 
 
-class FakeCarrier:
+class FakeUploader:
     """Keeps what it is given in `there`, URI to content; knows the scheme ``fake`` only."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from tarn.domain.request_proof import (
 from tarn.errors import UnreachableError
 from tarn.follow.tickets import KerberosTickets, NoTicket, Proof
 
-__all__ = ["Proving"]
+__all__ = ["RequestSigner"]
 
 _NEGOTIATE = "negotiate"
 _NONCE = re.compile(rf'{SCHEME} nonce="([A-Za-z0-9_-]{{1,128}})"', re.IGNORECASE)
@@ -33,7 +33,7 @@ _HELLO = "/api/v1/me"
 """A route where everybody learns what proves who asks."""
 
 
-class Proving(httpx.Auth):
+class RequestSigner(httpx.Auth):
     """Proves to the master who asks, and to the client who answers: by the api token, or a ticket.
 
     The api token is sent only over HTTPS, to a master that its certificate has proven. Over plain

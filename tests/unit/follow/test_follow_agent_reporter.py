@@ -6,8 +6,8 @@ from fake_master import instance, view
 
 from tarn.domain import Applied, Epoch
 from tarn.errors import NotAuthorizedError, RefusedError, UnreachableError
-from tarn.follow.applying import ApplyFailure
-from tarn.follow.telling import SILENT_TIMES, Telling
+from tarn.follow.agent_reporter import SILENT_TIMES, AgentReporter
+from tarn.follow.view_applier import ApplyFailure
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def lines():
 
 @pytest.fixture
 def telling(lines):
-    return Telling(lines.append, "llama")
+    return AgentReporter(lines.append, "llama")
 
 
 def seen(revision, *numbers, **changes):

@@ -8,7 +8,7 @@ from fake_master import instance, view
 
 from tarn.clock import SystemClock
 from tarn.errors import DiscoveryError, Superseded
-from tarn.follow.applying import Applying
+from tarn.follow.view_applier import ViewApplier
 from tarn.testing.fakes import FakeDiscovery
 from tarn.testing.wait import until
 
@@ -33,7 +33,7 @@ def applying():
     made = []
 
     def make(discovery, changed=lambda: None, back_off_s=(0.05, 0.2)):
-        one = Applying(discovery, SystemClock(), changed, back_off_s)
+        one = ViewApplier(discovery, SystemClock(), changed, back_off_s)
         one.start()
         made.append(one)
         return one

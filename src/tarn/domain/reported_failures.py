@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import attrs
 
 from tarn.domain.command import Demand
-from tarn.domain.fleet import Fleet, ToldFailures
+from tarn.domain.fleet import Fleet, ReportedFailures
 
 __all__ = ["HOLDS_S", "MOST_TOLD", "MOST_TOLD_BY_ONE", "hear_failures", "told_failures"]
 
@@ -24,15 +24,15 @@ def hear_failures(fleet: Fleet, demand: Demand, principal: str, now_s: float) ->
     """Return *fleet* with what *demand* says of models that its instances have."""
     known = {(i.id, name) for i in fleet.instances for name, *_ in i.models}
     new = tuple(
-        ToldFailures(demand.source, principal, id_, model, count, now_s)
+        ReportedFailures(demand.source, principal, id_, model, count, now_s)
         for id_, model, count in demand.failures
         if count and (id_, model) in known
     )
     if not new:
         return fleet
     said = {(one.source, one.instance_id, one.model) for one in new}
-    mine: list[ToldFailures] = []
-    others: list[ToldFailures] = []
+    mine: list[ReportedFailures] = []
+    others: list[ReportedFailures] = []
     for one in fleet.told_failures:
         if now_s - one.heard_s < HOLDS_S:
             if one.principal != principal:

@@ -7,12 +7,12 @@ import pytest
 from tarn.errors import ProviderError, RefusedError
 from tarn.interfaces import Uploader
 
-__all__ = ["CarrierContract"]
+__all__ = ["UploaderContract"]
 
 _CONTENT = bytes(range(256)) * 300
 
 
-class CarrierContract:
+class UploaderContract:
     """Override `make`, `uri` and `content`."""
 
     nowhere = "no-such-scheme://host/file.tar.gz"

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-__all__ = ["FakeNames"]
+__all__ = ["FakeUserDirectory"]
 
 
-class FakeNames:
+class FakeUserDirectory:
     """Knows the users of one realm, and their groups; usable from any thread.
 
     Args:

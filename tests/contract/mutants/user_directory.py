@@ -2,24 +2,24 @@
 
 import threading
 
-from tarn.testing.fakes import FakeNames
+from tarn.testing.fakes import FakeUserDirectory
 
 
-class LetsInEveryRealm(FakeNames):
+class LetsInEveryRealm(FakeUserDirectory):
     """Cuts off the realm, whichever it is."""
 
     def short(self, principal: str) -> str:
         return principal.partition("@")[0]
 
 
-class GivesAVisitorsName(FakeNames):
+class GivesAVisitorsName(FakeUserDirectory):
     """Has a name for whom it does not know."""
 
     def short(self, principal: str) -> str:
         return super().short(principal) or "visitor"
 
 
-class ChangesItsMind(FakeNames):
+class ChangesItsMind(FakeUserDirectory):
     """Knows somebody once."""
 
     def short(self, principal: str) -> str:
@@ -29,21 +29,21 @@ class ChangesItsMind(FakeNames):
         return super().short(principal) if new else ""
 
 
-class PutsStrangersIntoAGroup(FakeNames):
+class PutsStrangersIntoAGroup(FakeUserDirectory):
     """Everybody is in the group `users`."""
 
     def groups(self, user: str) -> frozenset[str]:
         return super().groups(user) | {"users"}
 
 
-class GivesAList(FakeNames):
+class GivesAList(FakeUserDirectory):
     """Gives a set that others can change."""
 
     def groups(self, user: str) -> frozenset[str]:
         return set(super().groups(user))  # type: ignore[return-value]
 
 
-class MixesUpThreads(FakeNames):
+class MixesUpThreads(FakeUserDirectory):
     """Keeps the asked name in itself while it looks."""
 
     def groups(self, user: str) -> frozenset[str]:

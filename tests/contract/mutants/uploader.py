@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from tarn.testing.fakes import FakeCarrier
+from tarn.testing.fakes import FakeUploader
 
 
-class CannotBeAsked(FakeCarrier):
+class CannotBeAsked(FakeUploader):
     """Has nothing to put a file with."""
 
     put = None
 
 
-class CutsFiles(FakeCarrier):
+class CutsFiles(FakeUploader):
     """Keeps the first kilobyte."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -20,7 +20,7 @@ class CutsFiles(FakeCarrier):
         return answer
 
 
-class ForgetsWhatItHas(FakeCarrier):
+class ForgetsWhatItHas(FakeUploader):
     """Brings everything again."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -28,7 +28,7 @@ class ForgetsWhatItHas(FakeCarrier):
         return where, False
 
 
-class Overwrites(FakeCarrier):
+class Overwrites(FakeUploader):
     """Puts a file over another one."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -36,7 +36,7 @@ class Overwrites(FakeCarrier):
         return super().put(local, uri)
 
 
-class RefusesTooLate(FakeCarrier):
+class RefusesTooLate(FakeUploader):
     """Removes the other file, and then refuses."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -47,7 +47,7 @@ class RefusesTooLate(FakeCarrier):
             raise
 
 
-class TakesAnyPlace(FakeCarrier):
+class TakesAnyPlace(FakeUploader):
     """Says that it is done, wherever that is."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:

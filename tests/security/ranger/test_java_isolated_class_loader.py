@@ -8,33 +8,33 @@ import pytest
 from ranger_jars import library
 
 from tarn.errors import LaunchError
-from tarn.java import Island, jvm
+from tarn.java import IsolatedClassLoader, jvm
 
 PLUGIN = "org.apache.ranger.plugin.service.RangerBasePlugin"
 
 
 @pytest.fixture(scope="module")
-def island(java: None) -> Island:
-    return Island(sorted(library().glob("*.jar")))
+def island(java: None) -> IsolatedClassLoader:
+    return IsolatedClassLoader(sorted(library().glob("*.jar")))
 
 
-def test_what_is_on_an_island_is_seen_there_only(island: Island) -> None:
+def test_what_is_on_an_island_is_seen_there_only(island: IsolatedClassLoader) -> None:
     """The classpath does not have it, another island neither; what the JDK has is everybody's."""
     assert str(island.load(PLUGIN).class_.getName()) == PLUGIN
-    for elsewhere in (jvm.load, Island([]).load):
+    for elsewhere in (jvm.load, IsolatedClassLoader([]).load):
         with pytest.raises(LaunchError, match="has the class"):
             elsewhere(PLUGIN)
     assert island.load("java.util.HashSet") is jvm.load("java.util.HashSet")
 
 
-def test_a_class_of_two_islands_exists_twice(island: Island) -> None:
+def test_a_class_of_two_islands_exists_twice(island: IsolatedClassLoader) -> None:
     """As that of a jar which is on the classpath and on an island."""
     name = "org.slf4j.LoggerFactory"
-    other = Island(sorted(library().glob("slf4j-*.jar")))
+    other = IsolatedClassLoader(sorted(library().glob("slf4j-*.jar")))
     assert not island.load(name).class_.equals(other.load(name).class_)
 
 
-def test_the_context_is_the_threads_own_and_is_given_back(island: Island) -> None:
+def test_the_context_is_the_threads_own_and_is_given_back(island: IsolatedClassLoader) -> None:
     """Also on a thread of Python's, which has none before; and after an exception."""
     seen: list[bool] = []
 
@@ -56,7 +56,7 @@ def test_the_context_is_the_threads_own_and_is_given_back(island: Island) -> Non
     assert seen == [True] * 4
 
 
-def test_python_answers_for_an_interface_of_an_island(island: Island) -> None:
+def test_python_answers_for_an_interface_of_an_island(island: IsolatedClassLoader) -> None:
     """Java calls it, and gets what it gives."""
     one = island.implemented(
         "java.util.concurrent.Callable", {"call": lambda: jvm.load("java.lang.String")("called")}
@@ -71,5 +71,5 @@ def test_python_answers_for_an_interface_of_an_island(island: Island) -> None:
 def test_what_is_not_there_is_refused(java: None, tmp_path: Path) -> None:
     """Java itself would go on without it, and miss a class much later."""
     with pytest.raises(LaunchError, match=r"not found: .*no\.jar") as caught:
-        Island([tmp_path, tmp_path / "no.jar"])
+        IsolatedClassLoader([tmp_path, tmp_path / "no.jar"])
     assert caught.value.code == "TARN-3120"

@@ -5,16 +5,16 @@ from typing import Any
 
 from tarn.domain import Applied, DiscoveryView
 from tarn.errors import NotAuthorizedError, ProviderError, TimedOutError, UnreachableError
-from tarn.follow.applying import ApplyFailure
+from tarn.follow.view_applier import ApplyFailure
 from tarn.follow.views import REFUSED_EVERY_S
 
-__all__ = ["Telling"]
+__all__ = ["AgentReporter"]
 
 SILENT_TIMES = 3
 """A word that did not arrive so often in a row is worth a line, where the view still arrives."""
 
 
-class Telling:
+class AgentReporter:
     """Turns the state of an agent into lines. One thread.
 
     Args:

@@ -14,13 +14,13 @@ from tarn.http.answers import json_answer
 from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 
-__all__ = ["Measured", "models_json", "sd_json"]
+__all__ = ["ModelRoutes", "models_json", "sd_json"]
 
 Json = Mapping[str, object]
 
 
 @attrs.frozen(eq=False)
-class Measured:
+class ModelRoutes:
     """One method for each route; none of them waits for anything but the authorizer."""
 
     sources: Sources

@@ -9,7 +9,7 @@ import attrs
 
 from tarn.interfaces import Clock
 
-__all__ = ["Heard", "Staleness"]
+__all__ = ["AdminContact", "Staleness"]
 
 _LOG = logging.getLogger("tarn.ranger")
 _SLACK_S = 60.0
@@ -30,7 +30,7 @@ class Staleness:
         return f"policies {age}: {self.why}"
 
 
-class Heard:
+class AdminContact:
     """What was heard of Ranger Admin.
 
     Args:

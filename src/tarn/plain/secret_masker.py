@@ -8,7 +8,7 @@ from urllib.parse import quote, quote_plus
 
 from tarn.plain.mask import MASK, masked
 
-__all__ = ["Hiding", "forms"]
+__all__ = ["SecretMasker", "forms"]
 
 SHORTEST = 8
 """A form of fewer characters could be found by chance, and its absence would tell more."""
@@ -36,7 +36,7 @@ def forms(secret: str | bytes) -> frozenset[str]:
     return frozenset(form for form in made if len(form) >= SHORTEST)
 
 
-class Hiding:
+class SecretMasker:
     """Hides secrets that it was told, and what looks like one. Any thread.
 
     Args:

@@ -19,11 +19,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tarn.control.metrics import OPENMETRICS, PROMETHEUS, render_metrics
 from tarn.domain import Endpoint, InstanceState
-from tarn.domain.model_totals import OTHER, ModelLooks, ModelTotals
+from tarn.domain.model_totals import OTHER, ModelTotals, ModelTotalsHistory
 from tarn.http import exposition
 from tarn.http.answers import wants_openmetrics
 from tarn.http.authorizer_pool import DirectAuthorizer
-from tarn.http.measured import models_json, sd_json
+from tarn.http.model_routes import models_json, sd_json
 from tarn.http.visibility import NOTHING, VisibilityFilter
 
 BY_PROMETHEUS = (
@@ -31,7 +31,7 @@ BY_PROMETHEUS = (
     "application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 )
 """What Prometheus 2.42 sends."""
-SEEN = ModelLooks(
+SEEN = ModelTotalsHistory(
     (
         (0.0, {"echo": ModelTotals(1.0), "payroll": ModelTotals()}),
         (4.0, {"echo": ModelTotals(9.0, 2.0, 8e6, 1e5, 3.0, 1), "payroll": ModelTotals(7.0)}),
@@ -185,7 +185,7 @@ def test_whatever_a_hidden_model_is_called_its_series_are_left_out(
     """And those of every other model stay, in both formats; nothing is half left out."""
     hidden = data.draw(st.sets(st.sampled_from(sorted(names)), min_size=1))
     shown = names - hidden - {OTHER}
-    looks = ModelLooks(((0.0, {name: ModelTotals(1.0) for name in names}),))
+    looks = ModelTotalsHistory(((0.0, {name: ModelTotals(1.0) for name in names}),))
     models = tuple((name, "READY", "") for name in sorted(names))
     picture = snapshot(instance(1, models=models), models=looks)
     text = render_metrics(picture, openmetrics=True)

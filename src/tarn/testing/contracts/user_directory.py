@@ -6,13 +6,13 @@ from pathlib import Path
 from tarn.interfaces import UserDirectory
 from tarn.testing.strategies import for_any, texts
 
-__all__ = ["NamesContract"]
+__all__ = ["UserDirectoryContract"]
 
 _THREADS = 8
 _ALL_WITHIN_S = 60.0
 
 
-class NamesContract:
+class UserDirectoryContract:
     """Override `make`; `known` should name somebody who has groups, where there is one."""
 
     own: str = ""
