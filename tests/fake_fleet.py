@@ -271,7 +271,7 @@ class FakeFleet:
     control: dict[str, Any] = attrs.field(factory=lambda: {"calls": [], "over": []})
 
     @property
-    def surroundings(self) -> ClusterEnvironment:
+    def environment(self) -> ClusterEnvironment:
         def rest(seconds: float) -> None:
             self.clock.time_s += seconds
 

@@ -141,7 +141,7 @@ class FakeYarn:
             self.attempt += 1
             return self.attempt
 
-    def doors(self, attempt: int, spec_hash: str = "") -> YarnServices:
+    def services(self, attempt: int, spec_hash: str = "") -> YarnServices:
         """Return the doors of one attempt."""
         return YarnServices(
             FakeRM(self, attempt),

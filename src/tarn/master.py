@@ -314,7 +314,7 @@ class _Master:
         few = descriptors.few(spec.replicas.max, descriptors.limit())
         warmup = warmup_in(spec, launch.repository)
         scraper = self._scraper(sizing.families, tests_in(context.directory, spec, warmup))
-        desk = self._closed(
+        policy_runner = self._closed(
             PolicyRunner(sizing.policy, context.clock, self._wake.set, sizing.signals)
         )
         near = ControlDependencies(
@@ -322,7 +322,7 @@ class _Master:
             runtime=runtime,
             discoveries=discoveries,
             scraper=scraper,
-            policy=desk,
+            policy=policy_runner,
             saver=self._saver,
             announcer=self._closed(Announcer(self._offered)),
             inbox=inbox,

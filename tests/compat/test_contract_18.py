@@ -13,7 +13,7 @@ def granted(master: Master) -> Start:
     """Bring one instance to where its node is being told to start it."""
     master.want("fleet-0001")
     said = master.ledger.say(1.0)
-    master.ledger.heard(said, master.doors.rm.exchange(said), 1.0, 1.0)
+    master.ledger.heard(said, master.services.rm.exchange(said), 1.0, 1.0)
     (job,) = master.ledger.jobs()
     assert isinstance(job, Start)
     return job

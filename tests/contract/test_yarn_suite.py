@@ -35,8 +35,8 @@ class FakeYarns:
     def runtime(self, settings: YarnSettings, context: MasterContext) -> Runtime:
         yarn = self.of(context.directory)
         yarn.broken = {"bbbbbbbbbbbb"}
-        doors = yarn.doors(context.epoch.attempt)
-        return YarnRuntime(context, settings, self.submitted, doors)
+        services = yarn.services(context.epoch.attempt)
+        return YarnRuntime(context, settings, self.submitted, services)
 
     def state_store(self, _settings: YarnSettings, context: MasterContext) -> HadoopStateStore:
         return HadoopStateStore(self.of(context.directory).files, fake_yarn.PRIVATE)

@@ -97,7 +97,7 @@ def settled(cluster: Cluster, count: int) -> set[str]:
 
 
 def one_round(place: House, spec: str) -> None:
-    cluster = Cluster(Path(spec), surroundings=ClusterEnvironment(place.environ)).up()
+    cluster = Cluster(Path(spec), environment=ClusterEnvironment(place.environ)).up()
     first = settled(cluster, 1)
     cluster.scale(3)
     three = settled(cluster, 3)

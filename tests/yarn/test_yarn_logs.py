@@ -25,7 +25,7 @@ def connected(yarn_house) -> Iterator:
     made: list[Cluster] = []
 
     def cluster(name: str) -> Cluster:
-        made.append(connect(name, surroundings=ClusterEnvironment(yarn_house.environ)))
+        made.append(connect(name, environment=ClusterEnvironment(yarn_house.environ)))
         return made[-1]
 
     yield cluster

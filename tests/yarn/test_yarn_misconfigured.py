@@ -27,7 +27,7 @@ from tarn.interfaces import ClientContext
 from tarn.plain import structure
 from tarn_plugins.cli.sandbox import network
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, open_door
+from tarn_plugins.runtime.yarn.client.deployer import YarnDeployer, start_child
 from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopChild
 from tarn_plugins.runtime.yarn.doctor.offer import checks
 
@@ -391,7 +391,7 @@ class Desk:
 
     hadoop: Hadoop
     world: str = ""
-    _doors: dict[str, HadoopChild] = attrs.field(factory=dict, init=False)
+    _children: dict[str, HadoopChild] = attrs.field(factory=dict, init=False)
 
     def enter(self, world: str) -> None:
         """Have YARN as *world* wants it; nothing happens where it is so."""
@@ -406,24 +406,24 @@ class Desk:
             plain, environ={**plain.environ, **self.hadoop.environ, **(environ or {})}
         )
 
-    def door(self, spec: ClusterSpec, around: ClientContext) -> HadoopChild:
-        """Return the door for a user and a staging directory, the two things a child is told."""
+    def child(self, spec: ClusterSpec, around: ClientContext) -> HadoopChild:
+        """Return the child for a user and a staging directory, the two things a child is told."""
         settings, _ = structure(YarnSettings, spec.runtime.options)
         assert settings is not None
         key = f"{around.environ.get('HADOOP_USER_NAME')} {settings.staging}"
-        if key not in self._doors:
-            self._doors[key] = open_door(settings, around)
-        return self._doors[key]
+        if key not in self._children:
+            self._children[key] = start_child(settings, around)
+        return self._children[key]
 
     def results(self, seed: Seed) -> dict[str, Result]:
         """Return what every check says."""
         around, spec = self.context(seed.environ), spec_of(seed)
-        return looked_at(spec, around, self.door(spec, around))
+        return looked_at(spec, around, self.child(spec, around))
 
     def close(self) -> None:
-        for door in self._doors.values():
-            door.close()
-        self._doors.clear()
+        for child in self._children.values():
+            child.close()
+        self._children.clear()
 
 
 def spec_of(seed: Seed) -> ClusterSpec:
@@ -441,10 +441,10 @@ def spec_of(seed: Seed) -> ClusterSpec:
 
 
 def looked_at(
-    spec: ClusterSpec, around: ClientContext, door: HadoopChild | None = None
+    spec: ClusterSpec, around: ClientContext, child: HadoopChild | None = None
 ) -> dict[str, Result]:
-    """Return what every check says, by its name; without a *door* as a stranger's look is."""
-    offered = [OfferedCheck("yarn", check) for check in checks(spec, around, door)]
+    """Return what every check says, by its name; without a *child* as a stranger's look is."""
+    offered = [OfferedCheck("yarn", check) for check in checks(spec, around, child)]
     return {one.check: one for one in examine(offered, around.clock)}
 
 
@@ -531,7 +531,7 @@ def test_a_start_is_refused_in_the_words_of_doctor(desk: Desk, world: str) -> No
     spec, around = spec_of(seed), desk.context()
     settings, _ = structure(YarnSettings, spec.runtime.options)
     assert settings is not None
-    refused = YarnDeployer(settings, around, desk.door(spec, around)).check(spec)
+    refused = YarnDeployer(settings, around, desk.child(spec, around)).check(spec)
     said = {one for result in desk.results(seed).values() for one in result.findings}
     assert {"TARN-3134", "TARN-3135", "TARN-3137", "TARN-3140"} <= {one.code for one in refused}
     assert set(refused) <= said

@@ -22,7 +22,7 @@ from tarn.clock import SystemClock
 from tarn.interfaces import ClientContext, Paths
 from tarn_plugins.cli.sandbox.configuration import LABEL
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.hadoop.configuration import configuration
 from tarn_plugins.runtime.yarn.hadoop.files import HadoopFiles
 from tarn_plugins.runtime.yarn.messages import Ask, Shape
@@ -145,7 +145,7 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
         other.beat(lambda: len(other.held()) == 3)
         patience = Patience(grant_s=4.0, look_s=1.0)
         one = ProbeRound(
-            lambda: open_door(YarnSettings(), context), orders, SystemClock(), patience
+            lambda: start_child(YarnSettings(), context), orders, SystemClock(), patience
         )
         with ThreadPoolExecutor(len(orders)) as pool:
             asked = {key: pool.submit(one.outcome, key) for key in orders}
@@ -167,7 +167,7 @@ def test_yarn_itself_starts_it_where_no_master_can_be_here(labelled: YarnHouse) 
     order = ProbeRequest("default", LABEL, 512, 1, gpus=1, python="/no/python", managed=True)
     broken = ProbeRequest("nowhere", "", 512, 1, managed=True)
     orders = {"good": order, "broken": broken}
-    one = ProbeRound(lambda: open_door(YarnSettings(), context), orders, SystemClock())
+    one = ProbeRound(lambda: start_child(YarnSettings(), context), orders, SystemClock())
     outcome, refused = one.outcome("good"), one.outcome("broken")
     one.join()
     assert outcome.failure is None

@@ -18,7 +18,7 @@ def command(around: ClusterEnvironment, *, name: str | None, opening: bool) -> N
     nobody else. The session that it begins ends after eight hours.
     """
     meant = name or choose(around)
-    cluster = connect(meant, surroundings=around)
+    cluster = connect(meant, environment=around)
     try:
         address = cluster.dashboard()
     finally:

@@ -23,7 +23,7 @@ def command(around: ClusterEnvironment, *, name: str | None, timeout: str) -> No
         click.echo("no cluster is running")
         return
     try:
-        cluster = connect(meant, surroundings=around)
+        cluster = connect(meant, environment=around)
     except NotFoundError:
         click.echo(f"cluster '{meant}' is not running")
         return

@@ -37,7 +37,7 @@ def verbs(ctx: click.Context) -> Mapping[str, click.Command]:
         if tickets is not None or trust is not None:
             told = attrs.evolve(told, api=functools.partial(_api, tickets, trust or Trust()))
         meant = choose(told) if name is None else name
-        return connect(meant, surroundings=told).source
+        return connect(meant, environment=told).source
 
     ctx.meta["tarn.context"] = around.context(Talk())
     ctx.meta["tarn.find"] = find

@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913 (an option each)
     chosen = tuple(dict.fromkeys((*((instance,) if instance else ()), *more)))
     if every and chosen:
         raise click.UsageError("--all shows every log; name instances without it.")
-    cluster = remembered(name or choose(around), surroundings=around)
+    cluster = remembered(name or choose(around), environment=around)
     try:
         if form == "text" and since is None and not every and len(chosen) < 2:  # noqa: PLR2004
             _print(_plain(cluster, (chosen or ("",))[0], tail, follow=follow))

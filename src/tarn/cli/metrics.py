@@ -64,7 +64,7 @@ def command(ctx: click.Context, around: ClusterEnvironment, *, name: str | None,
         if name is not None:
             raise click.UsageError("-c NAME stands behind `scrape-config`; the others take none")
         return
-    cluster = connect(name or choose(around), surroundings=around)
+    cluster = connect(name or choose(around), environment=around)
     try:
         text = metrics_text(cluster.source)
     finally:

@@ -149,7 +149,7 @@ def _passing(verb: F, find: Callable[..., Cluster]) -> F:
     def with_cluster(
         around: ClusterEnvironment, /, *args: Any, name: str | None, **kwargs: Any
     ) -> Any:
-        cluster = find(name or choose(around), surroundings=around)
+        cluster = find(name or choose(around), environment=around)
         try:
             return verb(cluster, *args, **kwargs)
         finally:

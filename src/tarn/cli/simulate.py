@@ -92,7 +92,7 @@ def _overlay(assignments: Sequence[str], option: str) -> dict[str, object]:
 
 def _spec(around: ClusterEnvironment, file: str | None, low: int, high: int) -> ClusterSpec:
     if file is not None:
-        return Cluster(Path(file), surroundings=around).spec
+        return Cluster(Path(file), environment=around).spec
     if low > high:
         raise click.UsageError(f"--max = {high} is below --min = {low}")
     return default_spec(low, high)

@@ -27,7 +27,7 @@ def command(around: ClusterEnvironment, *, name: str | None, form: str) -> None:
             rows = [_summary(entry, around) for entry in several]
             emit(rows, form, lambda: _listing(rows))
             return
-    cluster = connect(name or choose(around), surroundings=around)
+    cluster = connect(name or choose(around), environment=around)
     status = cluster.status()
     emit(status, form, lambda: cluster_table(status, cluster.url))
     cluster.detach()
@@ -40,7 +40,7 @@ def _summary(entry: ClusterEntry, around: ClusterEnvironment) -> Mapping[str, An
         "runtime": entry.runtime,
         "started_at": entry.started_at or None,
     }
-    cluster = connect(entry.name, surroundings=around)
+    cluster = connect(entry.name, environment=around)
     try:
         status = cluster.status()
     except TarnError as error:

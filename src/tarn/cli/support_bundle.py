@@ -113,7 +113,7 @@ def _subject(name: str | None, file: Path | None, around: ClusterEnvironment) ->
             name = config.load(file, environ=around.environ).spec.name
     planned = _planned(name, file, around)
     try:
-        cluster = connect(name, surroundings=around)
+        cluster = connect(name, environment=around)
     except (NotFoundError, UnreachableError) as error:
         if planned is None and not around.paths.cluster(name).is_dir():
             raise  # nothing at all is known under this name

@@ -44,7 +44,7 @@ def command(  # noqa: PLR0913 (one for each option)
     """
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
-    cluster = Cluster(source.path, aliases=source.aliases, surroundings=around, **arguments)
+    cluster = Cluster(source.path, aliases=source.aliases, environment=around, **arguments)
     for text in cluster.notes:
         note(text)
     if dry_run:

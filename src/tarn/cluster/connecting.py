@@ -20,7 +20,7 @@ _NOT_HERE = ("TARN-3120", "TARN-3121", "TARN-3122", "TARN-6001")
 """This machine has no client of that runtime, so nothing of it can be meant."""
 
 
-def connect(name: str, *, surroundings: ClusterEnvironment | None = None) -> Cluster:
+def connect(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
     """Return a cluster that was started before, here or in another process, by its name.
 
     One of which nothing is kept here is looked for where masters run on other machines. One that
@@ -30,7 +30,7 @@ def connect(name: str, *, surroundings: ClusterEnvironment | None = None) -> Clu
         NotFoundError: This user has no cluster of that name.
         UnreachableError: A runtime that might know it could not be asked.
     """
-    around = surroundings or current_environment()
+    around = environment or current_environment()
     cluster, directory = Cluster.named(name, around), around.paths.cluster(name)
     kept, spec = reference(directory) is not None, (directory / "spec.yaml").is_file()
     if spec and (kept or _knows(cluster.source.deployer, name)):
@@ -48,15 +48,15 @@ def connect(name: str, *, surroundings: ClusterEnvironment | None = None) -> Clu
     )
 
 
-def remembered(name: str, *, surroundings: ClusterEnvironment | None = None) -> Cluster:
+def remembered(name: str, *, environment: ClusterEnvironment | None = None) -> Cluster:
     """Return a cluster as `connect` does, or one that is over and left nothing but logs here.
 
     Raises:
         NotFoundError, UnreachableError: As `connect`.
     """
-    around = surroundings or current_environment()
+    around = environment or current_environment()
     try:
-        return connect(name, surroundings=around)
+        return connect(name, environment=around)
     except NotFoundError:
         if not (around.paths.cluster(name) / "logs").is_dir():
             raise

@@ -20,7 +20,7 @@ __all__ = ["ask", "dry_run"]
 def dry_run(
     spec: ClusterSpec,
     origins: Mapping[str, str],
-    surroundings: ClusterEnvironment,
+    environment: ClusterEnvironment,
     deployer: Deployer,
 ) -> dict[str, Any]:
     """Return plain data: spec, origins, commands, environment, ask, files, findings, running.
@@ -28,17 +28,17 @@ def dry_run(
     Starts nothing and writes nothing, so a repository that would have to be copied is not looked
     at. Secrets are masked.
     """
-    plugins = surroundings.plugins()
+    plugins = environment.plugins()
     running = deployer.find(spec.name) is not None
     plan = deployer.plan(spec, guessed(spec, plugins))
     # what runs holds what it needs
     findings = () if running else deployer.check(spec)
-    secrets, unread = ((), ()) if running else look(spec, surroundings)
+    secrets, unread = ((), ()) if running else look(spec, environment)
     findings = (
         *findings,
         *unread,
         *authority(spec, plugins),
-        *examined(spec, plugins, surroundings.environ),
+        *examined(spec, plugins, environment.environ),
     )
     return {
         "name": spec.name,

@@ -74,9 +74,9 @@ def _plain(directory: Path) -> dict[str, Any] | None:
     return plain if isinstance(plain, dict) else None
 
 
-def entries(surroundings: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
+def entries(environment: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
     """Return the clusters that were started and not ended, by name."""
-    root = surroundings.paths.home / "clusters"
+    root = environment.paths.home / "clusters"
     try:
         directories = sorted(path for path in root.iterdir() if path.is_dir())
     except (FileNotFoundError, NotADirectoryError):
@@ -86,7 +86,7 @@ def entries(surroundings: ClusterEnvironment) -> tuple[ClusterEntry, ...]:
     return tuple(found for path in directories if (found := reference(path)) is not None)
 
 
-def choose(surroundings: ClusterEnvironment, folder: Path = Path()) -> str:
+def choose(environment: ClusterEnvironment, folder: Path = Path()) -> str:
     """Return the cluster that is meant when none is named.
 
     The name in *folder*'s ``tarn.yaml``; else the only one that this user has.
@@ -96,9 +96,9 @@ def choose(surroundings: ClusterEnvironment, folder: Path = Path()) -> str:
         ConfigError: There are several.
     """
     if (folder / "tarn.yaml").is_file():
-        loaded = config.load(folder / "tarn.yaml", environ=surroundings.environ)
+        loaded = config.load(folder / "tarn.yaml", environ=environment.environ)
         return loaded.spec.name
-    names = [one.name for one in entries(surroundings)]
+    names = [one.name for one in entries(environment)]
     if not names:
         raise NotFoundError(
             "no cluster runs, and there is no tarn.yaml here",

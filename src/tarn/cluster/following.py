@@ -17,7 +17,7 @@ GIVE_UP_AFTER_S = 60.0
 
 
 def follow_events(
-    link: Link, surroundings: ClusterEnvironment, stop: threading.Event
+    link: Link, environment: ClusterEnvironment, stop: threading.Event
 ) -> Iterator[Message]:
     """Yield events until *stop* is set; a new master is asked to go on after the last one.
 
@@ -29,24 +29,24 @@ def follow_events(
     """
     last: str | None = None
     told = SeenEvents()
-    lost_s, found = surroundings.clock.now_s(), True
+    lost_s, found = environment.clock.now_s(), True
     while not stop.is_set():
         try:
             if not found:
                 link.ask(lambda api: api.status())  # a stream does not look for its master
             found = True
             for message in _news(link, last, stop):
-                last, lost_s = message.id or last, surroundings.clock.now_s()
+                last, lost_s = message.id or last, environment.clock.now_s()
                 if message.event != "event" or told.new(message.data):
                     yield message
             if link.proxied:
-                lost_s = surroundings.clock.now_s()
-                surroundings.rest(LOOK_EVERY_S)
+                lost_s = environment.clock.now_s()
+                environment.rest(LOOK_EVERY_S)
         except (UnreachableError, TimedOutError):
-            if surroundings.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
+            if environment.clock.now_s() - lost_s >= GIVE_UP_AFTER_S:
                 raise
             found = False
-            surroundings.rest(LOOK_EVERY_S)
+            environment.rest(LOOK_EVERY_S)
 
 
 def _news(link: Link, last: str | None, stop: threading.Event) -> Iterator[Message]:

@@ -45,15 +45,15 @@ class Link:
 
     Args:
         name: The cluster's name.
-        surroundings: Where its files are, and how an API client is made.
+        environment: Where its files are, and how an API client is made.
         deployer: Makes the deployer of the cluster's runtime; called only when it is needed.
     """
 
     def __init__(
-        self, name: str, surroundings: ClusterEnvironment, deployer: Callable[[], Deployer]
+        self, name: str, environment: ClusterEnvironment, deployer: Callable[[], Deployer]
     ) -> None:
         self.name = name
-        self._surroundings = surroundings
+        self._environment = environment
         self._make_deployer = deployer
         self._deployer: Deployer | None = None
         self._api: MasterApi | None = None
@@ -118,7 +118,7 @@ class Link:
         except (UnreachableError, TimedOutError) as error:
             if not self._comes_back(error):
                 raise
-        self._surroundings.rest(COMES_BACK_S)
+        self._environment.rest(COMES_BACK_S)
         return self.ask(question)
 
     def _comes_back(self, error: TarnError) -> bool:
@@ -140,7 +140,7 @@ class Link:
             UnreachableError: There is one, and its master does not answer, or not yet.
             TimedOutError: Its master does not answer.
         """
-        way = Link(self.name, self._surroundings, self._make_deployer)  # nothing here changes
+        way = Link(self.name, self._environment, self._make_deployer)  # nothing here changes
         way._deployer, way._found, way._found_s = self._deployer, self._found, self._found_s
         try:
             way.ask(lambda _api: None)  # a connection's first words prove the master
@@ -255,7 +255,7 @@ class Link:
         lacks_ticket = self._api is not None and bool(self._api.lack)
         if error.principal != ANONYMOUS.user or lacks_ticket:
             return error  # which says what is to be done
-        token = self._surroundings.paths.cluster(self.name) / "api_token"
+        token = self._environment.paths.cluster(self.name) / "api_token"
         if self.proxied:
             step = (
                 f"No api token passes the proxy {self._url}, and the master cannot be reached "
@@ -263,7 +263,7 @@ class Link:
                 "it, or start the cluster with `api: {token: none}`"
             )
             self.close()  # the next question looks for a better way
-        elif not token.exists() and not self._surroundings.environ.get("TARN_TOKEN"):
+        elif not token.exists() and not self._environment.environ.get("TARN_TOKEN"):
             step = (
                 f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Ask "
                 "where its tarn.yaml is: runtime.options say where the token lies; or copy the "
@@ -282,7 +282,7 @@ class Link:
         Raises:
             UnreachableError: The runtime cannot be asked either.
         """
-        now_s = self._surroundings.clock.now_s()
+        now_s = self._environment.clock.now_s()
         if now_s - self._found_s >= FIND_EVERY_S:
             self._found_s, self._found = now_s, None
             try:
@@ -298,13 +298,13 @@ class Link:
     def _open(self, url: str, *, proxied: bool = False) -> None:
         self.close()
         # Before a proxy stands another's certificate, and no api token passes it.
-        known = Trust() if proxied else trust(self._surroundings.paths.cluster(self.name), url)
+        known = Trust() if proxied else trust(self._environment.paths.cluster(self.name), url)
         self._token = None if proxied else self._api_token()
-        self._api = self._surroundings.api(url, self._token, known)
+        self._api = self._environment.api(url, self._token, known)
         self._url, self.proxied = url, proxied
 
     def _noted(self) -> str | None:
-        noted = reference(self._surroundings.paths.cluster(self.name))
+        noted = reference(self._environment.paths.cluster(self.name))
         return None if noted is None else noted.url
 
     def _address(self) -> str:
@@ -322,10 +322,10 @@ class Link:
         return ref.url
 
     def _api_token(self) -> str | None:
-        if self._surroundings.api_token is not None:
-            return self._surroundings.api_token()
-        path = self._surroundings.paths.cluster(self.name) / "api_token"
-        given = self._surroundings.environ.get("TARN_TOKEN", "").strip()
+        if self._environment.api_token is not None:
+            return self._environment.api_token()
+        path = self._environment.paths.cluster(self.name) / "api_token"
+        given = self._environment.environ.get("TARN_TOKEN", "").strip()
         try:
             kept = path.read_text("ascii").strip()
         except FileNotFoundError:

@@ -33,7 +33,7 @@ class LintReport:
 
 def examine(
     target: str,
-    surroundings: ClusterEnvironment,
+    environment: ClusterEnvironment,
     hear: Callable[[Progress], None],
     *,
     repair: bool,
@@ -55,10 +55,10 @@ def examine(
             "--fix repairs a directory; what a URI names is looked at in a copy",
             next_step="Repair it where it comes from, then copy it there.",
         )
-    rules = surroundings.plugins().lint_rules()
-    path, where = _staged(target, surroundings, hear)
+    rules = environment.plugins().lint_rules()
+    path, where = _staged(target, environment, hear)
     schema = lint.load()
-    here = fitting.backends_of(None, {}, surroundings.environ)
+    here = fitting.backends_of(None, {}, environment.environ)
 
     def lacks(model: Model) -> str:
         backend = here.lacks(model) if here else ""
@@ -104,7 +104,7 @@ def _repaired(path: Path, look: Callable[[], _LintPass]) -> LintReport:
 
 
 def _staged(
-    target: str, surroundings: ClusterEnvironment, hear: Callable[[Progress], None]
+    target: str, environment: ClusterEnvironment, hear: Callable[[Progress], None]
 ) -> tuple[Path, str]:
     """Return the directory to look at, and what to call it."""
     if "://" not in target:
@@ -114,8 +114,8 @@ def _staged(
                 "lint", away.found, code=away.code, where=target, next_step=away.next_step
             )
         return Path(target), target
-    storage = surroundings.plugins().storage_for(target).create()
-    staged = storage.resolve(target, surroundings.context(hear))
+    storage = environment.plugins().storage_for(target).create()
+    staged = storage.resolve(target, environment.context(hear))
     if "://" in staged.location:
         raise RepositoryError(
             "lint",

@@ -30,7 +30,7 @@ class Logged(abc.ABC):
     """The part of `Cluster` that reads logs."""
 
     _link: Link
-    _surroundings: ClusterEnvironment
+    _environment: ClusterEnvironment
     _ref: ClusterRef | None
 
     @property
@@ -85,7 +85,7 @@ class Logged(abc.ABC):
         Raises:
             NotFoundError: There is no such cluster, or none of the logs.
         """
-        near = self._surroundings.clock.at()
+        near = self._environment.clock.at()
         texts = {
             source: Reader(source, near).lines(lines)
             for source, lines in self._each(sources or self.logged(), tail, given=bool(sources))
@@ -104,7 +104,7 @@ class Logged(abc.ABC):
 
         With *sources* None also those of instances that start meanwhile.
         """
-        near = self._surroundings.clock.at()
+        near = self._environment.clock.at()
         logs: dict[str, tuple[LogFollower, Reader]] = {}
         texts = dict[str, list[LogLine]]()
         for source in sources or self.logged():
@@ -126,7 +126,7 @@ class Logged(abc.ABC):
     def _looks(self) -> Iterator[int]:
         """Yield the number of each look, until the cluster is over, and once more then."""
         for look in itertools.count(1):
-            self._surroundings.rest(LOOK_EVERY_S)
+            self._environment.rest(LOOK_EVERY_S)
             yield look
             if look % NEW_EVERY == 0 and self._is_over():
                 yield look + 1
@@ -192,7 +192,7 @@ class Logged(abc.ABC):
         self, logs: dict[str, tuple[LogFollower, Reader]]
     ) -> dict[str, tuple[LogFollower, Reader]]:
         """Return the logs that came to be since; none where nobody can tell now."""
-        near = self._surroundings.clock.at()
+        near = self._environment.clock.at()
         try:
             there = self.logged()
         except TarnError:

@@ -41,7 +41,7 @@ __all__ = ["Looking"]
 class Looking(Measuring, Logged):
     """The half of `Cluster` that only looks."""
 
-    _surroundings: ClusterEnvironment
+    _environment: ClusterEnvironment
 
     @property
     @abc.abstractmethod
@@ -119,7 +119,7 @@ class Looking(Measuring, Logged):
         Raises:
             TimedOutError: *until* was not reached in time.
         """
-        around = self._surroundings
+        around = self._environment
         limit_s = None if timeout is None else span_of(timeout)
         goal = None if until is None else Goal.of(until)
         news, stop = threading.Event(), threading.Event()
@@ -178,7 +178,7 @@ class Looking(Measuring, Logged):
         order = VerifyOptions(
             rps, span_of(seconds), tuple(models), body, span_of(timeout), span_of(slow)
         )
-        return verify(self.name, self.status, order, self._surroundings.clock, progress)
+        return verify(self.name, self.status, order, self._environment.clock, progress)
 
     def replay(
         self,
@@ -208,7 +208,7 @@ class Looking(Measuring, Logged):
         """
         from tarn.cluster.replaying import load_of, replayed, world  # noqa: PLC0415 (seldom)
 
-        plugins = self._surroundings.plugins()
+        plugins = self._environment.plugins()
         return replayed(self.spec, plugins, load_of(frame), world(assumed), policy, options)
 
     def doctor(
@@ -227,7 +227,7 @@ class Looking(Measuring, Logged):
         """
         from tarn.cluster.examining import around_spec  # noqa: PLC0415 (seldom)
 
-        return around_spec(self.spec, self._surroundings, progress, probe=probe)
+        return around_spec(self.spec, self._environment, progress, probe=probe)
 
     def support_bundle(
         self,
@@ -268,7 +268,7 @@ class Looking(Measuring, Logged):
             spec: ClusterSpec | None = self.spec
         except TarnError:  # also one that a newer TARN wrote
             spec = planned
-        around, link = self._surroundings, self._link
+        around, link = self._environment, self._link
         return BundleSubject(self.name, around, spec, link, self.status, self.logs, self.logged)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:

@@ -33,18 +33,18 @@ class Store:
 
 
 def secrets_of(
-    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
 ) -> Mapping[str, Secret]:
     """Return every secret of every store of *spec*, by name.
 
     Raises:
         ConfigErrors: As `held`.
     """
-    return {one.name: one.value for one in held(spec, surroundings, hear)}
+    return {one.name: one.value for one in held(spec, environment, hear)}
 
 
 def held(
-    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
 ) -> tuple[StoredSecret, ...]:
     """Read every secret of every store of *spec*; no store is asked where there is none.
 
@@ -54,7 +54,7 @@ def held(
     """
     found: list[StoredSecret] = []
     errors: list[ConfigError] = []
-    for store in stores(spec, surroundings, hear):
+    for store in stores(spec, environment, hear):
         try:
             found += _read(store)
         except TarnError as error:
@@ -83,11 +83,11 @@ def carried(found: tuple[StoredSecret, ...]) -> Mapping[str, bytes]:
 
 
 def look(
-    spec: ClusterSpec, surroundings: ClusterEnvironment
+    spec: ClusterSpec, environment: ClusterEnvironment
 ) -> tuple[tuple[StoredSecret, ...], tuple[Finding, ...]]:
     """Return what `held` returns, or why it raises, as findings."""
     try:
-        return held(spec, surroundings), ()
+        return held(spec, environment), ()
     except ConfigErrors as error:
         return (), tuple(
             Finding(one.code, one.where, one.found, one.next_step or one.right)
@@ -96,7 +96,7 @@ def look(
 
 
 def stores(
-    spec: ClusterSpec, surroundings: ClusterEnvironment, hear: Hear | None = None
+    spec: ClusterSpec, environment: ClusterEnvironment, hear: Hear | None = None
 ) -> tuple[Store, ...]:
     """Return the stores of *spec*; nothing is opened before one is asked.
 
@@ -105,18 +105,16 @@ def stores(
         ProviderMissingError: Nobody offers one, or its modules are not installed.
     """
     return tuple(
-        _store(join("secrets", number), choice, surroundings, hear)
+        _store(join("secrets", number), choice, environment, hear)
         for number, choice in enumerate(spec.secrets)
     )
 
 
-def _store(
-    where: str, choice: Choice, surroundings: ClusterEnvironment, hear: Hear | None
-) -> Store:
-    plugins = surroundings.plugins()
+def _store(where: str, choice: Choice, environment: ClusterEnvironment, hear: Hear | None) -> Store:
+    plugins = environment.plugins()
     factory = plugins.choose("secrets", choice.use, join(where, "use"))
     settings = plugins.settings(factory, choice.options, join(where, "options"))
-    made: SecretStore = factory.create(settings, surroundings.context(hear))
+    made: SecretStore = factory.create(settings, environment.context(hear))
     return Store(where, choice.use, factory.names(settings), made)
 
 

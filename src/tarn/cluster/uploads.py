@@ -24,7 +24,7 @@ Secrets = Mapping[str, Secret]
 
 def uploads(
     spec: ClusterSpec,
-    surroundings: ClusterEnvironment,
+    environment: ClusterEnvironment,
     hear: Callable[[Progress], None] | None = None,
 ) -> Files:
     """Return name (of `tarn.domain.master_files`) to content of all that *spec* asks for.
@@ -35,51 +35,51 @@ def uploads(
     found: tuple[StoredSecret, ...] = ()
     errors = list[ConfigError]()
     try:
-        found = held(spec, surroundings, hear)
+        found = held(spec, environment, hear)
     except ConfigErrors as unread:
         errors += unread.errors
     files = dict(carried(found))
     secrets = {one.name: one.value for one in found}
     for part in _PARTS:
         try:
-            files.update(part(spec, surroundings, secrets))
+            files.update(part(spec, environment, secrets))
         except ConfigErrors as wrong:
             errors += wrong.errors
     if errors:
         raise ConfigErrors(errors)
-    if hear is not None and (soon := ends_soon(files, surroundings.clock.at())):
+    if hear is not None and (soon := ends_soon(files, environment.clock.at())):
         hear(Progress("preflight", f"note: api.tls: {soon}"))
     return files
 
 
-def _trust_store(spec: ClusterSpec, surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
-    elsewhere = _runtime(spec, surroundings).capabilities.remote
+def _trust_store(spec: ClusterSpec, environment: ClusterEnvironment, _secrets: Secrets) -> Files:
+    elsewhere = _runtime(spec, environment).capabilities.remote
     gssapi = elsewhere or importlib.util.find_spec("gssapi") is not None
-    return trust_store_files(spec, surroundings.environ, gssapi=gssapi)
+    return trust_store_files(spec, environment.environ, gssapi=gssapi)
 
 
-def _tls(spec: ClusterSpec, surroundings: ClusterEnvironment, secrets: Secrets) -> Files:
+def _tls(spec: ClusterSpec, environment: ClusterEnvironment, secrets: Secrets) -> Files:
     if spec.api.tls is None:
         return {}
-    hosts = _listens_at(spec, surroundings)
-    return server_certificate(spec.api.tls, secrets, hosts, surroundings.clock.at())
+    hosts = _listens_at(spec, environment)
+    return server_certificate(spec.api.tls, secrets, hosts, environment.clock.at())
 
 
-def _runtime(spec: ClusterSpec, surroundings: ClusterEnvironment) -> RuntimeFactory:
-    chosen = surroundings.plugins().choose("runtime", spec.runtime.use, "runtime.use")
+def _runtime(spec: ClusterSpec, environment: ClusterEnvironment) -> RuntimeFactory:
+    chosen = environment.plugins().choose("runtime", spec.runtime.use, "runtime.use")
     return cast("RuntimeFactory", chosen)
 
 
-def _listens_at(spec: ClusterSpec, surroundings: ClusterEnvironment) -> Sequence[str]:
+def _listens_at(spec: ClusterSpec, environment: ClusterEnvironment) -> Sequence[str]:
     """Return where the master will listen; nobody knows, where it runs on other machines."""
-    factory = _runtime(spec, surroundings)
+    factory = _runtime(spec, environment)
     if factory.capabilities.remote:
         return ()
-    host = factory.host(surroundings.environ)
+    host = factory.host(environment.environ)
     return LOOPBACK if host in LOOPBACK else (host,)
 
 
-def _tests(spec: ClusterSpec, _surroundings: ClusterEnvironment, _secrets: Secrets) -> Files:
+def _tests(spec: ClusterSpec, _environment: ClusterEnvironment, _secrets: Secrets) -> Files:
     return carried_tests(spec)
 
 

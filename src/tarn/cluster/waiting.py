@@ -80,7 +80,7 @@ class Goal:
 def wait_until(
     goal: Goal,
     link: Link,
-    surroundings: ClusterEnvironment,
+    environment: ClusterEnvironment,
     timeout_s: float,
     hear: Callable[[Progress], None],
 ) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ def wait_until(
         TarnError: The cluster failed, or ends.
         NotFoundError: There is no such cluster (any more).
     """
-    clock = surroundings.clock
+    clock = environment.clock
     until_s = clock.now_s() + timeout_s
     watch = _Watch(goal, link, clock, hear)
     while True:
@@ -104,7 +104,7 @@ def wait_until(
             return status
         if clock.now_s() >= until_s:
             raise _too_late(goal, link.name, timeout_s, watch.why)
-        surroundings.rest(LOOK_EVERY_S)
+        environment.rest(LOOK_EVERY_S)
 
 
 class _Watch:

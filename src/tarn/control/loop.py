@@ -105,7 +105,7 @@ class Control:
         rules: Rules,
         launch: Launch,
         warmup: tuple[WarmupRequest, ...],
-        neighbours: ControlDependencies,
+        dependencies: ControlDependencies,
     ) -> None:
         self._fleet = fleet
         former = tuple(e for e in fleet.events if e.epoch != str(fleet.epoch))
@@ -115,22 +115,22 @@ class Control:
         self._launch = launch
         self._warmup = warmup
         self._targets: dict[str, ProbeTarget] = {}
-        self._near = neighbours
-        wake = neighbours.wake.set
-        clock = neighbours.clock
+        self._dependencies = dependencies
+        wake = dependencies.wake.set
+        clock = dependencies.clock
         self._past_s = clock.at() - clock.now_s()
         self._wall = WallClock(clock.now_s(), clock.at())
         self._runtime: Worker[RuntimeWish] = Worker(
-            "runtime", neighbours.runtime.apply, clock, wake
+            "runtime", dependencies.runtime.apply, clock, wake
         )
-        self._publishers = Publishers(neighbours.discoveries, clock, wake)
+        self._publishers = Publishers(dependencies.discoveries, clock, wake)
         self._wish: RuntimeWish | None = None
         self._wished_s = float("-inf")
         self._view: DiscoveryView | None = None
         self._due_s = float("-inf")
         self._acted_s = clock.now_s()
-        self._signals = Signals(kept=neighbours.kept)
-        self._measures = Measures(fleet, neighbours.scraper, clock)
+        self._signals = Signals(kept=dependencies.kept)
+        self._measures = Measures(fleet, dependencies.scraper, clock)
         self._errors = 0
         self._repeats = RepeatCounter()
         self._troubles: frozenset[tuple[str, str]] = frozenset()
@@ -145,7 +145,7 @@ class Control:
     def leave(self) -> None:
         """Ask the thread to leave the fleet as it is; any thread, returns at once."""
         self._leaving.set()
-        self._near.wake.set()
+        self._dependencies.wake.set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for the end of the work; True when it ended."""
@@ -154,10 +154,10 @@ class Control:
 
     def _run(self) -> None:
         interval_s = self._rules.spec.scaling.interval_s
-        self._near.pulse.beat()
+        self._dependencies.pulse.beat()
         try:
             while not self._leaving.is_set():
-                self._near.wake.clear()
+                self._dependencies.wake.clear()
                 errors = self._errors
                 outcome = self._guarded_step()
                 if outcome is not None:
@@ -166,12 +166,12 @@ class Control:
                 if self._errors > errors:
                     self._leaving.wait(RAISED_REST_S)
                 else:
-                    self._near.pulse.beat()
-                rest_s = self._due_s - self._near.clock.now_s()
-                self._near.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
+                    self._dependencies.pulse.beat()
+                rest_s = self._due_s - self._dependencies.clock.now_s()
+                self._dependencies.wake.wait(min(interval_s, max(LEAST_REST_S, rest_s)))
             self._close()
         finally:
-            self._near.over()
+            self._dependencies.over()
 
     def _guarded_step(self) -> ControlResult | None:
         """One step; whatever it raises is counted, and survived."""
@@ -187,13 +187,13 @@ class Control:
         """Count *error*; an event tells of it once a minute, and so does the log by itself."""
         self._errors += 1
         log.error("a tick raised", exc_info=error)
-        now_s, at = self._near.clock.now_s(), self._near.clock.at()
+        now_s, at = self._dependencies.clock.now_s(), self._dependencies.clock.at()
         if self._repeats.again(place_of(error), now_s) is not None:
             found = f"{type(error).__name__}: {error}"
             self._fleet = self._fleet.note(at, "TARN-1013", self._fleet.name, found)
 
     def _step(self) -> ControlResult | None:
-        near = self._near
+        near = self._dependencies
         if any(worker.superseded for worker in (*self._workers(), near.saver.worker)):
             return ControlResult.SUPERSEDED
         try:
@@ -254,7 +254,7 @@ class Control:
             asker=request.asker,
         )
         if isinstance(request.command, Resume):
-            self._near.policy.revive()
+            self._dependencies.policy.revive()
         return done
 
     def _act(
@@ -280,7 +280,7 @@ class Control:
         oldest_s = LATE_S + STALE_LOOKS * interval_s
         self._signals = self._signals.looked(self._fleet.instances, readings, now_s, oldest_s)
         view = fleet_view(self._fleet, self._rules, self._signals, now_s, at)
-        self._near.policy.ask(view, self._signals.samples)
+        self._dependencies.policy.ask(view, self._signals.samples)
 
     def _look(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, late: bool
@@ -288,15 +288,15 @@ class Control:
         return Observation(
             now_s,
             at,
-            self._near.runtime.facts(),
+            self._dependencies.runtime.facts(),
             readings,
             self._publishers.words(),
-            self._near.policy.answer(),
+            self._dependencies.policy.answer(),
             late,
         )
 
     def _post(self, readings: Mapping[str, Reading], now_s: float) -> None:
-        near = self._near
+        near = self._dependencies
         near.saver.save(saved(self._fleet, self._past_s))
         self._post_wish(now_s)
         view = self._fleet.view
@@ -314,7 +314,7 @@ class Control:
     def _post_wish(self, now_s: float) -> None:
         """Post what should run when it changed, and again after a while: an ask may be lost."""
         fleet, old = self._fleet, self._wish
-        wish = runtime_wish(fleet, (self._launch,), self._near.saver.below)
+        wish = runtime_wish(fleet, (self._launch,), self._dependencies.saver.below)
         if old is not None and (wish.want, wish.stop) == (old.want, old.stop):
             if now_s - self._wished_s < REPEAT_S:
                 return
@@ -338,23 +338,23 @@ class Control:
             readings=readings,
             faults=tuple(t.fault for t in troubles if t.fault),
             warnings=(
-                *self._near.runtime.warnings(),
+                *self._dependencies.runtime.warnings(),
                 *(t.warning for t in troubles if t.warning),
             ),
             troubles=tuple((t.code, t.subject, t.said) for t in troubles),
             tally=self._measures.tally,
             models=self._measures.models,
             failing=self._publishers.failing(),
-            wish=self._near.policy.answer(),
+            wish=self._dependencies.policy.answer(),
             signals=signal_status(
                 self._signals.history,
-                self._near.policy.signals(),
-                self._near.kept,
+                self._dependencies.policy.signals(),
+                self._dependencies.kept,
                 len(self._fleet.of(InstanceState.READY)),
             ),
         )
-        old = self._near.board.current
-        self._near.board.publish(build_snapshot(self._fleet, self._rules, around, old))
+        old = self._dependencies.board.current
+        self._dependencies.board.publish(build_snapshot(self._fleet, self._rules, around, old))
 
     def _workers(self) -> "tuple[Worker[RuntimeWish] | Worker[DiscoveryView], ...]":
         return (self._runtime, *self._publishers.workers)
@@ -362,7 +362,7 @@ class Control:
     def _find_troubles(
         self, readings: Mapping[str, Reading], now_s: float, at: float, *, fenced: bool
     ) -> Iterator[Issue]:
-        near, name = self._near, self._fleet.name
+        near, name = self._dependencies, self._fleet.name
         if fenced:
             fault = "the master has lost its runtime and does not act"
             yield Issue(fault, "", "TARN-1008", name)
@@ -393,13 +393,13 @@ class Control:
     def _announce(self) -> None:
         """Tell plugins and the journal what is new since they were told last."""
         before, self._told = self._told, self._fleet
-        self._near.announcer.tell(before, self._fleet)
-        if self._near.journal is not None:
-            self._near.journal.tell(before.events, self._fleet.events)
+        self._dependencies.announcer.tell(before, self._fleet)
+        if self._dependencies.journal is not None:
+            self._dependencies.journal.tell(before.events, self._fleet.events)
 
     def _close(self) -> None:
         """Leave: the last state is saved, nothing is stopped; ended: nothing stays."""
-        near = self._near
+        near = self._dependencies
         left = self.outcome in {ControlResult.LEFT, ControlResult.FAILED}
         ended = self.outcome is ControlResult.ENDED
         if left:

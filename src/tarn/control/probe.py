@@ -149,7 +149,7 @@ class ProbeContext:
 
 
 class Probe:
-    """Looks at one instance with two lines, one for each port; on the loop's thread only.
+    """Looks at one instance with two port watchers, one for each port; on the loop's thread only.
 
     The parts stand for themselves: a metrics port that hangs delays no health, and the other way.
     """

@@ -66,7 +66,7 @@ class AuthorizerPool:
         deadline_s: float = 2.0,
     ) -> None:
         self._authorizer = authorizer
-        self._desk = BlockingPool(
+        self._pool = BlockingPool(
             "the authorizer", threads=threads, waiting=waiting, deadline_s=deadline_s
         )
 
@@ -79,13 +79,13 @@ class AuthorizerPool:
     ) -> tuple[Verdict, ...]:
         """Return the authorizer's verdicts, or as many times no with the reason."""
         try:
-            return await self._desk.ask(lambda: _ask(self._authorizer, principal, action, models))
+            return await self._pool.ask(lambda: _ask(self._authorizer, principal, action, models))
         except ProviderError as error:
             return _no(error.found, models)
 
     def close(self) -> None:
         """End the threads; one that hangs is left alone after a second. Idempotent."""
-        self._desk.close()
+        self._pool.close()
 
 
 def _ask(

@@ -57,7 +57,7 @@ class BlockingPool:
         """Return the answer of *question*, or raise what it raised.
 
         Raises:
-            ProviderError: It came too late, too many wait already, or the desk is closed.
+            ProviderError: It came too late, too many wait already, or the pool is closed.
         """
         answer: Future[Any] = Future()
         if self._closed.is_set():

@@ -54,7 +54,7 @@ class LogReader:
     ) -> None:
         self._of_instance = of_instance
         self._of_master = of_master
-        self._desk = BlockingPool(
+        self._pool = BlockingPool(
             "who keeps the logs", threads=2, waiting=16, deadline_s=deadline_s
         )
 
@@ -65,11 +65,11 @@ class LogReader:
             NotFoundError: There is no such log.
             ProviderError: It could not be read, or not in time.
         """
-        return await self._desk.ask(functools.partial(self._read, instance_id, lines, hidden))
+        return await self._pool.ask(functools.partial(self._read, instance_id, lines, hidden))
 
     def close(self) -> None:
         """End the threads. Idempotent."""
-        self._desk.close()
+        self._pool.close()
 
     def _read(self, instance_id: str, lines: int, hidden: VisibilityFilter) -> LogTail:
         found = self._of_instance(instance_id, lines) if instance_id else self._of_master(lines)

@@ -41,11 +41,11 @@ class LogRoutes:
                 right="Right would be the id of an instance, as `tarn status` shows it",
             )
         lines = _lines(request.query_params.get("lines", ""))
-        desk = self.sources.logs
-        if desk is None:
+        reader = self.sources.logs
+        if reader is None:
             raise NotFoundError("no logs are kept here", where="/api/v1/logs")
         hidden = await self.rights.hidden(principal_of(request), self.sources.board.current)
-        found = await desk.tail(instance_id, lines, hidden)
+        found = await reader.tail(instance_id, lines, hidden)
         return json_answer(
             {"instance": instance_id, "lines": list(found.lines), "truncated": found.truncated}
         )

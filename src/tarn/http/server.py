@@ -146,12 +146,15 @@ class _Uvicorn(uvicorn.Server):
         self._serves = settled
         self._head_within_s = head_within_s
         self._watch: asyncio.Task[None] | None = None
-        self._door: TlsAcceptor | None = None
+        self._acceptor: TlsAcceptor | None = None
 
     def accept_by(
-        self, door: Callable[[Callable[[ConnectionSlot], asyncio.Protocol]], TlsAcceptor]
+        self, acceptor: Callable[[Callable[[ConnectionSlot], asyncio.Protocol]], TlsAcceptor]
     ) -> None:
-        """Let the `TlsAcceptor` that *door* makes accept in uvicorn's place. Before it serves."""
+        """Let the `TlsAcceptor` that *acceptor* makes accept in uvicorn's place.
+
+        To be called before it serves.
+        """
 
         def made(place: ConnectionSlot) -> asyncio.Protocol:
             state, loop = self.lifespan.state, asyncio.get_running_loop()
@@ -159,20 +162,20 @@ class _Uvicorn(uvicorn.Server):
             connection.place = place
             return connection
 
-        self._door = door(made)
+        self._acceptor = acceptor(made)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self._door is not None:
-            self._door.open()
+        if self._acceptor is not None:
+            self._acceptor.open()
         self._watch = asyncio.create_task(close_idle_connections(self, self._head_within_s))
         self._serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        if self._door is not None:
-            self._door.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in tuple(self.server_state.connections):
             # Its goodbye would be waited for: a client that rests reads nothing.
             if is_idle(connection) and connection.transport.get_extra_info("ssl_object"):

@@ -1,4 +1,4 @@
-"""The door of the master's port: a place for each connection, and TLS that begins in time.
+"""Accept on the master's port: a slot for each connection, and TLS that begins in time.
 
 uvicorn counts requests and not connections, would let one that says nothing stay for a minute
 before it counts it, and hangs up on a plain HTTP request to a TLS port without a word.

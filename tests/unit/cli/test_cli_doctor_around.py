@@ -77,7 +77,7 @@ def roof() -> Roof:
 @pytest.fixture
 def around(fleet: FakeFleet, roof: Roof) -> ClusterEnvironment:
     plugins = load([FakePlugin(fleet), roof], points=())
-    return attrs.evolve(fleet.surroundings, plugins=lambda: plugins)
+    return attrs.evolve(fleet.environment, plugins=lambda: plugins)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_one_file_named_twice_is_looked_at_once(doctor):
 
 def test_a_cluster_that_runs_is_examined_by_its_name(doctor, roof, fleet, spec, monkeypatch):
     """From any folder, with the spec that it was started with; what it holds is not missed."""
-    tarn.Cluster("tarn.yaml", surroundings=fleet.surroundings).up()
+    tarn.Cluster("tarn.yaml", environment=fleet.environment).up()
     fleet.findings = (RULE,)
     monkeypatch.chdir("/")
     done = doctor("-c", "demo", "-o", "json")
@@ -310,8 +310,8 @@ def test_a_plugin_that_fails_while_it_offers_is_told(doctor, spec, fleet, roof):
             return ["a check"]
 
     plugins = load([FakePlugin(fleet), roof, Broken(), Lacking(), Odd()], points=())
-    around = attrs.evolve(fleet.surroundings, plugins=lambda: plugins)
-    cluster = tarn.Cluster("tarn.yaml", surroundings=around)
+    around = attrs.evolve(fleet.environment, plugins=lambda: plugins)
+    cluster = tarn.Cluster("tarn.yaml", environment=around)
     results = {one.check.partition(" (")[0]: one for one in cluster.doctor().results}
     assert "KeyError" in results["checks of Broken"].findings[0].found
     assert results["checks of Lacking"].findings[0].next_step == "Build some"
@@ -334,7 +334,7 @@ def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec)
         check("roof", CheckResult("", (attrs.evolve(LEAK, found="<b>it leaks</b>"),))),
         check("cellar", CheckResult("dry")),
     )
-    cluster = tarn.Cluster("tarn.yaml", surroundings=around)
+    cluster = tarn.Cluster("tarn.yaml", environment=around)
     heard = []
     found = cluster.doctor(heard.append)
     assert not found.ok
@@ -352,8 +352,8 @@ def test_a_cluster_in_a_notebook_shows_what_the_doctor_found(around, roof, spec)
 def test_up_that_fails_before_anything_was_started_points_to_the_doctor(fleet, spec, capsys):
     """On the command line and in a notebook."""
     fleet.findings = (RULE,)
-    assert run(["up"], fleet.surroundings) == 1
+    assert run(["up"], fleet.environment) == 1
     assert capsys.readouterr().err.rstrip().splitlines()[-1].startswith("`tarn doctor` ")
     with pytest.raises(LaunchError) as caught:
-        tarn.Cluster("tarn.yaml", surroundings=fleet.surroundings).up()
+        tarn.Cluster("tarn.yaml", environment=fleet.environment).up()
     assert "`tarn doctor`" in caught.value.__notes__[0]

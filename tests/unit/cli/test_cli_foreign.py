@@ -88,10 +88,10 @@ def test_a_plugin_s_verb_finds_the_master_of_a_cluster(
 ) -> None:
     """By its name, or the one that is meant by default; the api token may be another's."""
     Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
-    assert run(["up", "--no-wait"], fleet.surroundings) == 0
+    assert run(["up", "--no-wait"], fleet.environment) == 0
     token = (fleet.directory / "api_token").read_text().strip()
     around = attrs.evolve(
-        fleet.surroundings, plugins=lambda: load([FakePlugin(fleet), Searching()], points=())
+        fleet.environment, plugins=lambda: load([FakePlugin(fleet), Searching()], points=())
     )
     capsys.readouterr()
     for words in (["searching", "demo"], ["searching"]):

@@ -23,14 +23,14 @@ NOBODY = UnreachableError("nothing listens")
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     """A cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     return fleet
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 def move(fleet: FakeFleet, url: str | None, proxy: str | None = None) -> None:
@@ -224,7 +224,7 @@ def test_down_of_what_is_over_removes_what_is_left(over: FakeFleet) -> None:
     assert found(over).down() == "cluster 'demo' had ended already; what was left is removed"
     assert ("end", "demo") in over.asked
     over.answers = {URL: None}
-    again = Cluster(SPEC, surroundings=over.surroundings).up()
+    again = Cluster(SPEC, environment=over.environment).up()
     assert again.started_here
     assert again.status()["state"] == "ready"
 

@@ -57,7 +57,7 @@ def seen(fleet: FakeFleet) -> Callable[..., CheckResult]:
 
     def look(url: str | None, proxy_url: str | None = None, within_s: float = 5.0) -> CheckResult:
         fleet.ref = ClusterRef("demo", "fake", Epoch(1, 1), url, proxy_url)
-        around = attrs.evolve(fleet.surroundings, clock=SystemClock())
+        around = attrs.evolve(fleet.environment, clock=SystemClock())
         return reach(Link("demo", around, lambda: fleet), around, within_s)
 
     return look
@@ -132,7 +132,7 @@ def test_without_a_master_at_work_nothing_is_known(seen, fleet):
     """None runs: that is well; instances without a master: it is unknown."""
     assert seen(None).known is False
     fleet.ref = None
-    looked = reach(Link("demo", fleet.surroundings, lambda: fleet), fleet.surroundings)
+    looked = reach(Link("demo", fleet.environment, lambda: fleet), fleet.environment)
     assert looked.known
     assert "no cluster 'demo' runs" in looked.seen
 
@@ -183,7 +183,7 @@ def test_the_models_are_looked_at_as_far_as_they_are_seen(fleet, uri, capabiliti
     spec = attrs.evolve(
         cluster_spec("demo", uri), runtime=attrs.evolve(cluster_spec().runtime, use="fake")
     )
-    looked = repository(spec, fleet.surroundings.plugins(), {})
+    looked = repository(spec, fleet.environment.plugins(), {})
     assert said in looked.seen
     fatal = any(one.fatal for one in looked.findings)
     assert (
@@ -201,7 +201,7 @@ def test_a_path_of_the_nodes_that_python_models_cannot_be_loaded_from_is_refused
         cluster_spec("demo", str(tmp_path / "josé")),
         runtime=attrs.evolve(cluster_spec().runtime, use="fake"),
     )
-    looked = repository(spec, fleet.surroundings.plugins(), {})
+    looked = repository(spec, fleet.environment.plugins(), {})
     assert [(one.code, one.fatal) for one in looked.findings] == [("TARN-2205", True)]
 
 
@@ -213,7 +213,7 @@ def test_no_secret_is_shown(fleet):
         cluster_spec("demo", "s3://me:hidden@host/m"),
         runtime=attrs.evolve(cluster_spec().runtime, use="fake"),
     )
-    found = around_spec(spec, fleet.surroundings, probe=False)
+    found = around_spec(spec, fleet.environment, probe=False)
     told = f"{found!r}{found._repr_html_()}{found.plain()}"
     assert "s3://" in told
     assert "hidden" not in told

@@ -16,13 +16,13 @@ SILENT = LaunchError("fake", "the ResourceManager does not answer", code="TARN-3
 @pytest.fixture
 def starting(fleet: FakeFleet) -> FakeFleet:
     """A cluster whose only instance starts."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     fleet.statuses = [status("starting", (instance(1, "starting", models=[]),))]
     return fleet
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 @pytest.mark.parametrize("error", [SILENT, TarnError("odd"), OSError("torn")])

@@ -29,7 +29,7 @@ strangers = pytest.mark.parametrize("stranger", [another_name, another_token])
 @pytest.fixture
 def running(fleet: FakeFleet) -> FakeFleet:
     """A cluster that runs."""
-    Cluster(SPEC, surroundings=fleet.surroundings).up()
+    Cluster(SPEC, environment=fleet.environment).up()
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     return fleet
@@ -45,7 +45,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def found(fleet: FakeFleet) -> Cluster:
-    return connect("demo", surroundings=fleet.surroundings)
+    return connect("demo", environment=fleet.environment)
 
 
 @strangers

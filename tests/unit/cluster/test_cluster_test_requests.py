@@ -21,7 +21,7 @@ GOOD = {"model": "echo", "inputs": []}
 
 def cluster(fleet: FakeFleet, named: str, **more: object) -> Cluster:
     spec = {"name": "demo", "runtime": {"use": "fake"}, "models": {"repository": "models", **more}}
-    return Cluster({**spec, "instance": {"test_request": named}}, surroundings=fleet.surroundings)
+    return Cluster({**spec, "instance": {"test_request": named}}, environment=fleet.environment)
 
 
 def refused(fleet: FakeFleet, named: str, **more: object) -> str:

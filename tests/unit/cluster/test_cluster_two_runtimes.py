@@ -45,13 +45,13 @@ def other(fleet: FakeFleet) -> FakeFleet:
 def around(fleet: FakeFleet, other: FakeFleet) -> ClusterEnvironment:
     """Surroundings with both runtimes, and a cluster that runs in the first."""
     both = [FakePlugin(fleet), Other(other)]
-    around = attrs.evolve(fleet.surroundings, plugins=lambda: plugins.load(both, points=()))
-    Cluster({**SPEC, "runtime": {"use": "fake"}}, surroundings=around).up()
+    around = attrs.evolve(fleet.environment, plugins=lambda: plugins.load(both, points=()))
+    Cluster({**SPEC, "runtime": {"use": "fake"}}, environment=around).up()
     return around
 
 
 def up(around: ClusterEnvironment) -> Cluster:
-    return Cluster({**SPEC, "runtime": {"use": "other"}}, surroundings=around).up()
+    return Cluster({**SPEC, "runtime": {"use": "other"}}, environment=around).up()
 
 
 def kept(directory: Path) -> dict[str, bytes]:

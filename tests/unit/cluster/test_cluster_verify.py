@@ -197,8 +197,8 @@ def test_an_interrupt_leaves_no_thread_behind(tritons, quick):
 def test_the_cluster_takes_durations(fleet, tritons):
     """As everywhere: text with a unit, or seconds."""
     fleet.statuses = [shown(*tritons)]
-    around = attrs.evolve(fleet.surroundings, clock=SystemClock())
+    around = attrs.evolve(fleet.environment, clock=SystemClock())
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    cluster = Cluster(plain, surroundings=around).up()
+    cluster = Cluster(plain, environment=around).up()
     done = cluster.verify(rps=50, seconds="100ms", models=("echo",), slow="2s")
     assert (done.ok, done.seconds, done.slow_s, done.total.sent) == (True, 0.1, 2.0, 5)

@@ -207,7 +207,7 @@ def test_a_state_that_is_nearly_right_is_suggested():
 def cluster(fleet: FakeFleet) -> Cluster:
     """A cluster that runs."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    return Cluster(plain, surroundings=fleet.surroundings).up()
+    return Cluster(plain, environment=fleet.environment).up()
 
 
 def test_an_event_makes_the_next_look_come_at_once(cluster, fleet, monkeypatch):

@@ -221,14 +221,14 @@ class Authenticator:
         return Identity(None, 401, "The session is over, or none of this cluster: sign in", _BEARER)
 
     async def _by_ticket(self, asked: RequestInfo, encoded: bytes) -> "_Proof | Identity":
-        tickets, desk, people = self._proofs.tickets, self._proofs.desk, self._proofs.people
+        tickets, pool, people = self._proofs.tickets, self._proofs.pool, self._proofs.people
         assert tickets is not None
-        assert desk is not None
+        assert pool is not None
         token = ticket(encoded)
         if token is None:
             return Identity(None, 401, "The ticket is no base64", _NEGOTIATE)
         try:
-            accepted = await desk.ask(lambda: tickets.accept(token))
+            accepted = await pool.ask(lambda: tickets.accept(token))
         except NotAuthorizedError as error:
             return Identity(None, 401, error.next_step, _NEGOTIATE)
         answer = f"Negotiate {base64.b64encode(accepted.answer).decode()}".strip()

@@ -100,8 +100,8 @@ def prepared(
             next_step="Give each trusted proxy a token of its own, and none the api token",
         )
     tickets = None if api.spnego is None else _tickets(directory / master_files.SPNEGO_KEYTAB)
-    desk = BlockingPool("the directory of users")
-    return Proofs(proxies, tickets, desk, People(names or LocalNames(), desk))
+    pool = BlockingPool("the directory of users")
+    return Proofs(proxies, tickets, pool, People(names or LocalNames(), pool))
 
 
 def _tokens(directory: Path) -> dict[str, str]:

@@ -80,7 +80,7 @@ class Proofs:
 
     trusted: tuple[KnownProxy, ...] = ()
     tickets: TicketChecker | None = None
-    desk: BlockingPool | None = None
+    pool: BlockingPool | None = None
     """Where tickets are checked; there is one where there are *tickets*."""
     people: People | None = None
     """None: nobody has groups, or a short name."""
@@ -91,8 +91,8 @@ class Proofs:
 
     def close(self) -> None:
         """End what looks people up. Idempotent."""
-        if self.desk is not None:
-            self.desk.close()
+        if self.pool is not None:
+            self.pool.close()
 
 
 def network(text: str) -> Network:

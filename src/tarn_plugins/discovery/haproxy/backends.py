@@ -70,7 +70,7 @@ class HaproxyBackends:
         self._target = target
         self._api = api
         self._ours = ours(target.slots, target.fleet)
-        self._doors = _doors(target, 0)
+        self._backends = _backends(target, 0)
         self._memory = FleetVariables(api, target.backend, target.fleet)
         self.orders_given = 0
         """Commands that changed something, in all."""
@@ -104,8 +104,8 @@ class HaproxyBackends:
 
     def _without_slots(self) -> DiscoveryError:
         shown, _ = self._read()
-        pairs = zip(self._doors, shown, strict=True)
-        empty = next((door.backend for door, servers in pairs if not servers), "")
+        pairs = zip(self._backends, shown, strict=True)
+        empty = next((backend.name for backend, servers in pairs if not servers), "")
         return self._api.error(
             f"no server of backend '{empty}' has a name that begins with '{self._target.slots}'",
             next_step="Mend the prefix, or add placeholders to haproxy.cfg, as many as "
@@ -161,8 +161,8 @@ class HaproxyBackends:
         # which slot is whose can only be told by its address
         stayed = remove and bool(self._target.slots and homeless)
         situation = _Situation(
-            _doors(self._target, len(members)),
-            tuple(_wanted(door, members, addresses) for door in self._doors),
+            _backends(self._target, len(members)),
+            tuple(_wanted(backend, members, addresses) for backend in self._backends),
             frozenset(homeless),
             slots=bool(self._target.slots),
             remove=remove and not stayed,
@@ -192,7 +192,7 @@ class HaproxyBackends:
         self, situation: "_Situation", shown: "_Servers"
     ) -> tuple[tuple[BackendPlan, ...], tuple[dict[str, Load], ...]]:
         """Plan; loads are asked only where a server leaves."""
-        nothing: tuple[dict[str, Load], ...] = tuple({} for _ in self._doors)
+        nothing: tuple[dict[str, Load], ...] = tuple({} for _ in self._backends)
         plans = situation.plans(shown, nothing)
         if not any(made.leaving for made in plans):
             return plans, nothing
@@ -201,35 +201,37 @@ class HaproxyBackends:
 
     def _read(self) -> tuple["_Servers", Epoch | None]:
         """Return our servers of each backend, and the epoch that HAProxy remembers."""
-        questions = [f"show servers state {door.backend}" for door in self._doors]
+        questions = [f"show servers state {backend.name}" for backend in self._backends]
         *answers, said = self._api.ask([*questions, self._memory.question])
         shown = []
-        for door, answer in zip(self._doors, answers, strict=True):
+        for backend, answer in zip(self._backends, answers, strict=True):
             try:
                 servers = servers_in(answer)
             except ValueError as error:
-                raise self._unknown(door, str(error)) from error
+                raise self._unknown(backend, str(error)) from error
             shown.append(tuple(one for one in servers if self._ours(one.name)))
         return tuple(shown), epoch_in(said)
 
     def _loads(self, kinds: int) -> tuple[dict[str, Load], ...]:
         """Return the loads of each backend: of the backend itself (2), or of its servers (4)."""
-        answers = self._api.ask([f"show stat {door.backend} {kinds} -1" for door in self._doors])
+        answers = self._api.ask(
+            [f"show stat {backend.name} {kinds} -1" for backend in self._backends]
+        )
         loads = []
-        for door, answer in zip(self._doors, answers, strict=True):
+        for backend, answer in zip(self._backends, answers, strict=True):
             try:
                 loads.append(loads_in(answer))
             except (ValueError, KeyError) as error:
-                raise self._unknown(door, str(error)) from error
+                raise self._unknown(backend, str(error)) from error
         return tuple(loads)
 
-    def _unknown(self, door: HaproxyBackend, said: str) -> DiscoveryError:
+    def _unknown(self, backend: HaproxyBackend, said: str) -> DiscoveryError:
         """Return the error for an answer that is none."""
         backends = self._api.backends()
-        if door.backend in backends:
-            return self._api.error(f"what HAProxy says of '{door.backend}' cannot be read: {said}")
+        if backend.name in backends:
+            return self._api.error(f"what HAProxy says of '{backend.name}' cannot be read: {said}")
         return self._api.error(
-            f"HAProxy has no backend '{door.backend}'",
+            f"HAProxy has no backend '{backend.name}'",
             code="TARN-3305",
             right=f"It has {', '.join(backends) or 'none'}.",
             next_step="Name one of them, or add it to haproxy.cfg: `tarn lb haproxy config`.",
@@ -306,7 +308,7 @@ _Servers = tuple[tuple[BackendServer, ...], ...]
 class _Situation:
     """What is wanted of each backend."""
 
-    doors: tuple[HaproxyBackend, ...]
+    backends: tuple[HaproxyBackend, ...]
     wanted: tuple[tuple[WantedServer, ...], ...]
     homeless: frozenset[str]
     """Members whose address is not known: their servers stay as they are."""
@@ -318,7 +320,7 @@ class _Situation:
         """Return a plan for each backend."""
         return tuple(
             plan(
-                door,
+                backend,
                 wants,
                 [server for server in servers if server.name not in self.homeless],
                 known,
@@ -326,13 +328,13 @@ class _Situation:
                 remove=self.remove,
                 hold=self.hold,
             )
-            for door, wants, servers, known in zip(
-                self.doors, self.wanted, shown, loads, strict=True
+            for backend, wants, servers, known in zip(
+                self.backends, self.wanted, shown, loads, strict=True
             )
         )
 
 
-def _doors(target: HaproxyTarget, servers: int) -> tuple[HaproxyBackend, ...]:
+def _backends(target: HaproxyTarget, servers: int) -> tuple[HaproxyBackend, ...]:
     """Return the backends of *target*, for so many servers: HTTP, and gRPC where there is one."""
     inter = max(1, round(target.check_interval_s * 1000))
     spread_s = max(_SOON_S, servers / _CHECKS_PER_S)
@@ -354,14 +356,14 @@ def _doors(target: HaproxyTarget, servers: int) -> tuple[HaproxyBackend, ...]:
 
 
 def _wanted(
-    door: HaproxyBackend, members: tuple[Member, ...], addresses: Mapping[str, str]
+    backend: HaproxyBackend, members: tuple[Member, ...], addresses: Mapping[str, str]
 ) -> tuple[WantedServer, ...]:
-    """Return *members* as *door* should have them, without those that have no address."""
+    """Return *members* as *backend* should have them, without those that have no address."""
     return tuple(
         WantedServer(
             one.instance_id,
             addresses[one.endpoint.host],
-            one.endpoint.grpc_port if door.checks_elsewhere else one.endpoint.http_port,
+            one.endpoint.grpc_port if backend.checks_elsewhere else one.endpoint.http_port,
             one.endpoint.http_port,
             one.weight,
         )

@@ -52,10 +52,10 @@ class _HaproxySurvey:
                 next_step="pip install 'tarn-orchestrator[haproxy]'",
             ) from error
         api = RuntimeApi(self._target.socket, _ANSWER_WITHIN_S, "haproxy")
-        doors = HaproxyBackends(self._target, api)
-        doors.check()
+        backends = HaproxyBackends(self._target, api)
+        backends.check()
         version = ".".join(map(str, api.version()))
-        room = doors.capacity()
+        room = backends.capacity()
         slots = "servers are added" if room is None else f"{room} placeholder servers"
         return CheckResult(
             f"HAProxy {version}, level admin, backend '{self._target.backend}', {slots}"

@@ -35,7 +35,7 @@ _HEAVIEST = 256
 class HaproxyBackend:
     """One backend, and the parameters of servers that are added to it."""
 
-    backend: str
+    name: str
     parameters: str = "check"
     """What follows the address in ``add server``, without the port of the check."""
     checks_elsewhere: bool = False
@@ -82,7 +82,7 @@ def ours(slots: str, fleet: str) -> Callable[[str], bool]:
 
 
 def plan(  # noqa: PLR0913 (the whole situation)
-    door: HaproxyBackend,
+    backend: HaproxyBackend,
     wanted: Iterable[WantedServer],
     shown: Iterable[BackendServer],
     loads: dict[str, Load],
@@ -94,7 +94,7 @@ def plan(  # noqa: PLR0913 (the whole situation)
     """Return what brings *shown* nearer to *wanted*; nothing to do when it is there.
 
     Args:
-        door: The backend.
+        backend: The backend.
         wanted: The instances that it should have.
         shown: The servers of it that are ours.
         loads: By server's name; one that is missing is not yet counted, so it is not taken out.
@@ -107,13 +107,13 @@ def plan(  # noqa: PLR0913 (the whole situation)
     known = {server.name: server for server in shown}
     orders: list[RuntimeCommand] = []
     for name, one in placed.items():
-        orders += _keep(door, one, known[name]) if name in known else _add(door, one)
+        orders += _keep(backend, one, known[name]) if name in known else _add(backend, one)
     extra = [s for s in shown if s.name not in placed] if remove else []
     alone = bool(placed) and not any(s.works and s.name in placed for s in shown)
     held = tuple(s for s in extra if s.works) if hold and alone else ()
     extra = [s for s in extra if s not in held]
     for server in extra:
-        orders += _leave(door, server, loads.get(server.name), slots=slots)
+        orders += _leave(backend, server, loads.get(server.name), slots=slots)
     leaving = tuple(s for s in extra if not s.in_maintenance or not slots)
     return BackendPlan(tuple(orders), without, leaving, held)
 
@@ -143,45 +143,47 @@ def _is_at(server: BackendServer, one: WantedServer) -> bool:
     return (server.address, server.port) == (one.address, one.port)
 
 
-def _add(door: HaproxyBackend, one: WantedServer) -> list[RuntimeCommand]:
+def _add(backend: HaproxyBackend, one: WantedServer) -> list[RuntimeCommand]:
     name = one.instance_id
-    check = f" port {one.check_port}" if door.checks_elsewhere else ""
+    check = f" port {one.check_port}" if backend.checks_elsewhere else ""
     weight, place = _weight(one, _FULL), host_port(one.address, one.port)
-    text = f"add server {door.backend}/{name} {place} {door.parameters}{check}"
+    text = f"add server {backend.name}/{name} {place} {backend.parameters}{check}"
     add = RuntimeCommand(name, f"{text} weight {_FULL}", ExpectedReply.ADDED)
-    enable = RuntimeCommand(name, f"enable health {door.backend}/{name}")
-    return [add, enable, *_open(door, name, weight)]
+    enable = RuntimeCommand(name, f"enable health {backend.name}/{name}")
+    return [add, enable, *_open(backend, name, weight)]
 
 
-def _keep(door: HaproxyBackend, one: WantedServer, server: BackendServer) -> list[RuntimeCommand]:
+def _keep(
+    backend: HaproxyBackend, one: WantedServer, server: BackendServer
+) -> list[RuntimeCommand]:
     """Put *server* right for *one*."""
     weight = _weight(one, server.initial_weight)
     moves = not _is_at(server, one)
     orders = []
     if moves and not server.in_maintenance:
-        orders.append(_set(door, server.name, "state maint"))
+        orders.append(_set(backend, server.name, "state maint"))
     if moves:
         place = f"addr {one.address} port {one.port}"
-        orders.append(_set(door, server.name, place, ExpectedReply.MOVED))
+        orders.append(_set(backend, server.name, place, ExpectedReply.MOVED))
     if server.has_check and not server.is_checked:
-        orders.append(RuntimeCommand(server.name, f"enable health {door.backend}/{server.name}"))
-    if door.checks_elsewhere and server.has_check and server.check_port != one.check_port:
-        orders.append(_set(door, server.name, f"check-port {one.check_port}"))
-    return orders + _begin(door, server, weight, begins=moves or server.in_maintenance)
+        orders.append(RuntimeCommand(server.name, f"enable health {backend.name}/{server.name}"))
+    if backend.checks_elsewhere and server.has_check and server.check_port != one.check_port:
+        orders.append(_set(backend, server.name, f"check-port {one.check_port}"))
+    return orders + _begin(backend, server, weight, begins=moves or server.in_maintenance)
 
 
 def _begin(
-    door: HaproxyBackend, server: BackendServer, weight: int, *, begins: bool
+    backend: HaproxyBackend, server: BackendServer, weight: int, *, begins: bool
 ) -> list[RuntimeCommand]:
     if begins and server.has_check:
-        return _open(door, server.name, weight)
+        return _open(backend, server.name, weight)
     orders = []
     if begins or server.drains:
-        orders.append(_set(door, server.name, "state ready"))
+        orders.append(_set(backend, server.name, "state ready"))
     if server.weight == 0 and weight and not server.drains and _is_unproven(server):
-        orders.append(_set(door, server.name, "health down"))  # its beginning was cut short
+        orders.append(_set(backend, server.name, "health down"))  # its beginning was cut short
     if server.weight != weight:
-        orders.append(_set(door, server.name, f"weight {weight}"))
+        orders.append(_set(backend, server.name, f"weight {weight}"))
     return orders
 
 
@@ -194,26 +196,26 @@ def _is_unproven(server: BackendServer) -> bool:
     return server.has_check and server.unchanged_s < _FIRST_CHECK_S
 
 
-def _open(door: HaproxyBackend, name: str, weight: int) -> list[RuntimeCommand]:
+def _open(backend: HaproxyBackend, name: str, weight: int) -> list[RuntimeCommand]:
     """Let a server in maintenance begin, closed until its first good check."""
     steps = ("weight 0", "state ready", "health down", f"weight {weight}")
-    return [_set(door, name, step) for step in steps]
+    return [_set(backend, name, step) for step in steps]
 
 
 def _leave(
-    door: HaproxyBackend, server: BackendServer, load: Load | None, *, slots: bool
+    backend: HaproxyBackend, server: BackendServer, load: Load | None, *, slots: bool
 ) -> list[RuntimeCommand]:
     """Return the next step of a server that nobody wants: drain, maintenance, deletion."""
     delete = RuntimeCommand(
-        server.name, f"del server {door.backend}/{server.name}", ExpectedReply.DELETED
+        server.name, f"del server {backend.name}/{server.name}", ExpectedReply.DELETED
     )
     if server.in_maintenance:
         return [] if slots else [delete]
     if not server.drains:
-        return [_set(door, server.name, "state drain")]
+        return [_set(backend, server.name, "state drain")]
     if load is None or load.sessions or load.queued:
         return []
-    maintenance = _set(door, server.name, "state maint")
+    maintenance = _set(backend, server.name, "state maint")
     return [maintenance] if slots else [maintenance, delete]
 
 
@@ -222,6 +224,6 @@ def _weight(one: WantedServer, full: int) -> int:
 
 
 def _set(
-    door: HaproxyBackend, name: str, what: str, good: ExpectedReply = ExpectedReply.NOTHING
+    backend: HaproxyBackend, name: str, what: str, good: ExpectedReply = ExpectedReply.NOTHING
 ) -> RuntimeCommand:
-    return RuntimeCommand(name, f"set server {door.backend}/{name} {what}", good)
+    return RuntimeCommand(name, f"set server {backend.name}/{name} {what}", good)

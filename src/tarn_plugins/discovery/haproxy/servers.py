@@ -88,7 +88,7 @@ class HAProxyServers:
         self._wake = wake
         self._names = names or HostResolver(clock)
         self._api = RuntimeApi(target.socket, _ANSWER_WITHIN_S, name)
-        self._doors = HaproxyBackends(target, self._api)
+        self._backends = HaproxyBackends(target, self._api)
         self._at_work = threading.Lock()
         self._goal: _Goal | None = None
         self._applied: Applied | None = None
@@ -111,7 +111,7 @@ class HAProxyServers:
         while True:
             try:
                 with self._at_work:
-                    self._doors.check()
+                    self._backends.check()
             except DiscoveryError as error:
                 late = error.code != AWAY or self._clock.now_s() >= end_s
                 if late or self._closed.wait(_LOOK_SOON_S):
@@ -169,7 +169,7 @@ class HAProxyServers:
             DiscoveryError: HAProxy is away, or has no such backend.
         """
         with self._at_work:
-            return self._doors.capacity()
+            return self._backends.capacity()
 
     def statistics(self) -> Traffic:
         """Count requests; asks HAProxy, so on a thread that may wait for two seconds.
@@ -178,12 +178,12 @@ class HAProxyServers:
             DiscoveryError: HAProxy is away, or has no such backend.
         """
         with self._at_work:
-            return self._doors.traffic()
+            return self._backends.traffic()
 
     @property
     def orders_given(self) -> int:
         """Commands that changed something in HAProxy, since this object was made."""
-        return self._doors.orders_given
+        return self._backends.orders_given
 
     # -- the work; with the lock held
 
@@ -231,7 +231,7 @@ class HAProxyServers:
         settled = SettleResult()
         for _ in range(_HOLD_LOOKS):
             hold = self._clock.now_s() < self._hold_until_s
-            settled = self._doors.settle(
+            settled = self._backends.settle(
                 goal.epoch, goal.members, found.addresses, remove=goal.complete, hold=hold
             )
             if not settled.held or self._closed.wait(_HOLD_LOOK_EVERY_S):
@@ -295,7 +295,7 @@ class HAProxyServers:
         # a little less than a tick: a pause of one tick is one tick
         if self._clock.now_s() - looked_s >= self._look_after_s - _LOOK_SOON_S / 2:
             return True
-        return self._goal is not None and self._doors.is_another(self._goal.epoch)
+        return self._goal is not None and self._backends.is_another(self._goal.epoch)
 
 
 def _shortcomings(found: ResolvedHosts, goal: _Goal, settled: SettleResult) -> str:

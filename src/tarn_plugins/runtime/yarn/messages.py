@@ -1,8 +1,8 @@
 """What passes between the runtime's own thinking and YARN: plain values, no Java in them.
 
-`ResourceManager` and `NodeManagers` are the two doors. The real ones (``resource_manager``,
-``node_managers``) hold Java objects; the tests' ones play a YARN that is late, doubles, rejects,
-loses and restarts. Everything behind the doors is decided in ``ledger``.
+`ResourceManager` and `NodeManagers` are the two clients of YARN. The real ones
+(``resource_manager``, ``node_managers``) hold Java objects; the tests' ones play a YARN that is
+late, doubles, rejects, loses and restarts. What is said to them is decided in ``ledger``.
 """
 
 from collections.abc import Mapping

@@ -14,7 +14,7 @@ from tarn_plugins.discovery.haproxy.plan import (
 from tarn_plugins.discovery.haproxy.runtime_commands import RuntimeCommand, complaint
 from tarn_plugins.discovery.haproxy.stats_parser import BackendServer, Load
 
-DOOR = HaproxyBackend("b", "check inter 500ms")
+HTTP = HaproxyBackend("b", "check inter 500ms")
 GRPC = HaproxyBackend("b", "proto h2 check", checks_elsewhere=True)
 _PLACES = (("10.0.0.1", 80), ("10.0.0.1", 81), ("10.0.0.2", 80), ("::1", 80), ("10.0.0.3", 9))
 _IDS = tuple(f"fleet-{n:04d}" for n in range(1, 6))
@@ -184,7 +184,7 @@ _wanted = st.lists(
 ).map(tuple)
 
 
-@for_any(examples=300, rows=_rows(_IDS), wanted=_wanted, door=st.sampled_from((DOOR, GRPC)))
+@for_any(examples=300, rows=_rows(_IDS), wanted=_wanted, door=st.sampled_from((HTTP, GRPC)))
 def test_any_haproxy_comes_to_exactly_the_wanted_servers(
     rows: dict[str, Row], wanted: tuple[WantedServer, ...], door: HaproxyBackend
 ) -> None:
@@ -210,7 +210,7 @@ def test_any_placeholders_come_to_serve_the_wanted_instances(
 ) -> None:
     """As many as there are slots; whoever has none is named; a slot is never added or deleted."""
     model, names = Model(rows), set(rows)
-    made = settle(model, DOOR, wanted, slots=True)
+    made = settle(model, HTTP, wanted, slots=True)
     assert set(model.rows) == names
     serving = [r.server for r in model.rows.values() if r.server.serves]
     assert len(serving) == min(len(names), len(wanted))
@@ -221,7 +221,7 @@ def test_any_placeholders_come_to_serve_the_wanted_instances(
     assert sorted((s.address, s.port) for s in serving) == homes
     assert all(s.server.in_maintenance for s in model.rows.values() if s.server not in serving)
     before = model.written
-    pass_once(model, DOOR, wanted, slots=True, remove=True)
+    pass_once(model, HTTP, wanted, slots=True, remove=True)
     assert model.written == before
 
 
@@ -234,7 +234,7 @@ def test_an_incomplete_view_takes_nobody_out(
     served = {name for name, row in rows.items() if row.server.serves}
     names = set(rows)
     for _ in range(5):
-        pass_once(model, DOOR, wanted, slots=False, remove=False)
+        pass_once(model, HTTP, wanted, slots=False, remove=False)
     now = {name for name, row in model.rows.items() if row.server.serves}
     assert now == served | {one.instance_id for one in wanted}
     assert names <= set(model.rows)
@@ -249,7 +249,7 @@ def test_nobody_with_an_open_request_is_taken_out(
     staying = {one.instance_id for one in wanted}
     for _ in range(6):
         open_ = {n for n, r in model.rows.items() if r.sessions and not r.server.in_maintenance}
-        pass_once(model, DOOR, wanted, slots=False, remove=True)
+        pass_once(model, HTTP, wanted, slots=False, remove=True)
         for name in open_ - staying:
             assert not model.rows[name].server.in_maintenance
 
@@ -257,7 +257,7 @@ def test_nobody_with_an_open_request_is_taken_out(
 def test_servers_whose_load_is_not_known_stay_in_drain() -> None:
     """Without a count nothing is taken out."""
     drained = BackendServer("fleet-0001", "10.0.0.1", 80, admin=8, check=6)
-    made = plan(DOOR, (), (drained,), {}, slots=False, remove=True)
+    made = plan(HTTP, (), (drained,), {}, slots=False, remove=True)
     assert made.orders == ()
     assert made.leaving == (drained,)
 
@@ -295,7 +295,7 @@ def test_weights_are_parts_of_the_slots_own() -> None:
         "triton-1", "0.0.0.0", 8000, admin=5, check=14, weight=10, initial_weight=10
     )
     one = WantedServer("fleet-0001", "10.0.0.1", 80, 80, 50)
-    made = plan(DOOR, (one,), (slot,), {}, slots=True, remove=True)
+    made = plan(HTTP, (one,), (slot,), {}, slots=True, remove=True)
     assert made.orders[-1].text == "set server b/triton-1 weight 5"
 
 
@@ -303,7 +303,7 @@ def test_a_slot_without_a_check_is_not_closed() -> None:
     """Nothing would ever open it again."""
     slot = BackendServer("triton-1", "10.0.0.1", 80, admin=5, check=0, weight=1, initial_weight=1)
     one = WantedServer("fleet-0001", "10.0.0.1", 80, 80, 100)
-    made = plan(DOOR, (one,), (slot,), {}, slots=True, remove=True)
+    made = plan(HTTP, (one,), (slot,), {}, slots=True, remove=True)
     assert [order.text for order in made.orders] == ["set server b/triton-1 state ready"]
 
 
@@ -315,7 +315,7 @@ def test_a_server_that_a_person_closed_is_not_declared_down() -> None:
     )
     for since_s, orders in ((60, ["weight 100"]), (0, ["health down", "weight 100"])):
         shown = attrs.evolve(closed, state=2, unchanged_s=since_s)
-        made = plan(DOOR, (one,), (shown,), {}, slots=False, remove=True)
+        made = plan(HTTP, (one,), (shown,), {}, slots=False, remove=True)
         assert [o.text.partition("fleet-0001 ")[2] for o in made.orders] == orders
 
 
@@ -330,7 +330,7 @@ def test_nobody_leaves_while_nobody_who_stays_works() -> None:
     wanted = (WantedServer("fleet-0002", "10.0.0.1", 81, 81),)
 
     def made(*shown: BackendServer, hold: bool) -> BackendPlan:
-        return plan(DOOR, wanted, shown, {}, slots=False, remove=True, hold=hold)
+        return plan(HTTP, wanted, shown, {}, slots=False, remove=True, hold=hold)
 
     assert made(old, new, hold=True).held == (old,)
     assert made(old, new, hold=True).orders == ()
@@ -340,5 +340,5 @@ def test_nobody_leaves_while_nobody_who_stays_works() -> None:
     assert [order.text for order in made(old, up, hold=True).orders] == [drain]
     dead = attrs.evolve(old, state=0)
     assert [order.text for order in made(dead, new, hold=True).orders] == [drain]
-    nobody = plan(DOOR, (), (old,), {}, slots=False, remove=True, hold=True)
+    nobody = plan(HTTP, (), (old,), {}, slots=False, remove=True, hold=True)
     assert [order.text for order in nobody.orders] == [drain]

@@ -29,7 +29,7 @@ _LAST_LINES, _LAST_BYTES, _CHUNK = 6, 8192, 65536
 
 
 class HadoopClient(Protocol):
-    """Asks YARN."""
+    """Asks YARN and HDFS, through whatever holds a JVM."""
 
     def ask(self, question: str, within_s: float, **parts: Any) -> Any:
         """Return the answer, as JSON values.

@@ -15,7 +15,7 @@ from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
 from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client.checks import from_error
-from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.client.environments import packed
 from tarn_plugins.runtime.yarn.client.hadoop_child import HadoopClient
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, elsewhere, teller
@@ -30,21 +30,21 @@ _converter = make_converter()
 
 
 def checks(
-    spec: ClusterSpec, context: ClientContext, door: HadoopClient | None = None
+    spec: ClusterSpec, context: ClientContext, hadoop: HadoopClient | None = None
 ) -> Iterator[Check]:
     """Yield every check of the YARN that *spec* would run on; none where it runs elsewhere.
 
     Args:
         spec: What would run.
         context: The client's.
-        door: Asks YARN; None: a child process, which ends with the look.
+        hadoop: Asks YARN; None: a child process, which ends with the look.
     """
     if spec.runtime.use != "yarn":
         return
     settings, problems = structure(YarnSettings, spec.runtime.options, "runtime.options")
     if settings is None or problems:
         return  # `tarn doctor` says so: it reads the options of every provider
-    once = _Once(partial(_ask, spec, settings, context, door))
+    once = _Once(partial(_ask, spec, settings, context, hadoop))
     python = settings.python or sys.executable
     case = partial(Case, spec, settings, python)
     for rule in RULES:
@@ -83,12 +83,12 @@ def _look(rule: Rule, once: _Once, case: Callable[[Survey], Case]) -> CheckResul
 
 
 def _ask(
-    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, door: HadoopClient | None
+    spec: ClusterSpec, settings: YarnSettings, context: ClientContext, hadoop: HadoopClient | None
 ) -> Survey:
-    """Take the look; a door of its own is closed after it."""
-    if door is not None:
-        return _structured(door.ask("survey", WITHIN_S, **_asked(spec, settings)))
-    own = open_door(settings, context)
+    """Take the look; a child of its own is ended after it."""
+    if hadoop is not None:
+        return _structured(hadoop.ask("survey", WITHIN_S, **_asked(spec, settings)))
+    own = start_child(settings, context)
     try:
         return _structured(own.ask("survey", WITHIN_S, **_asked(spec, settings)))
     finally:

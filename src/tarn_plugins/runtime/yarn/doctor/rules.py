@@ -35,7 +35,7 @@ _converter = make_converter()
 
 
 def errors(
-    door: HadoopClient,
+    hadoop: HadoopClient,
     spec: ClusterSpec,
     settings: YarnSettings,
     python: str,
@@ -52,7 +52,7 @@ def errors(
         return ()
     asked: dict[str, Any] = {"repository": None, "serve": [], "copied": copied(spec), "python": ""}
     try:
-        told = door.ask("survey", PREFLIGHT_S, **asked)
+        told = hadoop.ask("survey", PREFLIGHT_S, **asked)
     except TarnError as error:
         return (attrs.evolve(from_error(error), fatal=False),)
     case = Case(spec, settings, python, _converter.structure(told, Survey))

@@ -1,4 +1,4 @@
-"""The door to the NodeManagers, over Hadoop's NMClient."""
+"""The client of the NodeManagers, over Hadoop's NMClient."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The door to the ResourceManager, over Hadoop's AMRMClient."""
+"""The client of the ResourceManager, over Hadoop's AMRMClient."""
 
 import logging
 from typing import Any
@@ -56,7 +56,7 @@ class HadoopResourceManager:
     of it again to a restarted RM, so nothing is kept twice here.
 
     Args:
-        handles: Shared with the NodeManagers' door.
+        handles: Shared with the client of the NodeManagers.
         conf: Java's ``YarnConfiguration``, see `configuration`.
         mode: ``scheduling``, or ``plain`` where the RM takes no SchedulingRequests: then scopes
             are kept by nobody but the caller, with ``Exchange.avoid`` and ``releases``.

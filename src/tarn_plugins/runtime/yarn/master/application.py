@@ -1,4 +1,4 @@
-"""The master's side of the runtime, put together: the only place that opens doors to Hadoop."""
+"""The master's side of the runtime, put together: the only place that connects to Hadoop."""
 
 import functools
 import logging
@@ -101,7 +101,7 @@ def _of_the_node(error: LaunchError, host: str) -> LaunchError:
 
 
 def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
-    """Return the runtime over real doors; nothing is said to YARN before it starts."""
+    """Return the runtime over the real YARN; nothing is said to it before it starts."""
     submitted = _submitted(context.directory)
     renewal = _renewal(context.directory)
     conf, handles, files = _conf(), Handles(), _files(submitted, context)
@@ -117,7 +117,7 @@ def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
         packed=submitted.environment,
         tokens=functools.partial(_new_tokens, submitted) if renewal.works else None,
     )
-    doors = YarnServices(
+    services = YarnServices(
         rm=HadoopResourceManager(handles, conf, submitted.placement, str(context.epoch)),
         nodes=HadoopNodeManagers(handles, conf),
         files=files,
@@ -127,7 +127,7 @@ def runtime(settings: YarnSettings, context: MasterContext) -> Runtime:
         logs=NodeLogs(web.Web(()).get, web.scheme(conf)).tail,
         renewal=renewal,
     )
-    return YarnRuntime(context, settings, submitted, doors)
+    return YarnRuntime(context, settings, submitted, services)
 
 
 def state_store(_settings: YarnSettings, context: MasterContext) -> StateStore:

@@ -36,7 +36,7 @@ __all__ = ["YarnRuntime", "YarnServices"]
 log = logging.getLogger(__name__)
 
 CLOSE_WITHIN_S = 0.3
-"""For the thread of the heartbeat, and again for the doors: a second is all there is."""
+"""For the thread of the heartbeat, and again for the services: a second is all there is."""
 FINISH_WITHIN_S = 30.0
 PATIENCE_S = 240.0
 """For a file system that does not answer; YARN gives a silent master up after ten minutes."""
@@ -45,7 +45,7 @@ _LOOK_AGAIN_S = 1.0
 
 @attrs.frozen
 class YarnServices:
-    """The ways out of the process."""
+    """What the master reaches outside its process: YARN, HDFS, and the logs of nodes."""
 
     rm: ResourceManager
     nodes: NodeManagers
@@ -71,26 +71,28 @@ class YarnRuntime:
         context: MasterContext,
         settings: YarnSettings,
         submitted: Submitted,
-        doors: YarnServices,
+        services: YarnServices,
     ) -> None:
         self._context = context
         self._submitted = submitted
-        self._doors = doors
+        self._services = services
         self._layout = Layout(submitted.staging)
-        self._staging = Staging(doors.files, self._layout, _over, context.clock.at)
+        self._staging = Staging(services.files, self._layout, _over, context.clock.at)
         plain = submitted.placement == "plain"
         self._beat = Heartbeat(
-            doors.rm,
+            services.rm,
             Ledger(
                 context.spec.placement,
                 plain=plain,
-                closing=_closing(submitted, doors.renewal, context.clock),
+                closing=_closing(submitted, services.renewal, context.clock),
             ),
             context.clock,
             context.wake,
             settings.heartbeat_s,
         )
-        hands = ContainerOps(doors.nodes, doors.files, doors.launcher, self._layout.launches)
+        hands = ContainerOps(
+            services.nodes, services.files, services.launcher, self._layout.launches
+        )
         self._pool = NodePool(hands, self._beat.told, self._beat.calling)
         self._leaving = threading.Event()
 
@@ -127,20 +129,20 @@ class YarnRuntime:
         lines = (
             _mute(self._beat.mute()),
             _plain(self._submitted),
-            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._doors.renewal),
+            tokens.warning(self._submitted.tokens_end_at, clock.at(), self._services.renewal),
         )
         return tuple(line for line in lines if line)
 
     def log(self, instance_id: str, lines: int) -> LogTail:
         """Return the end of an instance's log, from the node of its container."""
         grant = self._beat.grant(instance_id)
-        if grant is None or self._doors.logs is None:
+        if grant is None or self._services.logs is None:
             raise NotFoundError(
                 f"no container is known of '{instance_id}'",
                 where=self._context.spec.name,
                 next_step=f"`tarn logs {instance_id}` reads what YARN has collected",
             )
-        return self._doors.logs(grant, lines)
+        return self._services.logs(grant, lines)
 
     def finish(self) -> None:
         """End the application, and remove the cluster's directory, if it is still this one's.
@@ -151,7 +153,7 @@ class YarnRuntime:
         """
         self._beat.finish("the cluster was ended", FINISH_WITHIN_S)
         try:
-            self._staging.remove(self._doors.application_id)
+            self._staging.remove(self._services.application_id)
         except ProviderError as error:
             log.warning("the cluster's directory was not removed: %s", error)
 
@@ -165,7 +167,7 @@ class YarnRuntime:
         _within(CLOSE_WITHIN_S, self._close_doors)
 
     def _close_doors(self) -> None:
-        for close in (self._doors.rm.close, self._doors.nodes.close):
+        for close in (self._services.rm.close, self._services.nodes.close):
             with contextlib.suppress(ProviderError):
                 close()
 
@@ -181,9 +183,9 @@ class YarnRuntime:
                 raise
             words = f"the launch files could not be listed ({error})"
         log.warning("%s", words)
-        found = listening(spec.name, spec.triton, grants, self._doors.server_id)
+        found = listening(spec.name, spec.triton, grants, self._services.server_id)
         note = f"{words}; instances are known by number, and {len(found)} said where they listen"
-        return RecoveredRecords.lost(spec, self._doors.spec_hash, found), (note,)
+        return RecoveredRecords.lost(spec, self._services.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
         """Return the names of the launch files; a file system that is away is waited for."""
@@ -191,7 +193,7 @@ class YarnRuntime:
         give_up_s = clock.now_s() + PATIENCE_S
         while True:
             try:
-                entries = self._doors.files.listing(self._layout.launches)
+                entries = self._services.files.listing(self._layout.launches)
             except NotFoundError:
                 return ()
             except ProviderError as error:
@@ -202,7 +204,7 @@ class YarnRuntime:
             left = {entry.path: entry.uri for entry in entries if is_leftover(entry.path)}
             with contextlib.suppress(ProviderError):  # the next master comes by, too
                 for uri in left.values():
-                    self._doors.files.remove(uri)
+                    self._services.files.remove(uri)
             return tuple(entry.path for entry in entries if entry.path not in left)
 
 

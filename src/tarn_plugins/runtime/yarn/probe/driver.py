@@ -34,7 +34,7 @@ _converter = make_converter()
 
 
 class ClosableHadoopClient(HadoopClient, Protocol):
-    """A door with a child process behind it."""
+    """A `HadoopClient` that owns a child process."""
 
     def close(self) -> None:
         """End the child. Idempotent."""
@@ -102,10 +102,10 @@ class ProbeRound:
     """All probes of one `tarn doctor`: they run side by side, once, when the first is asked for.
 
     Any thread. The work is done on one thread of its own; a process that ends without it closes the
-    door, whose child then ends what is under way.
+    pipe to its child, which then ends what is under way.
 
     Args:
-        open_door: Starts the child.
+        start_child: Starts the child.
         orders: By key.
         clock: The client's.
         patience: How long is waited.
@@ -114,13 +114,13 @@ class ProbeRound:
 
     def __init__(
         self,
-        open_door: Callable[[], ClosableHadoopClient],
+        start_child: Callable[[], ClosableHadoopClient],
         orders: Mapping[str, ProbeRequest],
         clock: Clock,
         patience: Patience = Patience(),
         call: Callable[[str, int, str], str] = call,
     ) -> None:
-        self._open_door, self._orders, self._clock = open_door, dict(orders), clock
+        self._start_child, self._orders, self._clock = start_child, dict(orders), clock
         self._patience, self._call = patience, call
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -144,17 +144,17 @@ class ProbeRound:
 
     def _run(self) -> None:
         try:
-            door = self._open_door()
+            hadoop = self._start_child()
             try:
-                self._drive(door)
+                self._drive(hadoop)
             finally:
-                door.close()
+                hadoop.close()
         except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
             self._settle_rest(error)
 
-    def _drive(self, door: ClosableHadoopClient) -> None:
+    def _drive(self, hadoop: ClosableHadoopClient) -> None:
         trials = {
-            key: _Trial(door, self._clock, order, self._patience, self._call)
+            key: _Trial(hadoop, self._clock, order, self._patience, self._call)
             for key, order in self._orders.items()
         }
         pause, left = threading.Event(), dict(trials)
@@ -190,13 +190,13 @@ class _Trial:
 
     def __init__(
         self,
-        door: HadoopClient,
+        hadoop: HadoopClient,
         clock: Clock,
         order: ProbeRequest,
         patience: Patience,
         call: Callable[[str, int, str], str],
     ) -> None:
-        self._door, self._clock, self._order = door, clock, order
+        self._hadoop, self._clock, self._order = hadoop, clock, order
         self._patience, self._call = patience, call
         self._began: ProbeStarted | None = None
         self._since_s = 0.0
@@ -319,7 +319,7 @@ class _Trial:
         return seen if facts else attrs.evolve(seen, failure=_no_facts(step))
 
     def _ask(self, do: str, **parts: Any) -> Any:
-        return self._door.ask("probe", LOOK_S, do=do, **parts)
+        return self._hadoop.ask("probe", LOOK_S, do=do, **parts)
 
 
 def _failed(order: ProbeRequest, error: Exception, *, began: bool) -> Finding:

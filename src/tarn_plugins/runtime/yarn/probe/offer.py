@@ -12,7 +12,7 @@ from tarn.interfaces import Check, CheckResult, ClientContext
 from tarn.plain import structure
 from tarn.release import version
 from tarn_plugins.runtime.yarn import YarnSettings
-from tarn_plugins.runtime.yarn.client.deployer import open_door
+from tarn_plugins.runtime.yarn.client.deployer import start_child
 from tarn_plugins.runtime.yarn.probe import gpu_checks, node_checks, program_checks
 from tarn_plugins.runtime.yarn.probe.driver import Patience, ProbeResult, ProbeRound
 from tarn_plugins.runtime.yarn.probe.report import ProbeReport
@@ -43,7 +43,7 @@ def probes(
     except LaunchError:
         return  # the same
     orders = {subject.key: subject.order for subject in found}
-    round_ = ProbeRound(lambda: open_door(settings, context), orders, context.clock, patience)
+    round_ = ProbeRound(lambda: start_child(settings, context), orders, context.clock, patience)
     for subject in found:
         asked = functools.partial(round_.outcome, subject.key)
         yield from checks(subject, asked, patience.most_s)

@@ -84,7 +84,7 @@ class UnmanagedProbe:
         if self._step.state == "submitted":
             self._try_to_register()
         elif self._step.state in ("asked", "running"):
-            self._hear(self._door().exchange(Exchange()))
+            self._hear(self._service().exchange(Exchange()))
         return self._step
 
     def end(self, why: str) -> None:
@@ -97,13 +97,13 @@ class UnmanagedProbe:
             if not self._unregistered(why):
                 self.hadoop.kill(self.application_id, why)
         finally:
-            for door in (self._nodes, self._rm):
-                if door is not None:
+            for service in (self._nodes, self._rm):
+                if service is not None:
                     with contextlib.suppress(TarnError):
-                        door.close()
+                        service.close()
             self._rm = self._nodes = None
 
-    def _door(self) -> HadoopResourceManager:
+    def _service(self) -> HadoopResourceManager:
         assert self._rm is not None
         return self._rm
 
@@ -146,7 +146,7 @@ class UnmanagedProbe:
 
         _do_as(user, connect)
         ask = Ask(_NUMBER, self.order.shape)
-        self._hear(self._door().exchange(Exchange(asks=(ask,))))
+        self._hear(self._service().exchange(Exchange(asks=(ask,))))
 
     def _hear(self, answer: AllocateResponse) -> None:
         self.free_mib = answer.free_mib

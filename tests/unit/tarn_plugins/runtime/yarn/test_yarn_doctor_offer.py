@@ -25,7 +25,7 @@ SEEN = Survey(
 )
 
 
-class FakeDoor:
+class FakeHadoop:
     """Answers once it is let; counts who asked."""
 
     def __init__(self, answer: Survey | TarnError) -> None:
@@ -43,17 +43,17 @@ class FakeDoor:
         return attrs.asdict(self.answer)
 
 
-def results(tmp_path: Path, door: FakeDoor, spec: ClusterSpec = YARN) -> dict[str, Result]:
+def results(tmp_path: Path, hadoop: FakeHadoop, spec: ClusterSpec = YARN) -> dict[str, Result]:
     context = client_context(tmp_path)
-    offered = [OfferedCheck("yarn", check) for check in offer.checks(spec, context, door)]
+    offered = [OfferedCheck("yarn", check) for check in offer.checks(spec, context, hadoop)]
     return {one.check: one for one in examine(offered, context.clock)}
 
 
 def test_everything_is_asked_once(tmp_path: Path) -> None:
     """Thirty checks on eight threads share one look, and what they see is a survey."""
-    door = FakeDoor(SEEN)
-    found = results(tmp_path, door)
-    assert door.asked == [{"repository": None, "serve": [], "copied": None, "python": ""}]
+    hadoop = FakeHadoop(SEEN)
+    found = results(tmp_path, hadoop)
+    assert hadoop.asked == [{"repository": None, "serve": [], "copied": None, "python": ""}]
     assert found["YARN user"].seen == "ann, by name only (no Kerberos)"
     assert found["YARN queue"].state is CheckState.OK
     assert found["time to end"].state is CheckState.UNKNOWN
@@ -71,9 +71,9 @@ def test_everything_is_asked_once(tmp_path: Path) -> None:
 )
 def test_what_keeps_the_look_is_told_by_one_check(tmp_path: Path, code: str, teller: str) -> None:
     """Thirty times the same error would hide it; all others name the one."""
-    door = FakeDoor(LaunchError("yarn", "so it is", code=code, next_step="do this"))
-    found = results(tmp_path, door)
-    assert len(door.asked) == 1
+    hadoop = FakeHadoop(LaunchError("yarn", "so it is", code=code, next_step="do this"))
+    found = results(tmp_path, hadoop)
+    assert len(hadoop.asked) == 1
     assert {name for name, one in found.items() if one.findings} == {teller}
     assert found[teller].findings[0].next_step == "do this"
     others = [one for name, one in found.items() if name != teller]
@@ -82,14 +82,16 @@ def test_what_keeps_the_look_is_told_by_one_check(tmp_path: Path, code: str, tel
 
 def test_a_silence_is_a_finding_too(tmp_path: Path) -> None:
     """The child was killed: YARN's answer never came."""
-    found = results(tmp_path, FakeDoor(TimedOutError("YARN gave no answer", next_step="Is it up?")))
+    found = results(
+        tmp_path, FakeHadoop(TimedOutError("YARN gave no answer", next_step="Is it up?"))
+    )
     assert found["YARN connection"].state is CheckState.ERROR
 
 
 def test_hdfs_is_seen_where_yarn_is_silent(tmp_path: Path) -> None:
     """Each tells for itself; what needs YARN says where to read why."""
     failure = Finding("TARN-3130", "yarn", "is silent", "start it")
-    found = results(tmp_path, FakeDoor(attrs.evolve(SEEN, overview=None, failure=failure)))
+    found = results(tmp_path, FakeHadoop(attrs.evolve(SEEN, overview=None, failure=failure)))
     assert found["YARN connection"].state is CheckState.ERROR
     assert found["free space of HDFS"].state is CheckState.OK
     assert found["largest container"].seen == "not looked at: see 'YARN connection'"
@@ -103,18 +105,18 @@ def test_what_the_spec_decides_is_asked_for(tmp_path: Path) -> None:
         models=ModelsSpec("hdfs:///models", ("echo",)),
         runtime=Choice("yarn", options),
     )
-    door = FakeDoor(SEEN)
-    assert "models on Hadoop" in results(tmp_path, door, spec)
-    assert door.asked[0] == {
+    hadoop = FakeHadoop(SEEN)
+    assert "models on Hadoop" in results(tmp_path, hadoop, spec)
+    assert hadoop.asked[0] == {
         "repository": "hdfs:///models",
         "serve": ["echo"],
         "copied": None,
         "python": "hdfs:///env/tarn.tar.gz",
     }
     local = attrs.evolve(YARN, models=ModelsSpec("file:///srv/models"))
-    door = FakeDoor(SEEN)
-    assert "models on Hadoop" not in results(tmp_path, door, local)
-    assert door.asked[0]["copied"] == "/srv/models"
+    hadoop = FakeHadoop(SEEN)
+    assert "models on Hadoop" not in results(tmp_path, hadoop, local)
+    assert hadoop.asked[0]["copied"] == "/srv/models"
 
 
 def test_only_where_the_runtime_is_yarn(tmp_path: Path) -> None:

@@ -231,9 +231,9 @@ class Door:
         return self.answers[question]
 
 
-def deployer(door, python, tmp_path):
+def deployer(hadoop, python, tmp_path):
     context = ClientContext(SystemClock(), {}, Paths(tmp_path / "home", tmp_path / "cache"))
-    return YarnDeployer(YarnSettings(python=python), context, door)
+    return YarnDeployer(YarnSettings(python=python), context, hadoop)
 
 
 def test_a_start_names_the_archive_and_its_interpreter(local, tmp_path):
@@ -242,16 +242,16 @@ def test_a_start_names_the_archive_and_its_interpreter(local, tmp_path):
     running = attrs.asdict(
         ApplicationReport("application_1_1", "RUNNING", host="n", port=1, submitted_ms=1)
     )
-    door = Door(
+    hadoop = Door(
         bring_environment={"uri": uri, "bytes": 10},
         submit={"application_id": "application_1_1", "notes": []},
         report=running,
     )
-    deployer(door, str(local), tmp_path).submit(
+    deployer(hadoop, str(local), tmp_path).submit(
         cluster_spec("packed"), Staged("hdfs://nn/m", "localize"), {}
     )
-    assert door.asked["bring_environment"][1] == {"python": str(local)}
-    order = door.asked["submit"][1]
+    assert hadoop.asked["bring_environment"][1] == {"python": str(local)}
+    order = hadoop.asked["submit"][1]
     assert (order["python"], order["environment"]) == (INTERPRETER, uri)
     assert order["argv"][0] == INTERPRETER
     assert order["file_systems"] == ["hdfs://nn/m", uri]
@@ -261,10 +261,10 @@ def test_a_check_looks_at_the_archive(local, tmp_path):
     """With what else YARN has against the spec."""
     finding = attrs.asdict(Finding("TARN-3193", "w", "f", "n"))
     survey = attrs.asdict(Survey())
-    door = Door(overview=attrs.asdict(YarnOverview()), environment=[finding], survey=survey)
-    found = deployer(door, str(local), tmp_path).check(cluster_spec("packed"))
+    hadoop = Door(overview=attrs.asdict(YarnOverview()), environment=[finding], survey=survey)
+    found = deployer(hadoop, str(local), tmp_path).check(cluster_spec("packed"))
     assert [one.code for one in found] == ["TARN-3193"]
-    assert door.asked["environment"][1] == {"python": str(local)}
+    assert hadoop.asked["environment"][1] == {"python": str(local)}
 
 
 @pytest.mark.parametrize("docker", [None, Docker()])

@@ -35,7 +35,7 @@ os._exit(0)
 
 
 @pytest.fixture
-def door(tmp_path: Path):
+def hadoop(tmp_path: Path):
     made = make(tmp_path)
     yield made
     made.close()
@@ -47,66 +47,66 @@ def make(tmp_path: Path, idle_s: float = 30) -> HadoopChild:
     return HadoopChild([sys.executable, "-c", CHILD, str(idle_s)], environ, begin)
 
 
-def test_one_child_answers_many_questions(door: HadoopChild, tmp_path: Path) -> None:
+def test_one_child_answers_many_questions(hadoop: HadoopChild, tmp_path: Path) -> None:
     """One process, begun once."""
-    pids = {door.ask("pid", 20) for _ in range(3)}
+    pids = {hadoop.ask("pid", 20) for _ in range(3)}
     assert len(pids) == 1
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
-def test_any_text_of_any_length_passes(door: HadoopChild) -> None:
+def test_any_text_of_any_length_passes(hadoop: HadoopChild) -> None:
     """Also more than a pipe holds at once."""
     parts = {"a": "été\n\0'\"$" * 100_000}
-    assert door.ask("echo", 20, **parts) == parts
+    assert hadoop.ask("echo", 20, **parts) == parts
 
 
-def test_errors_are_raised_again(door: HadoopChild) -> None:
+def test_errors_are_raised_again(hadoop: HadoopChild) -> None:
     """The class and the parts; a bug in the child tells its kind only."""
     with pytest.raises(NotFoundError) as caught:
-        door.ask("lost", 20)
+        hadoop.ask("lost", 20)
     assert (caught.value.found, caught.value.where) == ("no such thing", "here")
     with pytest.raises(ProviderError, match="ZeroDivisionError"):
-        door.ask("bug", 20)
-    assert door.ask("pid", 20)
+        hadoop.ask("bug", 20)
+    assert hadoop.ask("pid", 20)
 
 
-def test_a_hanging_question_ends_at_its_deadline_with_words(door: HadoopChild) -> None:
+def test_a_hanging_question_ends_at_its_deadline_with_words(hadoop: HadoopChild) -> None:
     """The child is killed, Hadoop's last words are quoted, and the next question works."""
-    first = door.ask("pid", 20)
+    first = hadoop.ask("pid", 20)
     begun_s = time.monotonic()
     with pytest.raises(TimedOutError) as caught:
-        door.ask("hang", 0.5)
+        hadoop.ask("hang", 0.5)
     assert time.monotonic() - begun_s < 10
     assert "asked hang" in caught.value.found
     assert caught.value.next_step
-    assert door.ask("pid", 20) != first
+    assert hadoop.ask("pid", 20) != first
     assert not Path(f"/proc/{first}").exists()
 
 
 def test_a_child_that_was_idle_is_started_again(tmp_path: Path) -> None:
     """Nobody notices that it had left."""
-    door = make(tmp_path, idle_s=0.2)
-    first = door.ask("pid", 20)
+    hadoop = make(tmp_path, idle_s=0.2)
+    first = hadoop.ask("pid", 20)
     deadline_s = time.monotonic() + 10
     while (
         "Z" not in Path(f"/proc/{first}/stat").read_text().split() and time.monotonic() < deadline_s
     ):
         pass
-    assert door.ask("pid", 20) != first
-    door.close()
+    assert hadoop.ask("pid", 20) != first
+    hadoop.close()
 
 
 def test_a_question_that_ended_the_child_is_not_asked_again(
-    door: HadoopChild, tmp_path: Path
+    hadoop: HadoopChild, tmp_path: Path
 ) -> None:
     """It may have done its work: a submission is never sent twice."""
-    door.ask("pid", 20)
+    hadoop.ask("pid", 20)
     with pytest.raises(ProviderError, match="code 7"):
-        door.ask("crash", 20)
+        hadoop.ask("crash", 20)
     assert (tmp_path / "begun").read_text() == "begun\n"
 
 
-def test_descriptors_may_have_any_number(door: HadoopChild) -> None:
+def test_descriptors_may_have_any_number(hadoop: HadoopChild) -> None:
     """A notebook with many connections passes 1023, where `select` ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 1100:
@@ -116,24 +116,24 @@ def test_descriptors_may_have_any_number(door: HadoopChild) -> None:
     try:
         while taken[-1] < 1024:
             taken.append(os.open(os.devnull, os.O_RDONLY))
-        assert door.ask("echo", 20, a="x" * 200_000) == {"a": "x" * 200_000}
+        assert hadoop.ask("echo", 20, a="x" * 200_000) == {"a": "x" * 200_000}
     finally:
         for descriptor in taken:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_forked_process_has_a_child_of_its_own(door: HadoopChild) -> None:
+def test_a_forked_process_has_a_child_of_its_own(hadoop: HadoopChild) -> None:
     """Though the lock was held, and the parent's child goes on."""
-    first = door.ask("pid", 20)
+    first = hadoop.ask("pid", 20)
     ours, theirs = os.pipe()
-    with door._lock:
+    with hadoop._lock:
         forked = os.fork()
         if not forked:
             answer = "failed"
             try:
-                answer = str(door.ask("pid", 20))
-                door.close()
+                answer = str(hadoop.ask("pid", 20))
+                hadoop.close()
             finally:
                 os.write(theirs, answer.encode())
                 os._exit(0)
@@ -142,14 +142,14 @@ def test_a_forked_process_has_a_child_of_its_own(door: HadoopChild) -> None:
     os.close(ours)
     os.close(theirs)
     assert second != first
-    assert door.ask("pid", 20) == first
+    assert hadoop.ask("pid", 20) == first
 
 
-def test_closing_ends_it_and_twice_is_once(door: HadoopChild) -> None:
+def test_closing_ends_it_and_twice_is_once(hadoop: HadoopChild) -> None:
     """No process stays behind."""
-    pid = door.ask("pid", 20)
-    door.close()
-    door.close()
+    pid = hadoop.ask("pid", 20)
+    hadoop.close()
+    hadoop.close()
     assert not Path(f"/proc/{pid}").exists()
 
 

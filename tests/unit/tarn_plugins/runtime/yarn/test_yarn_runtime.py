@@ -45,10 +45,12 @@ def make(yarn, tmp_path):
     def runtime(attempt=1, submitted=SUBMITTED, heartbeat_s=0.02, wake=lambda: None, renewal=None):
         yarn.attempt = max(yarn.attempt, attempt)
         context = master_context(tmp_path, epoch=Epoch(1, attempt), wake=wake)
-        doors = yarn.doors(attempt, GOOD)
+        services = yarn.services(attempt, GOOD)
         if renewal is not None:
-            doors = attrs.evolve(doors, renewal=renewal)
-        made.append(YarnRuntime(context, YarnSettings(heartbeat_s=heartbeat_s), submitted, doors))
+            services = attrs.evolve(services, renewal=renewal)
+        made.append(
+            YarnRuntime(context, YarnSettings(heartbeat_s=heartbeat_s), submitted, services)
+        )
         return made[-1]
 
     yield runtime
@@ -76,7 +78,7 @@ def test_registers_where_the_api_listens(make, yarn):
     """Host and port apart, and the whole URL for people."""
     runtime = make()
     runtime.start("http://nm-7:4567")
-    assert runtime._doors.rm.address == ("nm-7", 4567, "http://nm-7:4567")
+    assert runtime._services.rm.address == ("nm-7", 4567, "http://nm-7:4567")
 
 
 def test_a_wish_is_on_its_way_at_once(make, yarn):
@@ -352,14 +354,14 @@ def test_a_start_that_was_prepared_for_long_does_not_outlive_its_master(make, ya
     runtime = make()
     runtime.start("http://h:1")
     preparing, prepared = threading.Event(), threading.Event()
-    real = runtime._doors.files.write
+    real = runtime._services.files.write
 
     def slow(*given, **named):
         preparing.set()
         assert prepared.wait(10.0)
         real(*given, **named)
 
-    runtime._doors.files.write = slow
+    runtime._services.files.write = slow
     runtime.apply(wish(A))
     assert preparing.wait(5.0)
     runtime.close()
@@ -484,7 +486,7 @@ def test_an_error_of_ours_ends_the_master_and_is_told_once(make, yarn, caplog):
     def wrong(said):
         raise KeyError("nm-1")
 
-    runtime._doors.rm.exchange = wrong
+    runtime._services.rm.exchange = wrong
     assert woken.wait(5.0)
     for ask in (runtime.heard_s, lambda: runtime.apply(wish(A))):
         with pytest.raises(PluginError, match="KeyError: 'nm-1'"):
