@@ -30,11 +30,8 @@ def saved(fleet: Fleet, past_s: float) -> SavedState:
     *past_s* is wall minus monotonic time, taken once, so that an unchanged fleet saves equal.
     """
     draining = fleet.of(InstanceState.DRAINING)
-    retiring = [
-        i
-        for i in fleet.instances
-        if i.retiring is not None and i.state is not InstanceState.DRAINING
-    ]
+    others = (i for i in fleet.instances if i.state is not InstanceState.DRAINING)
+    retiring = [i for i in others if i.retiring is not None]
     return SavedState(
         desired=fleet.desired,
         next_number=fleet.next_number,

@@ -75,6 +75,7 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     take_back = _taken_back(fleet, missing) if missing > 0 else frozenset()
     launching = not (fleet.halted or fleet.ending) and now_s >= fleet.retry_s
     going = frozenset(i.id for i in too_many)
+    starting = [i for i in active if i.state is InstanceState.STARTING]
     leaving = {
         i.id: _next(i, fleet, rules, now_s)
         for i in fleet.instances
@@ -83,11 +84,7 @@ def plan(fleet: Fleet, rules: Rules, now_s: float) -> Plan:
     return Plan(
         launch=max(0, missing - len(take_back)) if launching else 0,
         cancel=frozenset(i.id for i in too_many if i.state is InstanceState.REQUESTED),
-        admit=frozenset(
-            i.id
-            for i in active
-            if i.state is InstanceState.STARTING and i.serving and i.id not in going
-        ),
+        admit=frozenset(i.id for i in starting if i.serving and i.id not in going),
         condemn=condemn,
         replace=tuple(replace.items()),
         drain=frozenset(i.id for i in too_many if i.state is not InstanceState.REQUESTED),
