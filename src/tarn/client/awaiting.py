@@ -116,7 +116,7 @@ class AioClient(_AioTritonAdapter):
         super().__init__()
         self._options, self._clock = options or ClientOptions(), SystemClock()
         self._fleet = InstancePool(self._clock)
-        self._fleet.obey(targets)
+        self._fleet.set_members(targets)
         self._sequences = Sequences()
         self._sessions: dict[PoolMember, aiohttp.ClientSession] = {}
         self._closings: set[asyncio.Task[None]] = set()

@@ -93,7 +93,7 @@ class HttpClient(TritonAdapter):
         self._options, self._clock = options or ClientOptions(), SystemClock()
         self._tls = self._options.tls
         self._fleet = InstancePool(self._clock)
-        self._fleet.obey(targets)
+        self._fleet.set_members(targets)
         self._sequences = Sequences()
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None

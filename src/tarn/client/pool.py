@@ -96,7 +96,7 @@ class InstancePool:
         """
         self._failing.append(failing)
 
-    def obey(self, targets: Iterable[ServiceAddress]) -> None:
+    def set_members(self, targets: Iterable[ServiceAddress]) -> None:
         """Take *targets* as the whole view; the idle connections to others are closed at once.
 
         Every ejection for connections ends: who is in a newer view was seen alive. Those for bad
@@ -125,7 +125,7 @@ class InstancePool:
 
     def add(self, targets: Iterable[ServiceAddress]) -> None:
         """Add *targets*, and remove nothing: an incomplete view is obeyed so."""
-        self.obey([*targets, *(slot.target for slot in self._slots)])
+        self.set_members([*targets, *(slot.target for slot in self._slots)])
 
     def take(
         self, tried: Collection[PoolMember] = (), model: str = "", *, repeats: bool = True
@@ -244,7 +244,7 @@ class InstancePool:
     def close(self) -> None:
         """Forget every instance, close what is idle, and wake whoever waits."""
         self._closed = True
-        self.obey(())
+        self.set_members(())
 
     def _allowed(
         self, tried: Collection[PoolMember], model: str, *, repeats: bool = True

@@ -56,7 +56,7 @@ class GrpcClient:
         targets = tuple(targets)
         self._credentials = _credentials(targets, self._options, roots)
         self._fleet = InstancePool(self._clock)
-        self._fleet.obey(targets)
+        self._fleet.set_members(targets)
         self._lock = threading.Lock()
         self._clients: dict[PoolMember, Any] = {}
         self._closed, self._pid = False, os.getpid()

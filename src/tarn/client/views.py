@@ -31,10 +31,12 @@ class PoolFollower(ViewFollower):
         *,
         poll_every_s: float = POLL_EVERY_S,
     ) -> None:
-        def obey(view: DiscoveryView) -> None:
-            (fleet.obey if view.complete else fleet.add)(tuple(_targets(view)))
+        def apply_view(view: DiscoveryView) -> None:
+            (fleet.set_members if view.complete else fleet.add)(tuple(_targets(view)))
 
-        super().__init__(source, obey, clock, poll_every_s=poll_every_s, thread="tarn-client-view")
+        super().__init__(
+            source, apply_view, clock, poll_every_s=poll_every_s, thread="tarn-client-view"
+        )
         self._named_by_url = isinstance(source, Master)
 
     def look(self) -> None:

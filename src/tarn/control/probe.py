@@ -215,9 +215,9 @@ class Probe:
         """Begin to look."""
         self._begin("metrics")
         self._begin("http")
-        self.aim(self._target)
+        self.set_target(self._target)
 
-    def aim(self, target: ProbeTarget) -> None:
+    def set_target(self, target: ProbeTarget) -> None:
         """Look at the same place for what *target* says from now on."""
         left = target.leaving is not self._target.leaving
         self._target = target

@@ -165,7 +165,7 @@ class Scraper:
                 del self._probes[instance_id]
                 self._changed(instance_id)
             elif target != probe.target:
-                probe.aim(target)
+                probe.set_target(target)
         for instance_id, target in wanted.items():
             if instance_id not in self._probes:
                 self._probes[instance_id] = probe = Probe(instance_id, target, self._around())

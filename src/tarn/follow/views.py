@@ -121,7 +121,7 @@ class ViewFollower:
 
     Args:
         source: Finds the master, again after each loss.
-        obey: Called with each newer view, on the thread that follows; quick.
+        apply_view: Called with each newer view, on the thread that follows; quick.
         clock: Monotonic seconds.
         poll_every_s: How often it is asked for while it is not pushed.
         thread: The thread's name.
@@ -130,13 +130,13 @@ class ViewFollower:
     def __init__(
         self,
         source: MasterSource,
-        obey: Callable[[DiscoveryView], None],
+        apply_view: Callable[[DiscoveryView], None],
         clock: Clock,
         *,
         poll_every_s: float = POLL_EVERY_S,
         thread: str = "tarn-view",
     ) -> None:
-        self._source, self._obey_view, self._clock = source, obey, clock
+        self._source, self._obey_view, self._clock = source, apply_view, clock
         self._poll_every_s = poll_every_s
         self._stop = threading.Event()
         self._no_push_until_s = 0.0
@@ -159,7 +159,7 @@ class ViewFollower:
             TarnError: There is no master, or it does not let this user.
         """
         with self._source.open() as api:
-            self._obey(asked(api.instances()))
+            self._apply_view(asked(api.instances()))
 
     def start(self) -> None:
         """Begin to follow."""
@@ -177,7 +177,7 @@ class ViewFollower:
                 with self._source.open() as api:
                     if self._clock.now_s() >= self._no_push_until_s:
                         self._listen(api)
-                    self._obey(asked(api.instances()))
+                    self._apply_view(asked(api.instances()))
                     self.lost = None
             except (TarnError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
                 # Whatever a wrong or broken master says, the last good view stands.
@@ -192,14 +192,14 @@ class ViewFollower:
             for message in api.stream("stream", None, self._stop, give_up_s=0.0):
                 heard, self.lost = True, None
                 if message.event == "instances":
-                    self._obey(pushed(message.data))
+                    self._apply_view(pushed(message.data))
         except TimedOutError:
             if not heard:
                 self._no_push_until_s = self._clock.now_s() + NO_PUSH_FOR_S
         except (UnreachableError, ProviderError):
             return  # asked for next: it says what the trouble is, or answers without a stream
 
-    def _obey(self, view: DiscoveryView) -> None:
+    def _apply_view(self, view: DiscoveryView) -> None:
         if self.newest is None or _age(view) > _age(self.newest):
             self.newest = view
             self._obey_view(view)

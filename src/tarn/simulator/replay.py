@@ -199,7 +199,7 @@ class _Simulation:
         wish = runtime_wish(self._fleet, (self._launch,), self._fleet.next_number)
         if (wish.want, wish.stop) != self._wished:
             self._wished = (wish.want, wish.stop)
-            self._world.obey(wish)
+            self._world.apply_wish(wish)
 
     def _hear(self, now_s: float) -> None:
         """Say who waits outside, as clients and the load balancer do."""

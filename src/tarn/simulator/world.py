@@ -121,7 +121,7 @@ class World:
 
     # What the master sees and asks.
 
-    def obey(self, wish: RuntimeWish) -> None:
+    def apply_wish(self, wish: RuntimeWish) -> None:
         """Take in what should run and what should stop."""
         named = {instance_id for instance_id, _ in wish.want} | wish.stop
         for triton in [t for t in self._tritons.values() if t.end and t.id not in named]:

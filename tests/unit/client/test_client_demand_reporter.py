@@ -136,7 +136,7 @@ def test_with_no_master_to_tell_and_with_instances_nobody_is_told():
     alone = DemandReporter(None, fleet)
     with alone.one():
         assert alone._thread is None
-    fleet.obey([ServiceAddress("127.0.0.1", 1)])
+    fleet.set_members([ServiceAddress("127.0.0.1", 1)])
     full = DemandReporter(_NoMaster(), fleet)
     with full.one():
         assert full._thread is None

@@ -71,7 +71,7 @@ def test_what_is_enough(failed: int, whose: Culprit, well: list[float], since_s:
 def made(count: int) -> tuple[InstancePool, FakeClock]:
     clock = FakeClock()
     fleet = InstancePool(clock, random.Random(1).random)
-    fleet.obey(TARGETS[:count])
+    fleet.set_members(TARGETS[:count])
     return fleet, clock
 
 
@@ -189,12 +189,12 @@ def test_a_new_view_lets_nobody_back_but_who_is_too_many() -> None:
     for slot in fleet.slots[:2]:
         fails(fleet, slot, Culprit.SERVER, SERVER_FAILURES)
     one, two = fleet.slots[:2]
-    fleet.obey(TARGETS)
+    fleet.set_members(TARGETS)
     assert one.alone_for("m")
     assert two.alone_for("m")
-    fleet.obey(TARGETS[:2])
+    fleet.set_members(TARGETS[:2])
     assert one.alone_for("m") + two.alone_for("m") == 1
-    fleet.obey(TARGETS[:1])
+    fleet.set_members(TARGETS[:1])
     assert not one.alone_for("m")
 
 
@@ -270,7 +270,7 @@ steps = st.lists(
         ),
         st.tuples(st.just("fail"), st.integers(0, 4), st.sampled_from("mn")),
         st.tuples(st.just("eject"), st.integers(0, 4)),
-        st.tuples(st.just("obey"), st.integers(0, 5)),
+        st.tuples(st.just("set_members"), st.integers(0, 5)),
         st.tuples(st.just("pass"), st.floats(0, 6)),
     ),
     max_size=80,
@@ -302,8 +302,8 @@ def test_whatever_happens_half_are_left_and_everybody_comes_back(  # noqa: C901,
                 fails(fleet, slot, Culprit.SERVER, SERVER_FAILURES, model)
             case ("eject", int(place)) if fleet.slots:
                 fleet.eject(fleet.slots[place % len(fleet.slots)])
-            case ("obey", int(wanted)):
-                fleet.obey(TARGETS[:wanted])
+            case ("set_members", int(wanted)):
+                fleet.set_members(TARGETS[:wanted])
             case ("pass", float(seconds)):
                 clock.advance(seconds)
         for model in "mn":

@@ -25,7 +25,7 @@ class Line:
 def made(*targets):
     clock = FakeClock()
     fleet = InstancePool(clock, random.Random(1).random)
-    fleet.obey(targets)
+    fleet.set_members(targets)
     return fleet, clock
 
 
@@ -35,7 +35,7 @@ def test_an_idle_connection_to_a_withdrawn_instance_is_closed_at_once():
     slot, line = fleet.take(), Line()
     fleet.give_back(slot, line, answered=True)
     assert not line.closed
-    fleet.obey([B])
+    fleet.set_members([B])
     assert line.closed
 
 
@@ -43,7 +43,7 @@ def test_a_request_in_flight_ends_normally_and_then_its_connection():
     """Withdrawn means no new request; the connection is not kept for one."""
     fleet, _ = made(A)
     slot, line = fleet.take(), Line()
-    fleet.obey([B])
+    fleet.set_members([B])
     assert slot.gone
     assert not line.closed
     fleet.give_back(slot, line, answered=True)
@@ -56,7 +56,7 @@ def test_the_same_address_with_another_instance_is_another_one():
     fleet, _ = made(A)
     slot, line = fleet.take(), Line()
     fleet.give_back(slot, line, answered=True)
-    fleet.obey([ServiceAddress(A.host, A.port, "llama-0009")])
+    fleet.set_members([ServiceAddress(A.host, A.port, "llama-0009")])
     assert line.closed
     assert fleet.take() is not slot
 
@@ -117,7 +117,7 @@ def test_a_new_view_ends_every_ejection():
     fleet, _ = made(A)
     fleet.eject(fleet.take())
     assert fleet.take() is None
-    fleet.obey([A, B])
+    fleet.set_members([A, B])
     assert {fleet.take().target for _ in range(4)} == {A, B}
 
 
@@ -142,7 +142,7 @@ steps = st.lists(
         st.just(("take",)),
         st.tuples(st.just("end"), st.booleans(), st.booleans()),
         st.just(("eject",)),
-        st.tuples(st.just("obey"), st.sets(st.sampled_from([A, B, C]))),
+        st.tuples(st.just("set_members"), st.sets(st.sampled_from([A, B, C]))),
         st.tuples(st.just("pass"), st.floats(0, 6)),
     ),
     max_size=60,
@@ -171,9 +171,9 @@ def test_nothing_new_goes_to_who_is_not_in_the_view(steps):  # noqa: C901 (the k
                 line.closed = line.closed or not (answered and keeps)
             case ("eject",) if flying:
                 fleet.eject(flying[-1])
-            case ("obey", targets):
+            case ("set_members", targets):
                 view = targets
-                fleet.obey(targets)
+                fleet.set_members(targets)
             case ("pass", seconds):
                 clock.advance(seconds)
         assert all(slot.target in view for slot, line in lines if not line.closed)

@@ -40,7 +40,7 @@ def target(triton: FakeTriton, calls: WantedCalls, **more: object) -> ProbeTarge
     return ProbeTarget(triton.endpoint, calls=calls, **more)  # type: ignore[arg-type]
 
 
-def aim(watcher: Watcher, one: ProbeTarget) -> None:
+def set_target(watcher: Watcher, one: ProbeTarget) -> None:
     watcher.scraper.watch({"a": one})
 
 
@@ -56,7 +56,7 @@ def test_each_call_is_sent_once_in_order_and_a_reload_again() -> None:
         with watching(a=target(triton, wanted(*three))) as watcher:
             watcher.until(has(4))
             assert sent(triton) == ["echo/load", "old/unload", "trace/setting", "v2/logging"]
-            aim(watcher, target(triton, wanted(*three[1:], ControlCall(5, LOAD, "echo"))))
+            set_target(watcher, target(triton, wanted(*three[1:], ControlCall(5, LOAD, "echo"))))
             watcher.until(has(5))
             looks = triton.looks
             watcher.until(lambda _: triton.looks > looks + 4)
@@ -106,10 +106,10 @@ def test_nothing_is_sent_to_who_leaves_and_what_it_had_is_not_forgotten() -> Non
     with FakeTriton("echo", "nap") as triton:
         with watching(a=target(triton, wanted(first))) as watcher:
             watcher.until(has(1))
-            aim(watcher, target(triton, NO_CALLS))
+            set_target(watcher, target(triton, NO_CALLS))
             looks = triton.looks
             watcher.until(lambda _: triton.looks > looks + 4)
-            aim(watcher, target(triton, wanted(first, second)))
+            set_target(watcher, target(triton, wanted(first, second)))
             watcher.until(has(2))
         assert sent(triton) == ["echo/load", "nap/load"]
 

@@ -23,7 +23,7 @@ def asks(triton: FakeTriton) -> list[str]:
     return [path.split("/")[-2] for _, path, _ in triton.requests if path.endswith("/unload")]
 
 
-def aim(watcher: Watcher, triton: FakeTriton, **target: bool) -> None:
+def set_target(watcher: Watcher, triton: FakeTriton, **target: bool) -> None:
     watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, **target)})
 
 
@@ -50,10 +50,10 @@ def test_nothing_is_unloaded_before_it_is_asked_for() -> None:
     with FakeTriton("m") as triton, watching(a=ProbeTarget(triton.endpoint)) as watcher:
         assert watcher.until(lambda r: bool(r.metrics)).unloaded is None
         assert asks(triton) == []
-        aim(watcher, triton, unload=True)
+        set_target(watcher, triton, unload=True)
         watcher.until(is_empty)
         assert asks(triton) == ["m"]
-        aim(watcher, triton, unload=True, leaving=True)
+        set_target(watcher, triton, unload=True, leaving=True)
         holds(lambda: triton.http_connections == 0)
     assert watcher.scraper.readings()["a"].unloaded == Known(value=True)
 

@@ -71,7 +71,7 @@ def test_no_request_vanishes(rates: list[float], first: int) -> None:
     lost = held = 0.0
     for now, rate in enumerate(rates):
         world.begin_step(float(now))
-        world.obey(wish(*ids))
+        world.apply_wish(wish(*ids))
         serving = [
             id_ for id_, reading in world.readings(float(now), anew=True).items()
             if isinstance(reading.live, Known)
@@ -94,7 +94,7 @@ def test_no_request_vanishes(rates: list[float], first: int) -> None:
 def test_a_start_takes_its_time_and_its_place() -> None:
     """Asked, granted one a second, and serving after the start; beyond the room one waits."""
     world = World(WorldModel(start_s=3, grants_per_second=1, room=2))
-    world.obey(wish("w-0001", "w-0002", "w-0003"))
+    world.apply_wish(wish("w-0001", "w-0002", "w-0003"))
     world.begin_step(0.0)
     kinds = [type(fact) for fact in world.facts()]
     assert kinds == [Running, Pending, Pending]
@@ -134,12 +134,12 @@ def test_a_stop_ends_it_and_what_it_held_is_lost() -> None:
     """The drain is the master's business: who stops too early is told."""
     world = World(WorldModel(), [running("w-0001", "h")])
     world.pass_step(["w-0001"], 500, 0.0)
-    world.obey(wish(stop=frozenset({"w-0001"})))
+    world.apply_wish(wish(stop=frozenset({"w-0001"})))
     (ended,) = world.facts()
     assert isinstance(ended, Ended)
     assert ended.exit.expected
     assert world.pass_step([], 0, 1.0).lost == pytest.approx(340, abs=2)
-    world.obey(wish())
+    world.apply_wish(wish())
     assert world.facts() == ()
 
 

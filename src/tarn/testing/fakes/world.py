@@ -163,7 +163,7 @@ class FakeWorld:
                 raise Superseded(str(mine), str(self.epoch))
             self.epoch = mine
 
-    def obey(self, wish: RuntimeWish, now_s: float) -> None:
+    def apply_wish(self, wish: RuntimeWish, now_s: float) -> None:
         """Do what *wish* asks, once."""
         with self._lock:
             self.check_epoch(wish.epoch)

@@ -179,7 +179,7 @@ class Heartbeat:
             self._publish()
             self._changed.notify_all()
 
-    def obey(self, wish: RuntimeWish) -> None:
+    def apply_wish(self, wish: RuntimeWish) -> None:
         """Take *wish* in; where YARN must be told, wait a moment for its answer.
 
         Raises:

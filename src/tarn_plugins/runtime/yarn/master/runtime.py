@@ -113,7 +113,7 @@ class YarnRuntime:
 
     def apply(self, wish: RuntimeWish) -> None:
         """Post *wish*; what it brings about becomes facts."""
-        self._beat.obey(wish)
+        self._beat.apply_wish(wish)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return one fact for each instance."""
