@@ -160,7 +160,7 @@ def _folders(*names: str) -> list[str]:
 @nox.session(python=ONE)
 @budgeted
 def lint(session: nox.Session) -> None:
-    """Ruff, its formatter, spelling, and names that refuse nothing."""
+    """Ruff, its formatter, spelling, and names that refuse nothing or exist twice."""
     session.install(*_group("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -169,6 +169,7 @@ def lint(session: nox.Session) -> None:
     banned = [str(path) for path in (ROOT / "src").rglob("*.py") if path.name in BANNED_NAMES]
     if banned:
         session.error(f"a module's name must say what it is about: {', '.join(banned)}")
+    session.run("python", "-m", "tests.house_names")
 
 
 @nox.session(python=ONE)

@@ -124,11 +124,11 @@ def id_of(row: Row) -> str:
     return row.long or row.env or ""
 
 
-def load(aliases: dict[str, object], environ: dict[str, str], **more: Any) -> config.Loaded:
+def load(aliases: dict[str, object], environ: dict[str, str], **more: Any) -> config.LoadedSpec:
     return config.load(REPOSITORY, aliases=aliases, environ=environ, **more)
 
 
-def values(loaded: config.Loaded) -> dict[str, object]:
+def values(loaded: config.LoadedSpec) -> dict[str, object]:
     """Return dotted path to value of the whole spec, as plain data."""
     found: dict[str, object] = {}
 

@@ -29,7 +29,13 @@ from tarn_plugins.runtime.yarn.launch.launcher import StagedLauncher
 from tarn_plugins.runtime.yarn.launch.run_script import COMMAND, RUN
 from tarn_plugins.runtime.yarn.layout import Layout
 from tarn_plugins.runtime.yarn.master.exits import explain
-from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Grant, Record, Shape
+from tarn_plugins.runtime.yarn.messages import (
+    AllocatedContainer,
+    Ask,
+    ContainerLaunch,
+    ContainerRecord,
+    Shape,
+)
 
 pytestmark = [pytest.mark.docker, pytest.mark.yarn, pytest.mark.triton]
 
@@ -161,10 +167,12 @@ def tried(app: Application, files: HadoopFiles, layout: Layout) -> list[ExitStat
     return [explain(over[app.of(number).container_id], asked=False) for number in numbered]
 
 
-def prepared(case: Case, grant: Grant, files: HadoopFiles, layout: Layout) -> ContainerLaunch:
+def prepared(
+    case: Case, grant: AllocatedContainer, files: HadoopFiles, layout: Layout
+) -> ContainerLaunch:
     """Return what a master would start, without files where they are never looked at."""
     ports = range(30_000 + 3 * grant.number, 30_003 + 3 * grant.number)
-    record = Record(
+    record = ContainerRecord(
         f"case-{grant.number:04}", grant.number, grant.container_id, "", grant.node,
         Endpoint(grant.node, *ports), 0.0,
     )  # fmt: skip

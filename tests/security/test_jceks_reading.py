@@ -12,7 +12,7 @@ import pytest
 from tarn.errors import ConfigError, NotFoundError, TarnError
 from tarn.interfaces import Progress
 from tarn.testing.context import client_context
-from tarn_plugins.secrets.jceks import Settings, tarn_secret_stores
+from tarn_plugins.secrets.jceks import JceksSettings, tarn_secret_stores
 from tarn_plugins.secrets.jceks import keystore as module
 from tarn_plugins.secrets.jceks.store import JceksStore
 
@@ -37,7 +37,7 @@ def store(path: Path, heard: list[Progress] | None = None, **given: Any) -> Jcek
     context = client_context(path.parent)
     hear = (lambda _progress: None) if heard is None else heard.append
     context = attrs.evolve(context, environ={**context.environ, **environ}, progress=hear)
-    made = tarn_secret_stores()["jceks"].create(Settings(str(path), **given), context)
+    made = tarn_secret_stores()["jceks"].create(JceksSettings(str(path), **given), context)
     assert isinstance(made, JceksStore)
     return made
 

@@ -21,7 +21,7 @@ class TestJceks(SecretStoreContract):
     empty = False
 
     def make(self, tmp_path: Path) -> SecretStore:
-        made = jceks.Settings(str(tmp_path / "x.jceks"))
+        made = jceks.JceksSettings(str(tmp_path / "x.jceks"))
         return self.factory.create(made, client_context(tmp_path))
 
     @for_any(examples=4, value=texts)  # each is a process with a JVM

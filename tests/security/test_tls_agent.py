@@ -12,7 +12,7 @@ from fake_master import TOKEN, FakeMaster, instance, snapshot
 
 import tarn.client
 from tarn.cli import run
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.reaching import reach
 from tarn.domain import Acknowledge, Epoch
@@ -50,14 +50,14 @@ class Servers(FakeDiscovery):
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return Surroundings({"TARN_HOME": str(tmp_path / "home"), "TARN_TOKEN": TOKEN.decode()})
+def around(tmp_path: Path) -> ClusterEnvironment:
+    return ClusterEnvironment({"TARN_HOME": str(tmp_path / "home"), "TARN_TOKEN": TOKEN.decode()})
 
 
 def test_the_agent_follows_over_https(
     master: FakeMaster,
     authority: Authority,
-    around: Surroundings,
+    around: ClusterEnvironment,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With `--ca`, and a certificate of its own; its word arrives."""
@@ -78,7 +78,7 @@ def test_the_agent_follows_over_https(
 
 def test_an_agent_that_knows_nobody_says_so_and_does_nothing(
     master: FakeMaster,
-    around: Surroundings,
+    around: ClusterEnvironment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -117,7 +117,7 @@ class Known:
 
 
 def test_who_is_not_believed_is_not_asked_by_another_way(
-    master: FakeMaster, around: Surroundings
+    master: FakeMaster, around: ClusterEnvironment
 ) -> None:
     """A wrong certificate is shown to a person; a proxy that knows no better covers nothing up."""
     with FakeMaster(api_token=None) as proxy:
@@ -134,7 +134,7 @@ def test_who_is_not_believed_is_not_asked_by_another_way(
 
 
 def test_the_doctor_sees_whether_a_master_is_believed(
-    master: FakeMaster, authority: Authority, around: Surroundings
+    master: FakeMaster, authority: Authority, around: ClusterEnvironment
 ) -> None:
     """By what is kept of the cluster; without it the reason is the certificate."""
     link = Link("llama", around, lambda: Known(master.url))  # type: ignore[arg-type, return-value]

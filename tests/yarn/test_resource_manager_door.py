@@ -11,7 +11,7 @@ from unmanaged import Application
 
 from tarn.errors import Superseded
 from tarn_plugins.cli.sandbox.sandbox import Sandbox
-from tarn_plugins.runtime.yarn.wire import Ask, ContainerLaunch, Shape
+from tarn_plugins.runtime.yarn.messages import Ask, ContainerLaunch, Shape
 
 pytestmark = pytest.mark.yarn
 

@@ -7,8 +7,8 @@ import click
 from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings
-from tarn.cluster.linting import Report, examine
+from tarn.cluster import ClusterEnvironment
+from tarn.cluster.linting import LintReport, examine
 from tarn.domain import Severity
 from tarn.domain.lint import LintFinding
 
@@ -24,7 +24,7 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     repository: str | None,
     fix: bool,
@@ -54,13 +54,13 @@ def command(  # noqa: PLR0913 (one for each option)
     return int(any(finding.level in matter for finding in report.findings))
 
 
-def _list_rules(around: Surroundings, form: str) -> None:
+def _list_rules(around: ClusterEnvironment, form: str) -> None:
     found = around.plugins().lint_rules()
     rows = [{"rule": name, "finds": rule.summary} for name, rule in found.items()]
     emit(rows, form, lambda: columns(("RULE", "FINDS"), (tuple(row.values()) for row in rows)))
 
 
-def _plain(report: Report) -> dict[str, object]:
+def _plain(report: LintReport) -> dict[str, object]:
     return {
         "where": report.where,
         "models": report.models,
@@ -84,7 +84,7 @@ def _row(finding: LintFinding) -> dict[str, object]:
     }
 
 
-def _text(report: Report) -> str:
+def _text(report: LintReport) -> str:
     lines: Iterable[str] = (_line(report.where, finding) for finding in report.findings)
     return "\n".join((*report.repaired, *lines))
 
@@ -96,7 +96,7 @@ def _line(where: str, finding: LintFinding) -> str:
     return f"{whole}: {_LEVELS[finding.level]} {finding.code}: {finding.sentence}"
 
 
-def _summary(report: Report) -> str:
+def _summary(report: LintReport) -> str:
     """Return how many models were looked at, and how many findings of each level there are."""
     levels = [_LEVELS[finding.level] for finding in report.findings]
     counts = [_count(levels.count(name), name) for name in _LEVELS.values() if name in levels]

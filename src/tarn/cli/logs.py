@@ -9,7 +9,7 @@ import click
 
 from tarn.cli.options import NAME, WholeType, cluster_option, pass_around
 from tarn.cli.stamped import Painter
-from tarn.cluster import Cluster, Surroundings, choose, remembered
+from tarn.cluster import Cluster, ClusterEnvironment, choose, remembered
 from tarn.cluster.log_lines import MASTER, LogLine
 from tarn.plain import since as moment_of
 from tarn.plain import underlying
@@ -48,7 +48,7 @@ tarn logs --all --since 10m -f    everything, by time, and what comes
 )
 @pass_around
 def command(  # noqa: PLR0913 (an option each)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     name: str | None,
     instance: str | None,
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913 (an option each)
     chosen = tuple(dict.fromkeys((*((instance,) if instance else ()), *more)))
     if every and chosen:
         raise click.UsageError("--all shows every log; name instances without it.")
-    cluster = remembered(name or choose(around), surroundings=around)
+    cluster = remembered(name or choose(around), environment=around)
     try:
         if form == "text" and since is None and not every and len(chosen) < 2:  # noqa: PLR2004
             _print(_plain(cluster, (chosen or ("",))[0], tail, follow=follow))

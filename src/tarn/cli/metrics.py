@@ -11,7 +11,7 @@ import yaml
 
 from tarn.cli.options import cluster_option, pass_around, pass_cluster
 from tarn.cli.show import emit, note
-from tarn.cluster import Cluster, Surroundings, choose, connect
+from tarn.cluster import Cluster, ClusterEnvironment, choose, connect
 from tarn.cluster.monitoring import (
     DASHBOARDS,
     RULES,
@@ -58,13 +58,13 @@ _FOLLOWED = """\
 )
 @pass_around
 @click.pass_context
-def command(ctx: click.Context, around: Surroundings, *, name: str | None, form: str) -> None:
+def command(ctx: click.Context, around: ClusterEnvironment, *, name: str | None, form: str) -> None:
     """Show the metrics of a cluster; or write what Prometheus and Grafana need for them."""
     if ctx.invoked_subcommand is not None:
         if name is not None:
             raise click.UsageError("-c NAME stands behind `scrape-config`; the others take none")
         return
-    cluster = connect(name or choose(around), surroundings=around)
+    cluster = connect(name or choose(around), environment=around)
     try:
         text = metrics_text(cluster.source)
     finally:
@@ -129,7 +129,7 @@ def dashboards(*, folder: Path | None, names: tuple[str, ...]) -> None:
 @pass_cluster
 @pass_around
 def scrape(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     cluster: Cluster,
     *,
     credentials: Path | None,

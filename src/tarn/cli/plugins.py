@@ -9,7 +9,7 @@ import click
 
 from tarn.cli.options import NAME, form_option, pass_around
 from tarn.cli.show import columns, emit
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.errors import NotFoundError
 from tarn.plain import did_you_mean, options
 from tarn.plugins import KINDS, Plugins
@@ -19,7 +19,7 @@ from tarn.plugins import KINDS, Plugins
 @pass_around
 @click.argument("name", required=False, type=NAME)
 @form_option
-def command(around: Surroundings, *, name: str | None, form: str) -> None:
+def command(around: ClusterEnvironment, *, name: str | None, form: str) -> None:
     """List what the installed plugins offer, and which plugin offers it.
 
     Below stand the options of each provider that has any: what may be written under `options`

@@ -8,12 +8,12 @@ import click
 
 from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
-from tarn.cli.source import Source, source_options
+from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings
+from tarn.cluster import ClusterEnvironment
 from tarn.cluster.stores import Store, held, stores
 from tarn.domain import ClusterSpec
-from tarn.domain.given_secrets import Held
+from tarn.domain.given_secrets import StoredSecret
 from tarn.errors import ConfigError
 
 __all__ = ["command"]
@@ -32,7 +32,7 @@ def command() -> None:
 @pass_around
 @source_options
 @form_option
-def listed(around: Surroundings, *, source: Source, form: str) -> None:
+def listed(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """List every secret of every store, and what instances get it as.
 
     What instances do not get is for TARN itself, such as the password of a keystore.
@@ -64,7 +64,12 @@ def listed(around: Surroundings, *, source: Source, form: str) -> None:
 @pass_around
 @source_options
 def put(
-    around: Surroundings, *, secret: str, origin: str | None, number: int | None, source: Source
+    around: ClusterEnvironment,
+    *,
+    secret: str,
+    origin: str | None,
+    number: int | None,
+    source: SpecSource,
 ) -> None:
     """Write one secret, in place of an older one of its name.
 
@@ -80,7 +85,7 @@ def put(
 @pass_around
 @source_options
 @form_option
-def check(around: Surroundings, *, source: Source, form: str) -> None:
+def check(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """Read every secret as `tarn up` does, and say which variables instances will get.
 
     Exit code 0: `tarn up` can read them all; 2: it would refuse, and this is why.
@@ -97,7 +102,7 @@ def check(around: Surroundings, *, source: Source, form: str) -> None:
         click.echo("instances get no variable from a secret", err=True)
 
 
-def _spec(around: Surroundings, source: Source) -> ClusterSpec:
+def _spec(around: ClusterEnvironment, source: SpecSource) -> ClusterSpec:
     loaded = source.load(around, partial=True)
     if not loaded.spec.secrets:
         raise ConfigError(
@@ -108,7 +113,7 @@ def _spec(around: Surroundings, source: Source) -> ClusterSpec:
     return loaded.spec
 
 
-def _held(around: Surroundings, spec: ClusterSpec) -> tuple[Held, ...]:
+def _held(around: ClusterEnvironment, spec: ClusterSpec) -> tuple[StoredSecret, ...]:
     talk = Talk()
     try:
         return held(spec, around, talk)

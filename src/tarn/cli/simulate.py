@@ -10,7 +10,7 @@ from tarn.cli.options import NAME, WholeType, form_option, pass_around
 from tarn.cli.show import columns, emit
 from tarn.cli.source import overlay
 from tarn.cli.talk import Talk
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn.cluster.replaying import default_spec, load_of, plot, replayed, world
 from tarn.config.draft import copied
 from tarn.domain import ClusterSpec
@@ -48,7 +48,7 @@ _SHOWN = 20
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     trace: str,
     policy: str | None,
@@ -90,9 +90,9 @@ def _overlay(assignments: Sequence[str], option: str) -> dict[str, object]:
     return plain
 
 
-def _spec(around: Surroundings, file: str | None, low: int, high: int) -> ClusterSpec:
+def _spec(around: ClusterEnvironment, file: str | None, low: int, high: int) -> ClusterSpec:
     if file is not None:
-        return Cluster(Path(file), surroundings=around).spec
+        return Cluster(Path(file), environment=around).spec
     if low > high:
         raise click.UsageError(f"--max = {high} is below --min = {low}")
     return default_spec(low, high)

@@ -12,8 +12,8 @@ from tarn import config
 from tarn.cli.options import NumberType, cluster_option, pass_around
 from tarn.cli.show import columns
 from tarn.cli.talk import Talk
-from tarn.cluster import Surroundings, choose, connect
-from tarn.cluster.bundle import FOLDERS, Bundle, Subject, Wanted, make
+from tarn.cluster import ClusterEnvironment, choose, connect
+from tarn.cluster.bundle import FOLDERS, Bundle, BundleOptions, BundleSubject, make
 from tarn.domain import ClusterSpec
 from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, UnreachableError
 
@@ -64,7 +64,7 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
 )
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
     name: str | None,
     path: Path | None,
@@ -84,7 +84,7 @@ def command(  # noqa: PLR0913 (one for each option)
     """
     talk = Talk()
     subject = _subject(name, file, around)
-    wanted = Wanted(log_mib, without, with_names, unsearched_logs)
+    wanted = BundleOptions(log_mib, without, with_names, unsearched_logs)
     try:
         made = make(subject, wanted, talk)
     finally:
@@ -102,26 +102,26 @@ def command(  # noqa: PLR0913 (one for each option)
     click.echo(_summary(made), err=True)
 
 
-def _subject(name: str | None, file: Path | None, around: Surroundings) -> Subject:
+def _subject(name: str | None, file: Path | None, around: ClusterEnvironment) -> BundleSubject:
     """Return what is meant; a cluster of which nobody knows is told of as far as is possible."""
     if name is None:
         try:
             name = choose(around)
         except NotFoundError:
             if file is None:
-                return Subject("", around)
+                return BundleSubject("", around)
             name = config.load(file, environ=around.environ).spec.name
     planned = _planned(name, file, around)
     try:
-        cluster = connect(name, surroundings=around)
+        cluster = connect(name, environment=around)
     except (NotFoundError, UnreachableError) as error:
         if planned is None and not around.paths.cluster(name).is_dir():
             raise  # nothing at all is known under this name
-        return Subject(name, around, planned, unknown=error)
+        return BundleSubject(name, around, planned, unknown=error)
     return cluster.bundle_subject(planned)
 
 
-def _planned(name: str, file: Path | None, around: Surroundings) -> ClusterSpec | None:
+def _planned(name: str, file: Path | None, around: ClusterEnvironment) -> ClusterSpec | None:
     """Return the spec in *file*; None: that in ./tarn.yaml, where it is one of the cluster.
 
     Raises:

@@ -10,10 +10,10 @@ import click
 from tarn.cli.foretell import exit_code, foretold
 from tarn.cli.options import form_option, pass_around
 from tarn.cli.show import columns, emit, moment, note
-from tarn.cli.source import Source, source_options
+from tarn.cli.source import SpecSource, source_options
 from tarn.cli.talk import Talk
 from tarn.cli.wait import end_degraded
-from tarn.cluster import Cluster, Surroundings
+from tarn.cluster import Cluster, ClusterEnvironment
 from tarn.cluster.explain import first_words
 from tarn.plain import pasted
 
@@ -29,9 +29,9 @@ _NOTHING_YET = ("", "preflight", "staging")
 @click.option("--timeout", default="15m", show_default=True, help="How long to wait.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 def command(  # noqa: PLR0913 (one for each option)
-    around: Surroundings,
+    around: ClusterEnvironment,
     *,
-    source: Source,
+    source: SpecSource,
     form: str,
     wait: bool,
     timeout: str,
@@ -44,7 +44,7 @@ def command(  # noqa: PLR0913 (one for each option)
     """
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
-    cluster = Cluster(source.path, aliases=source.aliases, surroundings=around, **arguments)
+    cluster = Cluster(source.path, aliases=source.aliases, environment=around, **arguments)
     for text in cluster.notes:
         note(text)
     if dry_run:

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from tritonclient.utils import InferenceServerException
 
-from tarn.client.targets import Target
-from tarn.client.wire import Answer, LateError, WireError
+from tarn.client.http_connection import HttpResponse, LateError, WireError
+from tarn.client.targets import ServiceAddress
 from tarn.errors import RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.triton.answers import Culprit, blame, error_line
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 OK = 200
 
 
-def raise_if_error(answer: Answer) -> None:
+def raise_if_error(answer: HttpResponse) -> None:
     """Raise what tritonclient raises, when Triton answered with an error."""
     if answer.status_code == OK:
         return
@@ -35,20 +35,20 @@ def raise_if_error(answer: Answer) -> None:
     raise InferenceServerException(msg=said, status=status)
 
 
-def whose_fault(answer: Answer) -> Culprit | None:
+def whose_fault(answer: HttpResponse) -> Culprit | None:
     """Return whose fault *answer* is; None: it is a good one."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
         return None
     return blame(answer.status_code, error_line(answer.body))
 
 
-def single(target: Target, error: WireError) -> TarnError:
+def single(target: ServiceAddress, error: WireError) -> TarnError:
     """Return the error of a request that was for *target* alone."""
     kind = TimedOutError if isinstance(error, LateError) else UnreachableError
     return kind(str(error), where=target.name)
 
 
-def lost_sequence(sequence: object, target: Target, error: WireError) -> TarnError:
+def lost_sequence(sequence: object, target: ServiceAddress, error: WireError) -> TarnError:
     """Return the error of a sequence whose instance did not answer; it has to begin again."""
     if isinstance(error, LateError):
         return single(target, error)

@@ -7,13 +7,13 @@ import attrs
 from tarn.domain.address import host_port
 from tarn.errors import ConfigError
 
-__all__ = ["Target", "parse"]
+__all__ = ["ServiceAddress", "parse"]
 
 RIGHT = "Right would be 'host:port', 'http://host:port' or 'https://host:port/path'"
 
 
 @attrs.frozen(order=True, cache_hash=True)
-class Target:
+class ServiceAddress:
     """One HTTP service; equal only when it is the same instance at the same address."""
 
     host: str
@@ -47,7 +47,7 @@ class Target:
         return f"{self.instance_id} at {self.address}" if self.instance_id else self.address
 
 
-def parse(text: str) -> Target:
+def parse(text: str) -> ServiceAddress:
     """Read ``host:port`` or a URL.
 
     Raises:
@@ -65,4 +65,4 @@ def parse(text: str) -> Target:
     tls = parts.scheme == "https"
     if port is None and "://" not in text:
         raise ConfigError(f"'{text}' has no port", right=RIGHT)
-    return Target(host, port or (443 if tls else 80), path=parts.path.strip("/"), tls=tls)
+    return ServiceAddress(host, port or (443 if tls else 80), path=parts.path.strip("/"), tls=tls)

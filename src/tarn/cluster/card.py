@@ -10,8 +10,14 @@ from html import escape
 from typing import Any
 
 from tarn.cluster.anchor import anchor
-from tarn.cluster.cause import Cause, age, first_words, instance_reason, instance_state
 from tarn.cluster.explain import causes
+from tarn.cluster.reported_issue import (
+    ReportedIssue,
+    age,
+    first_words,
+    instance_reason,
+    instance_state,
+)
 from tarn.cluster.sizes import read_off, settings_words
 from tarn.cluster.table import limits_words, moment
 from tarn.domain import CODES
@@ -254,7 +260,7 @@ def _facts(status: Row, api: str | None) -> str:
     return _div(_DIM, said + where + page)
 
 
-def _list(found: Sequence[Cause]) -> str:
+def _list(found: Sequence[ReportedIssue]) -> str:
     if not found:
         return ""
     style = f"margin:10px 0 0 0;padding:8px 0 0 0;border-top:{_LINE};list-style:none"
@@ -262,7 +268,7 @@ def _list(found: Sequence[Cause]) -> str:
     return f"<ul style='{style}'>{items}</ul>"
 
 
-def _cause(cause: Cause) -> str:
+def _cause(cause: ReportedIssue) -> str:
     if not cause.step:
         return _marked(cause.found)
     step = f"<span style='{_DIM}'>{_marked(cause.step)}</span>"

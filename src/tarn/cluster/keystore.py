@@ -68,7 +68,7 @@ def _jks(data: bytes, password: str) -> bytes:
     if not hmac.compare_digest(hashlib.sha1(wide + _SALT + body).digest(), seal):  # noqa: S324 (its format)
         raise KeystoreError("does not open with this password, or is damaged", password=True)
     try:
-        entries = tuple(_entries(_Reader(body)))
+        entries = tuple(_entries(_KeystoreReader(body)))
     except (IndexError, ValueError) as error:
         raise KeystoreError("is damaged") from error
     entry = _only(entries)
@@ -85,7 +85,7 @@ def _only(entries: tuple[_Entry, ...]) -> _Entry:
     raise KeystoreError(f"holds {len(entries)} private keys ({aliases})")
 
 
-class _Reader:
+class _KeystoreReader:
     """Takes a keystore apart, from its beginning."""
 
     def __init__(self, data: bytes) -> None:
@@ -108,7 +108,7 @@ class _Reader:
         return self.take(self.number(2)).decode("utf-8", "replace")
 
 
-def _entries(reader: _Reader) -> Iterator[_Entry]:
+def _entries(reader: _KeystoreReader) -> Iterator[_Entry]:
     """Yield the private keys; trusted certificates are passed over."""
     reader.take(len(JKS))
     version, count = reader.number(), reader.number()
@@ -125,7 +125,7 @@ def _entries(reader: _Reader) -> Iterator[_Entry]:
             raise ValueError("an entry of no known kind")
 
 
-def _certificate(reader: _Reader, version: int) -> bytes:
+def _certificate(reader: _KeystoreReader, version: int) -> bytes:
     if version >= _TYPED:
         reader.text()
     return reader.take(reader.number())

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarn import config
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.domain import ClusterSpec
 
 __all__ = ["needs"]
 
 
-def needs(around: Surroundings, path: Path) -> tuple[frozenset[str], str, Mapping[str, object]]:
+def needs(
+    around: ClusterEnvironment, path: Path
+) -> tuple[frozenset[str], str, Mapping[str, object]]:
     """Return the extras, and the runtime (its name and options), of the spec at *path*.
 
     Raises:

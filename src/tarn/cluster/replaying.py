@@ -14,7 +14,7 @@ from tarn.domain.spec import ModelsSpec, ReplicasSpec, ScalingSpec
 from tarn.errors import ConfigError, ConfigErrors, TarnError
 from tarn.plain import structure
 from tarn.plugins import Plugins
-from tarn.simulator import FAMILIES, Model, Run, Trace, enter, generated, simulate
+from tarn.simulator import FAMILIES, Run, Trace, WorldModel, enter, generated, simulate
 from tarn.simulator.page import page
 from tarn.simulator.png import png
 
@@ -27,7 +27,7 @@ def replayed(  # noqa: PLR0913, PLR0917 (all that a run depends on)
     spec: ClusterSpec,
     plugins: Plugins,
     trace: Trace,
-    model: Model,
+    model: WorldModel,
     policy: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Run:
@@ -65,13 +65,13 @@ def load_of(source: Any) -> Trace:
     return Trace.of(source, "frame")
 
 
-def world(given: Mapping[str, object], where: str = "world") -> Model:
+def world(given: Mapping[str, object], where: str = "world") -> WorldModel:
     """Return the model that *given* says, with units as in the spec: ``{"start": "45s"}``.
 
     Raises:
         ConfigErrors: Everything in it that cannot be meant.
     """
-    model, problems = structure(Model, given, where)
+    model, problems = structure(WorldModel, given, where)
     if problems or model is None:
         raise ConfigErrors(
             [ConfigError(p.found, code=p.code, right=p.right, next_step=p.next_step)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tarn.cluster.cause import first_words
+from tarn.cluster.reported_issue import first_words
 from tarn.cluster.table import columns, limits_words, moment
 
 __all__ = ["decided", "explained", "read_off", "settings_words"]

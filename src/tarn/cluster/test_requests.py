@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import TEST_REQUESTS
+from tarn.domain.master_files import TEST_REQUESTS
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.interfaces import Finding

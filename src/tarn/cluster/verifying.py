@@ -14,13 +14,13 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.cluster.report import Report, Shot, report
+from tarn.cluster.report import Shot, VerifyReport, report
 from tarn.errors import ConfigError, NotFoundError, TarnError, UnreachableError
 from tarn.interfaces import Clock, Progress
 from tarn.plain import did_you_mean
 from tarn.triton.canary import Canary, canary, given
 
-__all__ = ["Order", "Target", "verify"]
+__all__ = ["VerifyOptions", "VerifyTarget", "verify"]
 
 Status = Mapping[str, Any]
 Hear = Callable[[Progress], None]
@@ -34,7 +34,7 @@ _SAID = 300
 
 
 @attrs.frozen
-class Order:
+class VerifyOptions:
     """What is asked of `verify`. Times in seconds."""
 
     rps: float
@@ -58,7 +58,7 @@ class Order:
 
 
 @attrs.frozen
-class Target:
+class VerifyTarget:
     """One instance that may get traffic."""
 
     instance: str
@@ -67,8 +67,8 @@ class Target:
 
 
 def verify(
-    cluster: str, look: Callable[[], Status], order: Order, clock: Clock, hear: Hear | None
-) -> Report:
+    cluster: str, look: Callable[[], Status], order: VerifyOptions, clock: Clock, hear: Hear | None
+) -> VerifyReport:
     """Send what *order* says to the instances that *look* shows, and report.
 
     Raises:
@@ -99,7 +99,11 @@ class _Gallery:
     """Fires when it is time, and gathers what came of it. Owns its threads."""
 
     def __init__(
-        self, order: Order, canaries: list[Canary], targets: tuple[Target, ...], clock: Clock
+        self,
+        order: VerifyOptions,
+        canaries: list[Canary],
+        targets: tuple[VerifyTarget, ...],
+        clock: Clock,
     ) -> None:
         self._order, self._canaries, self._clock = order, canaries, clock
         self.targets = targets
@@ -110,7 +114,9 @@ class _Gallery:
         self.over = threading.Event()
         """Everything that was sent has come to something."""
         self._stop = threading.Event()
-        self._waiting: queue.SimpleQueue[tuple[float, Target, Canary] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[float, VerifyTarget, Canary] | None] = (
+            queue.SimpleQueue()
+        )
         self._lock = threading.Lock()
         self._idle = 0
         self._workers: list[threading.Thread] = []
@@ -141,7 +147,7 @@ class _Gallery:
             targets, turn = self.targets, number // len(canaries)
             self._send(due_s, targets[turn % len(targets)], canaries[number % len(canaries)])
 
-    def _send(self, due_s: float, target: Target, shot: Canary) -> None:
+    def _send(self, due_s: float, target: VerifyTarget, shot: Canary) -> None:
         with self._lock:
             self.sent += 1
             if self._idle:
@@ -164,7 +170,7 @@ class _Gallery:
                     self.over.set()
 
 
-def _fire_one(target: Target, shot: Canary, timeout_s: float) -> str:
+def _fire_one(target: VerifyTarget, shot: Canary, timeout_s: float) -> str:
     """Send one request; return why it was lost, or nothing."""
     try:
         path = f"/v2/models/{shot.model}/infer"
@@ -204,9 +210,9 @@ def _told(body: bytes) -> str:
     return " ".join(text.split())[:_SAID] or "no text"
 
 
-def _targets(cluster: str, status: Status) -> tuple[Target, ...]:
+def _targets(cluster: str, status: Status) -> tuple[VerifyTarget, ...]:
     found = tuple(
-        Target(item["id"], item["http"])
+        VerifyTarget(item["id"], item["http"])
         for item in status.get("instances", ())
         if item["state"] == "ready" and not item.get("suspect") and item.get("http")
     )
@@ -216,7 +222,7 @@ def _targets(cluster: str, status: Status) -> tuple[Target, ...]:
     return found
 
 
-def _models(order: Order, status: Status) -> tuple[str, ...]:
+def _models(order: VerifyOptions, status: Status) -> tuple[str, ...]:
     """Return the models to ask: those of the order, else each that is READY somewhere."""
     served = dict.fromkeys(_served(status))
     for model in order.models:
@@ -237,13 +243,13 @@ def _served(status: Status) -> Iterator[str]:
                 yield model["name"]
 
 
-def _canaries(order: Order, models: tuple[str, ...], target: Target) -> list[Canary]:
+def _canaries(order: VerifyOptions, models: tuple[str, ...], target: VerifyTarget) -> list[Canary]:
     if order.body is not None:
         return [given(models[0], order.body)]
     return [_made(model, target, order.timeout_s) for model in models]
 
 
-def _made(model: str, target: Target, timeout_s: float) -> Canary:
+def _made(model: str, target: VerifyTarget, timeout_s: float) -> Canary:
     where = f"{target.instance}, model '{model}'"
     try:
         code, body = _exchange(target.address, "GET", f"/v2/models/{model}", timeout_s)

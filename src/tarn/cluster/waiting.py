@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import attrs
 
-from tarn.cluster.ended import over
+from tarn.cluster.ended import ended_status
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.explain import explain, first_words
-from tarn.cluster.far import Far
 from tarn.cluster.link import Link
-from tarn.cluster.surroundings import Surroundings
+from tarn.cluster.load_progress import LoadProgress
 from tarn.domain import ClusterState
 from tarn.errors import ConfigError, NotFoundError, TarnError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock, Progress
@@ -80,7 +80,7 @@ class Goal:
 def wait_until(
     goal: Goal,
     link: Link,
-    surroundings: Surroundings,
+    environment: ClusterEnvironment,
     timeout_s: float,
     hear: Callable[[Progress], None],
 ) -> Mapping[str, Any]:
@@ -94,7 +94,7 @@ def wait_until(
         TarnError: The cluster failed, or ends.
         NotFoundError: There is no such cluster (any more).
     """
-    clock = surroundings.clock
+    clock = environment.clock
     until_s = clock.now_s() + timeout_s
     watch = _Watch(goal, link, clock, hear)
     while True:
@@ -104,7 +104,7 @@ def wait_until(
             return status
         if clock.now_s() >= until_s:
             raise _too_late(goal, link.name, timeout_s, watch.why)
-        surroundings.rest(LOOK_EVERY_S)
+        environment.rest(LOOK_EVERY_S)
 
 
 class _Watch:
@@ -116,7 +116,7 @@ class _Watch:
         self._goal, self._link, self._clock, self._hear = goal, link, clock, hear
         self._seen_s = clock.now_s()
         self._ask_end_again_s = float("-inf")
-        self._far = Far(link, clock)
+        self._far = LoadProgress(link, clock)
         self.why: tuple[str, ...] = ()
 
     def look(self) -> Mapping[str, Any] | None:
@@ -157,7 +157,7 @@ class _Watch:
             ending = self._link.ended()
         except TarnError:  # its runtime cannot be asked at the moment
             return None
-        return None if ending is None else over(ending)
+        return None if ending is None else ended_status(ending)
 
     def _progress(self, status: Mapping[str, Any]) -> Progress:
         """Tell of the first instance that is not ready: its log says how far its models are."""

@@ -16,7 +16,7 @@ from tarn.errors import NotFoundError, TimedOutError, UnreachableError
 from tarn.interfaces import Clock
 from tarn.plain import underlying, visible
 
-__all__ = ["Cell", "Lines", "Screen", "Terminal", "Watch", "screen"]
+__all__ = ["Cell", "LinePrinter", "Screen", "Terminal", "Watch", "screen"]
 
 Status = Mapping[str, Any]
 
@@ -131,7 +131,7 @@ class Terminal:
         self._drawn = len(lines)
 
 
-class Lines:
+class LinePrinter:
     """Prints a line when something changed, where nothing can be rewritten."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -195,4 +195,4 @@ def screen(stream: TextIO | None = None) -> Screen:
     if stream is None and shell is not None and hasattr(shell, "kernel"):
         return Cell(importlib.import_module("IPython.display"))
     stream = stream or sys.stdout
-    return Terminal(stream) if stream.isatty() else Lines(stream)
+    return Terminal(stream) if stream.isatty() else LinePrinter(stream)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tarn.config import commandline
 from tarn.config.aliases import by_name
-from tarn.config.loading import Loaded, load
+from tarn.config.loading import LoadedSpec, load
 from tarn.config.offers import COMING_KEYS
 from tarn.config.readings import text_of
 from tarn.config.showing import dump
@@ -58,7 +58,7 @@ def translate(words: Sequence[str], coming: Mapping[tuple[str, str], str]) -> st
     return "\n".join((*lines, *_lines(plain, comments, "", 0))) + "\n"
 
 
-def _loaded(options: Mapping[str, object], environ: Mapping[str, str]) -> Loaded:
+def _loaded(options: Mapping[str, object], environ: Mapping[str, str]) -> LoadedSpec:
     """Read everything; the name is that of a folder which is not known yet."""
     try:
         return load({"name": "any", **_JAVA}, aliases=options, environ=environ)
@@ -87,7 +87,7 @@ def _without_a_key(options: dict[str, object]) -> Iterator[tuple[str, str]]:
             yield key, by_name[key].part
 
 
-def _written(loaded: Loaded) -> tuple[dict[str, Any], dict[str, str]]:
+def _written(loaded: LoadedSpec) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what is not a default of ours, and a comment for what nobody asked for."""
     comments: dict[str, str] = {}
 
@@ -114,7 +114,7 @@ def _written(loaded: Loaded) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _token(
-    loaded: Loaded, plain: dict[str, Any], comments: dict[str, str], head: list[str]
+    loaded: LoadedSpec, plain: dict[str, Any], comments: dict[str, str], head: list[str]
 ) -> None:
     if loaded.api_token is not None:
         plain.setdefault("api", {})["token"] = "env:TARN_TOKEN"  # noqa: S105 (where it is)
@@ -147,7 +147,7 @@ def _secrets(plain: dict[str, Any], comments: dict[str, str]) -> None:
 
 
 def _parts(
-    loaded: Loaded,
+    loaded: LoadedSpec,
     plain: dict[str, Any],
     comments: dict[str, str],
     coming: Mapping[tuple[str, str], str],

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import yaml
 
-from tarn.config.draft import Written
+from tarn.config.draft import FileValue
 from tarn.config.readings import read_plain
 from tarn.errors import ConfigError, ConfigErrors
 from tarn.plain import Doubtful, did_you_mean, in_quotes, join, pasted, shown
@@ -37,7 +37,7 @@ class Document:
     """Plain data and where each part of it was written."""
 
     plain: dict[str, Any] = attrs.field(hash=False)
-    """What is not text and stands without quotes is a `Written` or a `tarn.plain.Doubtful`."""
+    """What is not text and stands without quotes is a `FileValue` or a `tarn.plain.Doubtful`."""
     origins: Mapping[str, str] = attrs.field(hash=False)
     """Dotted path to ``tarn.yaml:12``; also for keys that are unknown."""
 
@@ -171,7 +171,7 @@ class _Walk:
         return self._scalar(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        """Return text, or a `Written`; None after an error was noted."""
+        """Return text, or a `FileValue`; None after an error was noted."""
         tag = self._tag(node)
         if tag and node.tag != f"{_TAG}str":
             return self._tagged(tag, node, path)
@@ -179,7 +179,7 @@ class _Walk:
             return node.value
         self._refuse_unseen(node, path)
         value = read_plain(node.value)
-        return value if isinstance(value, str | Doubtful) else Written(value, node.value)
+        return value if isinstance(value, str | Doubtful) else FileValue(value, node.value)
 
     def _tag(self, node: yaml.Node) -> str:
         """Return the tag that is written before *node*; PyYAML takes ``! 5`` for ``5``."""

@@ -23,7 +23,7 @@ from tarn.domain.spec import NAME, ClusterSpec
 from tarn.errors import ConfigError, ConfigErrors, ProviderMissingError
 from tarn.plain import Problem, join, structure, unstructure
 
-__all__ = ["UNNAMED", "Loaded", "load"]
+__all__ = ["UNNAMED", "LoadedSpec", "load"]
 
 UNNAMED = "unnamed"
 """The name of a spec that has none, where none is needed."""
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"auto|none|file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
 
 
 @attrs.frozen
-class Loaded:
+class LoadedSpec:
     """A spec, and how it came about."""
 
     spec: ClusterSpec
@@ -55,7 +55,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
     environ: Mapping[str, str],
     plugins: Offers | None = None,
     partial: bool = False,
-) -> Loaded:
+) -> LoadedSpec:
     """Return the spec that file, environment and arguments give together.
 
     Arguments and aliases win over the environment, the environment over the file, the file over
@@ -110,7 +110,7 @@ def load(  # noqa: PLR0913 (the layers, and how to read them)
             "'auto'"
         )
     token = Secret(given) if given else None
-    return Loaded(spec, _origins(spec, draft), tuple(legacy.notes), token)
+    return LoadedSpec(spec, _origins(spec, draft), tuple(legacy.notes), token)
 
 
 def _read(

@@ -7,7 +7,7 @@ from pathlib import Path
 from tarn import config
 from tarn.control.warmup import WarmupRequest
 from tarn.domain import ClusterSpec, Launch, Secret
-from tarn.domain.brought import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
+from tarn.domain.master_files import SECRETS, STAGED, TEST_REQUESTS, TRITON_SECRET
 from tarn.domain.spec import NO_TEST
 from tarn.errors import ConfigError, LaunchError
 from tarn.triton.test_files import parse

@@ -3,7 +3,7 @@
 from tarn.control.scrape import Scraper
 from tarn.domain import Fact
 from tarn.domain.fleet import Fleet
-from tarn.domain.model_totals import ModelLooks
+from tarn.domain.model_totals import ModelTotalsHistory
 from tarn.domain.tally import Tally
 from tarn.interfaces import Clock
 
@@ -17,7 +17,7 @@ class Measures:
         self._counted = fleet
         self._scraper, self._clock = scraper, clock
         self.tally = Tally(clock.at())
-        self.models = ModelLooks()
+        self.models = ModelTotalsHistory()
 
     def count(self, fleet: Fleet, facts: tuple[Fact, ...], now_s: float, *, late: bool) -> None:
         """Count what happened since the last fleet, of which *facts* tell how instances ended."""

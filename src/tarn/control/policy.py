@@ -14,7 +14,7 @@ from tarn.domain.plugin_signals import PluginSignals
 from tarn.domain.signals import Samples
 from tarn.interfaces import Clock, ScalingPolicy
 
-__all__ = ["PolicyDesk", "answered"]
+__all__ = ["PolicyRunner", "answered"]
 
 DEADLINE_S = 5.0
 """A policy that takes longer is left alone until ``resume``; the present size is kept."""
@@ -24,7 +24,7 @@ _POLICY = "the policy"
 _Question = tuple[FleetView, Samples]
 
 
-class PolicyDesk:
+class PolicyRunner:
     """Owns the policy's thread. `ask` and `answer` are for the control thread.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from tarn.control.http1 import Reply, connect, request
-from tarn.control.line import attempt
+from tarn.control.port_watcher import attempt
 from tarn.domain import Endpoint, Known, Sample, Unknown
 from tarn.triton.index import MOST_BYTES, parse_index
 from tarn.triton.unload import path

@@ -5,7 +5,7 @@ import operator
 import attrs
 
 from tarn.domain.fleet import Fleet, FollowerState, Rules
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.view import Applied, DiscoveryView, Member
 
 __all__ = ["acknowledged", "held_until_s", "open_sessions", "publish_view", "withdrawals"]
@@ -47,7 +47,7 @@ def _member(instance: Instance, old: Member | None) -> Member:
 
 
 def _left(instance: Instance, view: DiscoveryView) -> Instance:
-    if instance.state is not State.DRAINING or instance.withdrawn_s is not None:
+    if instance.state is not InstanceState.DRAINING or instance.withdrawn_s is not None:
         return instance
     if not view.complete and instance.left_revision is not None:
         return attrs.evolve(instance, left_revision=None)
@@ -103,7 +103,7 @@ def _forget(fleet: Fleet, rules: Rules, now_s: float) -> Fleet:
 
 
 def _withdrawn(instance: Instance, low: int | None, now_s: float) -> Instance:
-    if instance.state is not State.DRAINING or instance.withdrawn_s is not None:
+    if instance.state is not InstanceState.DRAINING or instance.withdrawn_s is not None:
         return instance
     left = instance.left_revision
     if left is None or (low is not None and low < left):

@@ -19,9 +19,9 @@ __all__ = [
     "Flaw",
     "Kind",
     "LintFinding",
+    "Location",
     "Model",
     "Node",
-    "Place",
     "Rename",
     "Repository",
     "is_version",
@@ -90,7 +90,7 @@ class Entry:
 
 
 @attrs.frozen
-class Place:
+class Location:
     """Where a finding is, as editors and terminals understand it."""
 
     file: str
@@ -180,9 +180,9 @@ class Config:
     flaws: tuple[Flaw, ...] = ()
     text: str = attrs.field(default="", repr=False)
 
-    def place(self, node: Node | None = None) -> Place:
+    def place(self, node: Node | None = None) -> Location:
         """Return the place of *node*, or of the file."""
-        return Place(self.file, node.line, node.column) if node else Place(self.file)
+        return Location(self.file, node.line, node.column) if node else Location(self.file)
 
 
 @attrs.frozen(slots=False)
@@ -294,7 +294,7 @@ class LintFinding:
 
     code: str
     """``TARN-nnnn``, or a plugin's own (``ACME-12``)."""
-    place: Place
+    place: Location
     found: str
     right: str = ""
     next_step: str = ""

@@ -13,7 +13,15 @@ from typing import NamedTuple, Protocol
 
 import attrs
 
-__all__ = ["Grown", "OutcomeHistory", "Outcomes", "RequestCounts", "Stall", "Tested", "grown"]
+__all__ = [
+    "OutcomeGrowth",
+    "OutcomeHistory",
+    "Outcomes",
+    "RequestCounts",
+    "Stall",
+    "TestResult",
+    "grown",
+]
 
 SPANS = 10
 """Spans into which the window is divided."""
@@ -53,7 +61,7 @@ class RequestCounts:
 
 
 @attrs.frozen
-class Tested:
+class TestResult:
     """The newest test request to an instance, and its answer."""
 
     __test__ = False  # by its name it could be taken for a class of tests
@@ -75,7 +83,7 @@ class Tested:
     """
 
 
-class Grown(NamedTuple):
+class OutcomeGrowth(NamedTuple):
     """What one model did on one instance over a span."""
 
     completed: float
@@ -95,11 +103,11 @@ class Grown(NamedTuple):
         return self.failed / self.ended if self.ended else 0.0
 
 
-def grown(old: RequestCounts, new: RequestCounts) -> Grown:
+def grown(old: RequestCounts, new: RequestCounts) -> OutcomeGrowth:
     """Return what *new* has more than *old*; counters that fell began again at 0."""
     if new.completed < old.completed or new.failed < old.failed:
         old = _NOTHING
-    return Grown(
+    return OutcomeGrowth(
         new.completed - old.completed,
         new.failed - old.failed,
         max(0.0, new.compute_us - old.compute_us),
@@ -260,7 +268,7 @@ class OutcomeHistory:
 
     def enough(
         self, instance_id: str, model: str, since_s: float, least: float
-    ) -> tuple[int, Grown | None]:
+    ) -> tuple[int, OutcomeGrowth | None]:
         """Return the place of the newest look since which *least* requests ended, and the growth.
 
         Only looks at *since_s* or later count. None: there were not so many.
@@ -280,7 +288,7 @@ class OutcomeHistory:
                         return place, one
         return 0, None
 
-    def since(self, place: int, instance_id: str, model: str) -> Grown | None:
+    def since(self, place: int, instance_id: str, model: str) -> OutcomeGrowth | None:
         """Return the growth since the look at *place*; None where it is not known."""
         old = self.looks[place].of.get(instance_id, {}).get(model)
         new = self.newest.get(instance_id, {}).get(model)

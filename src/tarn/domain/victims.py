@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tarn.domain.fleet import Fleet
-from tarn.domain.instance import Instance, State
+from tarn.domain.instance import Instance, InstanceState
 from tarn.domain.samples import Known
 
 __all__ = ["surplus"]
 
-_RANK = {State.REQUESTED: 0, State.STARTING: 1, State.READY: 2}
+_RANK = {InstanceState.REQUESTED: 0, InstanceState.STARTING: 1, InstanceState.READY: 2}
 
 
 def surplus(active: Iterable[Instance], count: int, fleet: Fleet) -> list[Instance]:

@@ -27,11 +27,11 @@ from tarn.errors import (
 from tarn.follow.bodies import EVENT_STREAM, bound
 from tarn.follow.everywhere import FleetCall
 from tarn.follow.messages import Json, Message, messages
-from tarn.follow.proving import Proving
-from tarn.follow.tickets import Tickets
+from tarn.follow.request_signer import RequestSigner
+from tarn.follow.tickets import KerberosTickets
 from tarn.follow.trust import Trust, distrusted, dropped
 
-__all__ = ["NOBODY_LISTENS", "Api", "Message"]
+__all__ = ["NOBODY_LISTENS", "MasterApi", "Message"]
 
 NOBODY_LISTENS = "TARN-4013"
 """Code of what a machine says at once of a port that no program holds."""
@@ -41,7 +41,7 @@ SILENT_FOR_S = 25.0
 FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S = 0.1, 5.0
 
 
-class Api:
+class MasterApi:
     """One master's API. Thread-safe but for ``close``.
 
     Args:
@@ -63,11 +63,11 @@ class Api:
         *,
         timeout_s: float = 5.0,
         trust: Trust | None = None,
-        tickets: Tickets | None = None,
+        tickets: KerberosTickets | None = None,
     ) -> None:
         self.url, self._trust = url.rstrip("/"), trust or Trust()
-        self._tickets = tickets or Tickets()
-        self._proving = Proving(self.url, api_token, self._tickets)
+        self._tickets = tickets or KerberosTickets()
+        self._proving = RequestSigner(self.url, api_token, self._tickets)
         connect_s = min(CONNECT_WITHIN_S, timeout_s)
         self._client = httpx.Client(
             auth=self._proving,
@@ -80,7 +80,7 @@ class Api:
         )
 
     def __repr__(self) -> str:
-        return f"Api({self.url!r})"
+        return f"MasterApi({self.url!r})"
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from tarn.errors import ConfigError, TarnError, TimedOutError
 from tarn.http.answers import JSON, RejectedError
-from tarn.http.asked import DIGEST
+from tarn.http.request_info import DIGEST
 
 __all__ = ["body_of"]
 

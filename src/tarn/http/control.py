@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 
 from tarn.control.snapshot import Snapshot
-from tarn.domain.calls_everywhere import CallState, WhoHas, who_has
+from tarn.domain.calls_everywhere import CallState, InstanceCallState, who_has
 from tarn.domain.control_calls import CallOutcome, ControlCall
 from tarn.errors import ConfigError
 
@@ -62,7 +62,7 @@ def _call(call: ControlCall) -> Json:
     }
 
 
-def _stand(stand: tuple[WhoHas, ...], named: int) -> Json:
+def _stand(stand: tuple[InstanceCallState, ...], named: int) -> Json:
     groups = {state: [one for one in stand if one.state is state] for state in CallState}
     return {
         "has": len(groups[CallState.HAS]),
@@ -72,7 +72,7 @@ def _stand(stand: tuple[WhoHas, ...], named: int) -> Json:
     }
 
 
-def _rows(stand: Iterable[WhoHas]) -> list[Json]:
+def _rows(stand: Iterable[InstanceCallState]) -> list[Json]:
     return [
         {
             "id": one.instance.id,

@@ -4,7 +4,7 @@ import asyncio
 
 from tarn.control.metrics import render_metrics
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import Hidden
+from tarn.http.visibility import VisibilityFilter
 
 __all__ = ["Exposition"]
 
@@ -19,7 +19,9 @@ class Exposition:
         self._made: dict[bool, tuple[Snapshot, asyncio.Task[bytes]]] = {}
         """By format, the newest."""
 
-    async def text(self, snapshot: Snapshot, hidden: Hidden, *, openmetrics: bool) -> bytes:
+    async def text(
+        self, snapshot: Snapshot, hidden: VisibilityFilter, *, openmetrics: bool
+    ) -> bytes:
         """Return the text of *snapshot* without what is *hidden*."""
         whole = await asyncio.shield(self._whole(snapshot, openmetrics=openmetrics))
         return await asyncio.to_thread(hidden.metrics, whole) if hidden else whole

@@ -8,7 +8,7 @@ URL, and hands it on as ``/``. So who comes through the proxy gets the prefix as
 from html import escape
 
 from tarn.control.snapshot import Snapshot
-from tarn.http.hidden import NOTHING, Hidden
+from tarn.http.visibility import NOTHING, VisibilityFilter
 
 __all__ = ["PAGES", "front"]
 
@@ -33,7 +33,7 @@ PAGES = (
 """Path, relative -> what it shows. No stream: a proxy would collect it without end."""
 
 
-def front(now: Snapshot, base: str, hidden: Hidden = NOTHING) -> bytes:
+def front(now: Snapshot, base: str, hidden: VisibilityFilter = NOTHING) -> bytes:
     """Return the page as HTML.
 
     Args:

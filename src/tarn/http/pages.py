@@ -27,11 +27,11 @@ from tarn.http.rights import Rights, principal_of
 from tarn.http.sources import Sources
 from tarn.plain import MASK
 
-__all__ = ["Pages"]
+__all__ = ["PageRoutes"]
 
 
 @attrs.frozen(eq=False)
-class Pages:
+class PageRoutes:
     """One method for each page; none of them waits for anything."""
 
     sources: Sources

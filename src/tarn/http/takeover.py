@@ -6,7 +6,7 @@ import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
-from tarn.domain.brought import LAST_PORT
+from tarn.domain.master_files import LAST_PORT
 from tarn.http.identity.prepared import brought_token, renewed_token
 
 __all__ = ["CODE", "holders", "keep_port", "last_port", "token_after"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, TLS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, TLS, TLS_CA
 from tarn.domain.spec import ApiSpec
 from tarn.errors import LaunchError
 

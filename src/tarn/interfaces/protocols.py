@@ -33,17 +33,17 @@ from tarn.interfaces.values import (
 
 __all__ = [
     "Authorizer",
-    "Carrier",
     "CeilingSource",
     "Deployer",
     "Discovery",
-    "Names",
     "Runtime",
     "ScalingPolicy",
     "SecretStore",
     "Signal",
     "StateStore",
     "Storage",
+    "Uploader",
+    "UserDirectory",
 ]
 
 
@@ -71,8 +71,8 @@ class Runtime(Protocol):
     def facts(self) -> tuple[Fact, ...]:
         """Return everything that is known now; never blocks.
 
-        At most one `Asked`, `Running` or `Ended` for an instance, and beside `Running` at most one
-        `StubEnded`, where the runtime sees the processes of Python models.
+        At most one `Pending`, `Running` or `Ended` for an instance, and next to `Running` at most
+        one `StubEnded`, where the runtime sees the processes of Python models.
         """
         ...
 
@@ -173,7 +173,7 @@ class Deployer(Protocol):
 
 
 @runtime_checkable
-class Carrier(Protocol):
+class Uploader(Protocol):
     """What a `Deployer` also is where its machines read files from somewhere else than here."""
 
     def put(self, local: Path, uri: str) -> tuple[str, bool]:
@@ -302,7 +302,7 @@ class Authorizer(Protocol):
         ...
 
 
-class Names(Protocol):
+class UserDirectory(Protocol):
     """How a cluster calls people. Asked on a small pool; must be thread-safe, and may block."""
 
     def short(self, principal: str) -> str:

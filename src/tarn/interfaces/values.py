@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # it speaks of contexts itself
 
 __all__ = [
     "Check",
+    "CheckResult",
     "ClientContext",
     "Clock",
     "ClusterRef",
@@ -20,7 +21,6 @@ __all__ = [
     "Finding",
     "LaunchPlan",
     "LogTail",
-    "Looked",
     "MasterContext",
     "Paths",
     "Progress",
@@ -118,7 +118,7 @@ class Finding:
 
 
 @attrs.frozen
-class Looked:
+class CheckResult:
     """What one check of `tarn doctor` saw."""
 
     seen: str
@@ -137,7 +137,7 @@ class Check:
     """What is looked at, in a few words: ``YARN queue``. Unique among all."""
     matters: str
     """Why it matters: one sentence, shown with what is wrong."""
-    look: Callable[[], Looked]
+    look: Callable[[], CheckResult]
     """Looks, and changes nothing. Called once, on a thread beside others, with a deadline; a
     `TarnError` becomes a finding, any other exception is a fault of the plugin and shown as one."""
     within_s: float = 60.0

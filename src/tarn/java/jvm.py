@@ -121,8 +121,8 @@ def started() -> bool:
 def ensure(heap_mib: int, java_home: str | None = None, options: tuple[str, ...] = ()) -> None:
     """Start a JVM with nothing on its classpath, unless this process has one already.
 
-    For what brings its jars in an `Island`, and so takes the JVM as somebody else started it. The
-    parameters and the errors are those of `start`.
+    For what brings its jars in an `IsolatedClassLoader`, and so takes the JVM as somebody else
+    started it. The parameters and the errors are those of `start`.
     """
     with _process.lock:
         running = _process.started is not None

@@ -56,7 +56,7 @@ def amount_text(value: float, unit: str = "") -> str:
 
     Args:
         value: In the unit.
-        unit: As `tarn.domain.signals.Meaning` has it; what it does not know is shown bare.
+        unit: As `tarn.domain.signals.SignalSpec` has it; what it does not know is shown bare.
     """
     if unit == "fraction":
         return f"{value * _PER_CENT:.3g}%"

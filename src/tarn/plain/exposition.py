@@ -10,7 +10,7 @@ import attrs
 
 from tarn.plain.problem import shown
 
-__all__ = ["Row", "rows"]
+__all__ = ["MetricSample", "rows"]
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _TYPED = re.compile(rf"# TYPE ({_NAME}) (\w+)")
@@ -22,7 +22,7 @@ _PARTS = ("_bucket", "_sum", "_count")
 
 
 @attrs.frozen
-class Row:
+class MetricSample:
     """One sample."""
 
     name: str
@@ -32,7 +32,7 @@ class Row:
     value: float
 
 
-def rows(text: str) -> Iterator[Row]:
+def rows(text: str) -> Iterator[MetricSample]:
     """Yield each sample of *text*, in its order.
 
     Raises:
@@ -48,7 +48,7 @@ def rows(text: str) -> Iterator[Row]:
         if found is None:
             raise ValueError(f"{shown(line, '')} is no sample")
         name = found[1]
-        yield Row(name, _type(name, types), _labels(found[2] or ""), float(found[3]))
+        yield MetricSample(name, _type(name, types), _labels(found[2] or ""), float(found[3]))
 
 
 def _type(name: str, types: Mapping[str, str]) -> str:

@@ -41,14 +41,14 @@ def structure(cls: type[T], plain: object, path: str = "") -> tuple[T | None, tu
     Raises:
         TypeError: *cls* has a field of a type that plain data cannot give: a fault of its author.
     """
-    reader = _Reader()
+    reader = _StructureReader()
     value = reader.read(cls, plain, path, None)
     if reader.problems:
         return None, tuple(reader.problems)
     return value, ()
 
 
-class _Reader:
+class _StructureReader:
     """Walks types and data side by side; collects problems instead of stopping at the first."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Reader:
         if isinstance(value, Doubtful):
             return self._note(doubt(object, value, path, unit))
         for member in some:
-            trial = _Reader()
+            trial = _StructureReader()
             result = trial.read(member, value, path, unit, depth + 1)
             if not trial.problems:
                 return result

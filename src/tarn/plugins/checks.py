@@ -7,7 +7,7 @@ import pluggy
 
 from tarn.domain import ClusterSpec
 from tarn.errors import PluginError, TarnError
-from tarn.interfaces import Check, ClientContext, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext
 
 __all__ = ["offered"]
 
@@ -50,5 +50,5 @@ def _failed(plugin: str, error: TarnError) -> Check:
     def look() -> NoReturn:
         raise error
 
-    say: Callable[[], Looked] = look
+    say: Callable[[], CheckResult] = look
     return Check(f"checks of {plugin}", "What this plugin would look at is not known.", say)

@@ -35,7 +35,7 @@ from tarn.plain import Problem, did_you_mean, join, structure
 from tarn.plugins.boundary import guarded
 from tarn.plugins.checks import offered
 from tarn.plugins.kinds import KINDS, Provider, instead
-from tarn.plugins.signals import Needs, needs, problems
+from tarn.plugins.signals import SignalNeeds, needs, problems
 
 __all__ = ["Plugins"]
 
@@ -280,7 +280,7 @@ class Plugins:
             own += self._reads(asked, self.settings(asked, choice.options, join(key, "options")))
         return own
 
-    def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> Needs:
+    def needs(self, policy: Factory[ScalingPolicy], settings: Any) -> SignalNeeds:
         """Return which signals *policy* reads with these *settings*, beside those always there."""
         return needs(self._reads(policy, settings), self.signals)
 

@@ -8,7 +8,7 @@ import attrs
 from tarn.domain.signals import SIGNALS
 from tarn.plain import Problem, did_you_mean, shown
 
-__all__ = ["Needs", "family_of", "needs", "problems"]
+__all__ = ["SignalNeeds", "family_of", "needs", "problems"]
 
 _EXPLICIT = "metric/"
 """Before the name of a metric that looks like no metric of Triton: one that a model brings."""
@@ -18,7 +18,7 @@ _GPU_MEMORY = re.compile(r"(nv_)?gpu_memory_.*")
 
 
 @attrs.frozen
-class Needs:
+class SignalNeeds:
     """What a policy reads, and what of it is not always there."""
 
     plugins: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ def family_of(name: str) -> str | None:
     return family if plain or name.startswith(_EXPLICIT) else None
 
 
-def needs(names: Iterable[str], offered: Collection[str]) -> Needs:
+def needs(names: Iterable[str], offered: Collection[str]) -> SignalNeeds:
     """Sort *names*, of which `problems` found none wrong; *offered* are the signals of plugins."""
     every = tuple(dict.fromkeys(names))
     beside = [name for name in every if name not in SIGNALS]
     families = ((name, family_of(name)) for name in beside if name not in offered)
-    return Needs(
+    return SignalNeeds(
         tuple(name for name in beside if name in offered),
         tuple((name, family) for name, family in families if family is not None),
         every,

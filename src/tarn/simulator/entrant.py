@@ -8,7 +8,7 @@ from tarn.control.probe import Families
 from tarn.control.scaling import Scaling, scaling
 from tarn.domain import ClusterSpec
 from tarn.domain.plugin_signals import PluginSignals
-from tarn.domain.signals import Kept
+from tarn.domain.signals import SignalSelection
 from tarn.errors import ProviderMissingError
 from tarn.interfaces import MasterContext
 from tarn.plain import did_you_mean
@@ -75,6 +75,6 @@ def _rival(
 
     def make(context: MasterContext) -> Scaling:
         policy = rival.factory.create(settings, context)
-        return Scaling(policy, PluginSignals(), Kept(), Families())
+        return Scaling(policy, PluginSignals(), SignalSelection(), Families())
 
     return Entrant(use, guarded, make)

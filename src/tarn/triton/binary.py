@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tarn.interfaces import Finding
 
 __all__ = [
-    "Program",
+    "TritonProgram",
     "Wheel",
     "check",
     "environment",
@@ -50,7 +50,7 @@ _INSTALL = f"{_WHEEL}, put tritonserver on PATH, or set triton.binary"
 
 
 @attrs.frozen
-class Program:
+class TritonProgram:
     """A tritonserver that can be started."""
 
     path: str
@@ -152,7 +152,7 @@ def check(
         yield Finding(error.code, error.where, error.found, error.next_step)
 
 
-def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
     """Return a tritonserver that can be started, after assembling its Python backend if needed.
 
     The backend is assembled once for each wheel, interpreter and environment, below *cache*.
@@ -162,23 +162,23 @@ def prepare(binary: str | None, environ: Mapping[str, str], cache: Path) -> Prog
     """
     found = locate(binary, environ)
     if isinstance(found, str):
-        return Program(found)
+        return TritonProgram(found)
     _check_wheel(found)
     _assemble(found, cache / "backends")
     return _assembled(found, cache)
 
 
-def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> Program:
+def foresee(binary: str | None, environ: Mapping[str, str], cache: Path) -> TritonProgram:
     """Return what `prepare` would return; assembles nothing.
 
     Raises:
         LaunchError: There is no tritonserver.
     """
     found = locate(binary, environ)
-    return Program(found) if isinstance(found, str) else _assembled(found, cache)
+    return TritonProgram(found) if isinstance(found, str) else _assembled(found, cache)
 
 
-def environment(program: Program, inherited: Mapping[str, str]) -> dict[str, str]:
+def environment(program: TritonProgram, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return *inherited* with what *program* needs to find its libraries and its Python."""
     environ = dict(inherited)
     if program.library_path:
@@ -195,9 +195,9 @@ def _joined(folders: Iterable[str]) -> str:
     return ":".join(filter(None, folders))
 
 
-def _assembled(wheel: Wheel, cache: Path) -> Program:
+def _assembled(wheel: Wheel, cache: Path) -> TritonProgram:
     libraries = (str(wheel.libraries), *_libpython(wheel.stub)[0])
-    return Program(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
+    return TritonProgram(str(wheel.server), str(_target(wheel, cache / "backends")), libraries)
 
 
 def _missing(found: str, where: str) -> LaunchError:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from tarn.domain.reading import NOT_LOADED, ModelState
-from tarn.triton.stubs import PREFIX, End
+from tarn.triton.stubs import PREFIX, StubEnd
 
 __all__ = ["MOST_BYTES", "parse_index", "stubs_ended"]
 
@@ -74,7 +74,7 @@ def _state(row: dict[str, Any]) -> ModelState:
     return ModelState(row["name"], state, reason)
 
 
-def stubs_ended(body: bytes) -> tuple[End, ...]:
+def stubs_ended(body: bytes) -> tuple[StubEnd, ...]:
     """Return the processes of Python models of which a repository index tells that they ended.
 
     They are no part of Triton's own index: see `tarn.triton.stubs`.
@@ -86,7 +86,7 @@ def stubs_ended(body: bytes) -> tuple[End, ...]:
         return ()
     found = (_STUB_ENDED.fullmatch(row["name"]) for row in _rows(body))
     return tuple(
-        End(model, name, int(pid), int(code), float(at))
+        StubEnd(model, name, int(pid), int(code), float(at))
         for pid, code, at, model, name in (match.groups() for match in found if match)
     )
 

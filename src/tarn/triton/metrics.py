@@ -21,8 +21,8 @@ __all__ = [
     "FAMILIES",
     "PIECE",
     "SUMMARIES",
-    "Metrics",
     "MetricsParser",
+    "TritonMetrics",
     "gpu_signals",
     "labels",
     "parse",
@@ -87,7 +87,7 @@ _Fold = Callable[[_Series], float]
 
 
 @attrs.frozen
-class Metrics:
+class TritonMetrics:
     """What one text said of the families that were asked for.
 
     A family that the text does not have is Unknown, never zero; one with a line that cannot be
@@ -197,11 +197,11 @@ class MetricsParser:
         self._rest = lines.pop()[: LONGEST_LINE + 1]  # still too long when its end comes
         self._read(lines)
 
-    def close(self) -> Metrics:
+    def close(self) -> TritonMetrics:
         """Read what is left, and return everything."""
         self._read([self._rest])
         self._rest = b""
-        return Metrics(
+        return TritonMetrics(
             {name.decode(): tuple(series) for name, series in self._wanted.items() if series},
             self._unreadable,
         )
@@ -231,7 +231,7 @@ class MetricsParser:
         self._unreadable.setdefault(name, line[:80].decode(errors="replace").strip())
 
 
-def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
+def parse(text: bytes, families: Iterable[str] = ()) -> TritonMetrics:
     """Read a whole text at once: what `MetricsParser` returns for its pieces.
 
     Args:
@@ -244,7 +244,7 @@ def parse(text: bytes, families: Iterable[str] = ()) -> Metrics:
     return parser.close()
 
 
-def gpu_signals(seen: Metrics) -> dict[str, Sample[float]]:
+def gpu_signals(seen: TritonMetrics) -> dict[str, Sample[float]]:
     """Return what *seen* says of each GPU, as ``<signal>{gpu="<uuid>"}``; of the first `MOST_GPUS`.
 
     ``gpu_utilization`` is a fraction in [0, 1]; ``gpu_memory_used_bytes`` and
@@ -259,7 +259,7 @@ def gpu_signals(seen: Metrics) -> dict[str, Sample[float]]:
 
 
 def labels(line: str) -> dict[str, str]:
-    """Return the labels of a name that `Metrics.each` gave."""
+    """Return the labels of a name that `TritonMetrics.each` gave."""
     return _labels(line.partition("{")[2].rpartition("}")[0].encode())
 
 

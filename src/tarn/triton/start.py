@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def words(program: binary.Program, arguments: Sequence[str]) -> list[str]:
+def words(program: binary.TritonProgram, arguments: Sequence[str]) -> list[str]:
     """Return the whole command line; a directory of back ends in *arguments* wins over ours."""
     theirs = any(word.partition("=")[0] == _BACKENDS for word in arguments)
     ours = [] if theirs or not program.backend_directory else [program.backend_directory]

@@ -6,7 +6,7 @@ import attrs
 
 from tarn.errors import ConfigError
 
-__all__ = ["CREATOR_AND_READERS", "Grant", "Login"]
+__all__ = ["CREATOR_AND_READERS", "AclEntry", "Login"]
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Login:
 
 
 @attrs.frozen
-class Grant:
+class AclEntry:
     """One line of an ACL."""
 
     scheme: str
@@ -61,5 +61,5 @@ class Grant:
         return cls(scheme, name, permissions)
 
 
-CREATOR_AND_READERS = (Grant("auth", "", "cdrwa"), Grant("world", "anyone", "r"))
+CREATOR_AND_READERS = (AclEntry("auth", "", "cdrwa"), AclEntry("world", "anyone", "r"))
 """Whoever made a node may do everything with it, and everybody may read it."""

@@ -29,13 +29,13 @@ from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, Id, Permissions
 
 from tarn.errors import ConfigError, DiscoveryError
-from tarn.zk.acl import Grant, Login
+from tarn.zk.acl import AclEntry, Login
 from tarn.zk.failures import translated
-from tarn.zk.line import Line, silent_logger
+from tarn.zk.kazoo_handler import KazooHandler, silent_logger
 from tarn.zk.nodes import check_ensemble
-from tarn.zk.operations import Check, Create, Delete, Node, Operation, Put
+from tarn.zk.operations import CheckVersion, Create, Delete, Operation, SetData, ZNode
 
-__all__ = ["Session", "Tls"]
+__all__ = ["TlsFiles", "ZooKeeperSession"]
 
 CALL_S: Final = 5.0
 """Longest wait for one answer."""
@@ -47,7 +47,7 @@ _ENDS: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 
 
 @attrs.frozen
-class Tls:
+class TlsFiles:
     """Files in PEM form; ``cert`` and ``key`` where the servers want to know the client."""
 
     ca: str = ""
@@ -55,7 +55,7 @@ class Tls:
     key: str = ""
 
 
-class Session:
+class ZooKeeperSession:
     """One session with an ensemble; any thread may call, none may from a callback of kazoo's.
 
     Args:
@@ -77,8 +77,8 @@ class Session:
         *,
         timeout_s: float = 10.0,
         login: Login | None = None,
-        grants: Sequence[Grant] = (),
-        tls: Tls | None = None,
+        grants: Sequence[AclEntry] = (),
+        tls: TlsFiles | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.ensemble = check_ensemble(ensemble)
@@ -94,7 +94,7 @@ class Session:
         self._flipped = threading.Condition()
         self._connect_s = max(0.5, timeout_s / (ensemble.count(",") + 2))
         self._context = _context(tls)
-        self._line: Line | None = None
+        self._line: KazooHandler | None = None
         self._client: KazooClient | None = None
         self._ended: tuple[KazooClient, str] | None = None
         """The client that gave up by itself, and kazoo's word for it: it is replaced."""
@@ -148,7 +148,7 @@ class Session:
         node = self.get(path, within_s)
         return None if node is None else node.data
 
-    def get(self, path: str, within_s: float = CALL_S) -> Node | None:
+    def get(self, path: str, within_s: float = CALL_S) -> ZNode | None:
         """Return a node; None where there is none.
 
         Raises:
@@ -156,7 +156,7 @@ class Session:
         """
         return self.get_all([path], within_s).get(path)
 
-    def get_all(self, paths: Iterable[str], within_s: float = CALL_S) -> dict[str, Node]:
+    def get_all(self, paths: Iterable[str], within_s: float = CALL_S) -> dict[str, ZNode]:
         """Return those of *paths* that exist; asked for in one go.
 
         Raises:
@@ -166,11 +166,11 @@ class Session:
         end_s = time.monotonic() + within_s
         client = self._started(within_s, doing)
         asked = [(path, client.get_async(self._root + path)) for path in paths]
-        found: dict[str, Node] = {}
+        found: dict[str, ZNode] = {}
         for path, answer in asked:
             with contextlib.suppress(NoNodeError):
                 data, stat = self._answer(answer, end_s, doing)
-                found[path] = Node(data, stat.version, stat.ephemeralOwner)
+                found[path] = ZNode(data, stat.version, stat.ephemeralOwner)
         return found
 
     def children(self, path: str, within_s: float = CALL_S) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ class Session:
         return ended[1] if ended is not None and ended[0] is client else ""
 
     def _make(self) -> KazooClient:
-        self._line = Line(self._connect_s, self._context, lambda: self._heard(client))
+        self._line = KazooHandler(self._connect_s, self._context, lambda: self._heard(client))
         client = KazooClient(
             self._hosts,
             timeout=self._timeout_s,
@@ -314,7 +314,7 @@ class Session:
             return answer.get(timeout=max(0.001, end_s - time.monotonic()))
         except (NoNodeError, NodeExistsError):
             raise
-        except (KazooException, Line.timeout_exception) as error:
+        except (KazooException, KazooHandler.timeout_exception) as error:
             self._fail(error, doing)
 
     def _fail(self, error: Exception, doing: str) -> NoReturn:
@@ -345,7 +345,7 @@ def _end(client: KazooClient) -> None:
         client.close()
 
 
-def _context(tls: Tls | None) -> ssl.SSLContext | None:
+def _context(tls: TlsFiles | None) -> ssl.SSLContext | None:
     """Return what a handshake needs; with ``ca`` nobody else is believed."""
     if tls is None:
         return None
@@ -372,13 +372,13 @@ def _add(transaction: Any, operation: Operation, acl: list[ACL] | None) -> None:
             transaction.create(path, data, acl=acl, ephemeral=ephemeral)
         case Delete(path):
             transaction.delete(path)
-        case Put(path, data, version):
+        case SetData(path, data, version):
             transaction.set_data(path, data, version)
-        case Check(path, version):
+        case CheckVersion(path, version):
             transaction.check(path, version)
 
 
-def _acl(grant: Grant) -> ACL:
+def _acl(grant: AclEntry) -> ACL:
     permissions = 0
     for letter in grant.permissions:
         permissions |= _LETTERS[letter]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
+from tarn.domain.lint import Config, LintFinding, Location, Model, Node, Repository, printable
 from tarn.triton.lint import BACKENDS, PLATFORMS, backend_of, nearest
 
 __all__ = ["check"]
@@ -15,7 +15,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if lack:
             place = model.config.place(model.root.first("backend")) if model.config else None
             step = "Nothing, if it is meant for another one: `tarn doctor` asks the spec's."
-            yield LintFinding("TARN-2345", place or Place(model.name), lack, next_step=step)
+            yield LintFinding("TARN-2345", place or Location(model.name), lack, next_step=step)
     for model, config, root in repository.readable():
         backend, platform = root.first("backend"), root.first("platform")
         if root.first("ensemble_scheduling") is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from tarn.domain.lint import Config, LintFinding, Model, Node, Place, Repository, printable
+from tarn.domain.lint import Config, LintFinding, Location, Model, Node, Repository, printable
 from tarn.triton.lint import completes_itself, nearest, served_versions
 
 __all__ = ["check"]
@@ -265,7 +265,7 @@ def _circles(
             model = repository.model(name)
             if way and model is not None and model.config is not None:
                 found = f"the ensemble leads back to itself: {' -> '.join((name, *way))}"
-                place: Place = model.config.place(step.first("model_name"))
+                place: Location = model.config.place(step.first("model_name"))
                 yield LintFinding("TARN-2374", place, found)
 
 

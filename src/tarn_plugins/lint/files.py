@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from tarn.domain.lint import Entry, Kind, LintFinding, Model, Place, Rename, Repository, is_version
+from tarn.domain.lint import (
+    Entry,
+    Kind,
+    LintFinding,
+    Location,
+    Model,
+    Rename,
+    Repository,
+    is_version,
+)
 from tarn.triton.lint import BACKENDS, backend_of, file_of, nearest, served_versions
 from tarn.triton.repository import is_junk
 
@@ -46,7 +55,7 @@ def _without_backend(model: Model, served: Sequence[str]) -> Iterator[LintFindin
 
 def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> LintFinding:
     held = [entry for entry in model.at(version) if not is_junk(entry.name)]
-    place = Place(f"{model.name}/{version}")
+    place = Location(f"{model.name}/{version}")
     consequence = ": Triton stays up and is never ready" if backend == "python" else ""
     if not held:
         want = f"Put {' or '.join(wanted)} into it" if backend else ""
@@ -96,7 +105,7 @@ def _nested(model: Model, version: str, wanted: Sequence[str]) -> Entry | None:
 def _case(entry: Entry, right: str) -> LintFinding:
     return LintFinding(
         "TARN-2319",
-        Place(entry.path),
+        Location(entry.path),
         f"'{entry.name}' differs from '{right}' in case",
         f"Right would be {right}",
         "`tarn lint --fix` renames it.",
@@ -109,4 +118,4 @@ def _at_top(model: Model, wanted: Sequence[str]) -> Iterator[LintFinding]:
         if entry.name in wanted and entry.kind in {Kind.FILE, Kind.DIRECTORY}:
             found = "lies beside the versions, where Triton does not look"
             step = f"Move it to {model.name}/1/{entry.name}."
-            yield LintFinding("TARN-2313", Place(entry.path), found, next_step=step)
+            yield LintFinding("TARN-2313", Location(entry.path), found, next_step=step)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, LintFinding, Node, Place, Repository
+from tarn.domain.lint import Config, LintFinding, Location, Node, Repository
 from tarn.triton.lint import stubs
 
 __all__ = ["check"]
@@ -60,4 +60,4 @@ def _shared_memory(repository: Repository) -> Iterator[LintFinding]:
         "On YARN a container of Docker's gets more by itself: instance.resources.memory must hold "
         "it. Elsewhere give it more (docker run --shm-size), or serve fewer models."
     )
-    yield LintFinding("TARN-2353", Place(""), said, next_step=step)
+    yield LintFinding("TARN-2353", Location(""), said, next_step=step)

@@ -6,7 +6,7 @@ Which signs a model's name may have (TARN-3335) is decided for `up` and for this
 import re
 from collections.abc import Iterator
 
-from tarn.domain.lint import Config, Edit, LintFinding, Node, Place, Repository, printable
+from tarn.domain.lint import Config, Edit, LintFinding, Location, Node, Repository, printable
 from tarn.triton.repository import is_model_name, misnamed
 
 __all__ = ["check"]
@@ -23,18 +23,18 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         is_model = model.config is not None or bool(model.versions)
         if is_model and not is_model_name(model.name) and not _ODD_FILE.search(model.name):
             wrong = misnamed(model.name, "")
-            place = Place(model.name)
+            place = Location(model.name)
             yield LintFinding(wrong.code, place, wrong.found, next_step=wrong.next_step)
         for entry in model.entries:
             if _ODD_FILE.search(entry.name):
                 found = "has bytes in its name that are no UTF-8 text, or control characters"
-                yield LintFinding("TARN-2331", Place(entry.path), found, next_step="Rename it.")
+                yield LintFinding("TARN-2331", Location(entry.path), found, next_step="Rename it.")
     for model, config, root in repository.readable():
         yield from _written(model.name, config, root)
 
 
 def _directory(name: str) -> Iterator[LintFinding]:
-    place = Place(name)
+    place = Location(name)
     step = "Rename the directory; clients then ask for the new name."
     if _ODD_FILE.search(name):
         found = "has bytes in its name that are no UTF-8 text, or control characters"

@@ -7,8 +7,8 @@ from tarn.domain import Severity
 from tarn.domain.lint import (
     HIGHEST_VERSION,
     LintFinding,
+    Location,
     Model,
-    Place,
     Repository,
     is_version,
     printable,
@@ -33,7 +33,7 @@ def check(repository: Repository) -> Iterator[LintFinding]:
         if model.is_readable and not model.versions and not _wrong(model):
             found = "has no version directory"
             step = f"Make {model.name}/1; an ensemble's may be empty."
-            yield LintFinding("TARN-2311", Place(model.name), found, next_step=step)
+            yield LintFinding("TARN-2311", Location(model.name), found, next_step=step)
 
 
 def _wrong(model: Model) -> bool:
@@ -47,7 +47,7 @@ def _directories(model: Model) -> Iterator[LintFinding]:
         if is_version(entry.name):
             if not entry.is_directory:
                 found = "is no directory, though it has the name of a version"
-                yield LintFinding("TARN-2312", Place(entry.path), found, _RIGHT)
+                yield LintFinding("TARN-2312", Location(entry.path), found, _RIGHT)
         elif entry.is_directory and _LIKE.fullmatch(entry.name):
             guess = entry.name.lstrip("vV0") or "1"
             guess = guess if is_version(guess) and not model.find(guess) else ""
@@ -56,7 +56,7 @@ def _directories(model: Model) -> Iterator[LintFinding]:
             if entry.name.isascii() and entry.name.isdecimal() and entry.name[0] != "0":
                 found += f": Triton ends where one is above {HIGHEST_VERSION}"
             level = _level(model, entry.name)
-            yield LintFinding("TARN-2312", Place(entry.path), found, _RIGHT, step, None, level)
+            yield LintFinding("TARN-2312", Location(entry.path), found, _RIGHT, step, None, level)
 
 
 def _level(model: Model, name: str) -> Severity:

@@ -14,11 +14,11 @@ from tarn.hookspecs import Factory, hookimpl
 from tarn.interfaces import MasterContext, Signal
 from tarn.triton.gpus import utilization
 
-__all__ = ["GpuNvml", "Settings", "tarn_signals"]
+__all__ = ["GpuNvml", "GpuNvmlSettings", "tarn_signals"]
 
 
 @attrs.frozen
-class Settings:
+class GpuNvmlSettings:
     """It has none."""
 
 
@@ -40,7 +40,7 @@ class GpuNvml:
         return self.measure()
 
 
-def _create(_settings: Settings, _context: MasterContext) -> Signal:
+def _create(_settings: GpuNvmlSettings, _context: MasterContext) -> Signal:
     return GpuNvml()
 
 
@@ -48,4 +48,4 @@ def _create(_settings: Settings, _context: MasterContext) -> Signal:
 def tarn_signals() -> Mapping[str, Factory[Signal]]:
     """Offer ``gpu_nvml``."""
     summary = "how busy the GPUs of the master's machine are, in [0, 1], by NVML"
-    return {"gpu_nvml": Factory(Settings, _create, summary, ("pynvml",), "local")}
+    return {"gpu_nvml": Factory(GpuNvmlSettings, _create, summary, ("pynvml",), "local")}

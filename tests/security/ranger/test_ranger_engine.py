@@ -15,7 +15,7 @@ from ranger_jars import library
 from ranger_stage import EVERYBODY, POLICIES, SERVICE, PolicyServer, item, options, policy
 
 from tarn.domain import ANONYMOUS, Principal, Readiness
-from tarn.http.gate import PooledGate
+from tarn.http.authorizer_pool import AuthorizerPool
 from tarn_plugins.authorizer.ranger.authorizer import RangerAuthorizer
 from tarn_plugins.authorizer.ranger.definition import service_definition
 
@@ -58,14 +58,16 @@ def test_names_from_outside_are_names_only(shared: RangerAuthorizer, name: str) 
 def test_a_thousand_requests_leave_no_thread_behind(shared: RangerAuthorizer) -> None:
     """Each Python thread that ever called Java stays one of Java's: so few call it."""
 
-    async def ask(gate: PooledGate) -> int:
+    async def ask(gate: AuthorizerPool) -> int:
         allowed = 0
         for _ in range(100):
             asked = (gate.allow(ALICE, "infer", "ocr") for _ in range(10))
             allowed += sum(one.allowed for one in await asyncio.gather(*asked))
         return allowed
 
-    gate = PooledGate(shared, deadline_s=30.0)  # a late answer is a no, and not what is asked here
+    gate = AuthorizerPool(
+        shared, deadline_s=30.0
+    )  # a late answer is a no, and not what is asked here
     assert asyncio.run(ask(gate)) == 1000
     before = _threads()
     assert asyncio.run(ask(gate)) == 1000

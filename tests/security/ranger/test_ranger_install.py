@@ -15,7 +15,7 @@ from tarn.interfaces import Progress
 from tarn.testing.context import client_context
 from tarn_plugins.authorizer.ranger.commands import ranger
 from tarn_plugins.authorizer.ranger.definition import ACCESSES, differences, service_definition
-from tarn_plugins.authorizer.ranger.wanted import There, parse, steps
+from tarn_plugins.authorizer.ranger.setup_file import AdminState, parse, steps
 
 POLICIES = """\
 service: triton_prod
@@ -249,5 +249,5 @@ def test_the_definition_names_every_action_and_no_look_up() -> None:
 def test_steps_come_in_the_order_in_which_they_can_be_done() -> None:
     """A service needs its definition, a policy its service."""
     wanted = parse(POLICIES, "policies.yaml")
-    found = [step.what for step in steps(wanted, There(None, None))]
+    found = [step.what for step in steps(wanted, AdminState(None, None))]
     assert found == ["definition", "service", "policy", "policy"]

@@ -24,7 +24,7 @@ def tarn(fleet: FakeFleet, capsys):
     Path("tarn.yaml").write_text("name: demo\nmodels: models\nruntime: {use: fake}\n")
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -21,11 +21,11 @@ Tarn = Callable[..., tuple[int, str, str]]
 def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]) -> Tarn:
     """The command line, with a cluster that runs."""
     plain = {"name": "demo", "models": "models", "runtime": {"use": "fake"}}
-    Cluster(plain, surroundings=fleet.surroundings).up()
+    Cluster(plain, environment=fleet.environment).up()
     capsys.readouterr()
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         return code, *capsys.readouterr()
 
     return call

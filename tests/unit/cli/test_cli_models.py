@@ -23,13 +23,13 @@ def control(**row: Any) -> dict[str, Any]:
 def tarn(fleet: FakeFleet, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     """Run a command line against a cluster that runs; return exit code, stdout and stderr."""
     Path("tarn.yaml").write_text(YAML)
-    assert run(("up", "--no-wait"), fleet.surroundings) == 0
+    assert run(("up", "--no-wait"), fleet.environment) == 0
     (fleet.directory / "api_token").write_text(API_TOKEN)
     fleet.asked.clear()
     capsys.readouterr()
 
     def command(*arguments: str) -> tuple[int, str, str]:
-        code = run(("models", *arguments), fleet.surroundings)
+        code = run(("models", *arguments), fleet.environment)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

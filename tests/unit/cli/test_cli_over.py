@@ -19,7 +19,7 @@ def tarn(fleet: FakeFleet, capsys):
     Path("tarn.yaml").write_text(YAML)
 
     def command(*arguments: str):
-        code = run(arguments, fleet.surroundings)
+        code = run(arguments, fleet.environment)
         return code, capsys.readouterr().out
 
     assert command("up", "--no-wait")[0] == 0

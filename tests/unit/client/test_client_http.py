@@ -22,9 +22,9 @@ from tritonclient.utils import InferenceServerException
 import tarn.client
 from tarn.client import blocking
 from tarn.client.blocking import HttpClient
+from tarn.client.http_connection import ClientConnection, NotHttpError
 from tarn.client.requests import inference
 from tarn.client.targets import parse
-from tarn.client.wire import Connection, NotHttpError
 from tarn.errors import ConfigError, RefusedError, TarnError, TimedOutError, UnreachableError
 from tarn.testing.fake_triton import FakeModel, FakeTriton
 from tarn.testing.wait import until
@@ -469,7 +469,10 @@ def test_has_every_method_of_tritonclient():
 
 def told(text, *, within_s=5.0):
     """Return the answer that a server's *text* is, and whether its connection may be kept."""
-    with Misbehaving(says(text)) as server, Connection(parse(server.address), 2, within_s) as line:
+    with (
+        Misbehaving(says(text)) as server,
+        ClientConnection(parse(server.address), 2, within_s) as line,
+    ):
         got = line.ask(b"GET / HTTP/1.1\r\n\r\n", b"")
         return got.status_code, got.body, line.keeps
 

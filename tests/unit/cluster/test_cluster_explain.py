@@ -1,8 +1,8 @@
 import pytest
 from fake_fleet import holds, instance, status
 
-from tarn.cluster.cause import Cause, age, span
 from tarn.cluster.explain import causes, explain
+from tarn.cluster.reported_issue import ReportedIssue, age, span
 
 WELL = "demo: 2 of 2 ready; nothing is amiss"
 
@@ -42,11 +42,17 @@ def test_what_is_to_come_is_never_in_no_time():
 
 def test_a_cause_ends_in_its_own_step_or_in_that_of_its_code():
     """Where only time helps, neither is made up."""
-    assert str(Cause("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
-    assert str(Cause("a", "it is late", code="TARN-1301")) == "it is late. Restart the follower."
-    assert str(Cause("a", "it is ready", code="TARN-1102")) == "it is ready"
+    assert str(ReportedIssue("a", "it broke.", "Mend it.", "TARN-1005")) == "it broke. Mend it."
+    assert (
+        str(ReportedIssue("a", "it is late", code="TARN-1301"))
+        == "it is late. Restart the follower."
+    )
+    assert str(ReportedIssue("a", "it is ready", code="TARN-1102")) == "it is ready"
     plain = {"subject": "a", "found": "it is late", "next_step": "Restart the follower."}
-    assert Cause("a", "it is late", code="TARN-1301").plain() == {**plain, "code": "TARN-1301"}
+    assert ReportedIssue("a", "it is late", code="TARN-1301").plain() == {
+        **plain,
+        "code": "TARN-1301",
+    }
 
 
 def test_says_so_when_nothing_is_amiss():
@@ -441,7 +447,7 @@ def test_a_trouble_without_a_code_is_told_as_it_stands():
     """It is about the cluster, and the fault that says the same is not told again."""
     lost = "3 announcements to plugins were lost"
     shown = status(troubles=[{"code": "", "subject": "", "message": lost}], faults=[lost])
-    assert explain(shown) == (Cause("demo", lost),)
+    assert explain(shown) == (ReportedIssue("demo", lost),)
 
 
 def test_a_discovery_of_the_masters_own_is_complained_of_once():

@@ -43,7 +43,7 @@ def triton() -> Iterator[str]:
 def cluster(fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster whose master gives metrics."""
     monkeypatch.setattr(FakeApi, "text", lambda _self, _path: TEXT)
-    return Cluster(SPEC, surroundings=fleet.surroundings).up()
+    return Cluster(SPEC, environment=fleet.environment).up()
 
 
 def test_who_is_silent_is_named(cluster: Cluster, fleet: FakeFleet) -> None:

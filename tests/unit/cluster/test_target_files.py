@@ -14,7 +14,7 @@ from tarn.cluster.monitoring import Scrape, TargetFiles, follow_targets, scrape_
 from tarn.cluster.monitoring.targets import keep_scrape_token
 from tarn.domain.request_proof import scrape_token
 from tarn.errors import UnreachableError
-from tarn.follow import Api
+from tarn.follow import MasterApi
 
 
 @attrs.define
@@ -28,12 +28,12 @@ class Way:
     asked: threading.Event = attrs.field(factory=threading.Event)
     failed: threading.Event = attrs.field(factory=threading.Event)
 
-    def ask(self, question: Callable[[Api], Any]) -> Any:
+    def ask(self, question: Callable[[MasterApi], Any]) -> Any:
         leads = self.leads
         if leads is None:
             self.failed.set()
             raise UnreachableError("nobody listens there")
-        with Api(leads, TOKEN.decode()) as api:
+        with MasterApi(leads, TOKEN.decode()) as api:
             answer = question(api)
         self.url = leads
         self.asked.set()

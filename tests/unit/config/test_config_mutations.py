@@ -177,7 +177,7 @@ def fits(value: Any, kind: str) -> bool:
     return isinstance(value, str)
 
 
-def found(loaded: config.Loaded, path: str) -> Any:
+def found(loaded: config.LoadedSpec, path: str) -> Any:
     """Return the value at *path* as plain data; NOTHING where there is none."""
     value: Any = config.dump(loaded.spec)
     for key in path.split("."):

@@ -8,6 +8,7 @@ import pytest
 from given import AT, EPOCH, NOW_S, codes, fleet, one, reading, ready, rules, starting
 
 from tarn.domain import CallKind, ControlRequest, Done, Instance, ModelState, Reading, SavedState
+from tarn.domain.apply_command import apply_command
 from tarn.domain.calls_everywhere import CallState, behind, settle_calls, who_has
 from tarn.domain.control_calls import (
     MOST_ATTEMPTS,
@@ -20,7 +21,6 @@ from tarn.domain.control_calls import (
 )
 from tarn.domain.fleet import Fleet, Rules
 from tarn.domain.fold_readings import fold_readings
-from tarn.domain.obey import obey
 from tarn.domain.spec import ModelsSpec
 from tarn.domain.state_file import StateFile, newest, written
 from tarn.errors import RefusedError
@@ -39,7 +39,7 @@ EXPLICIT = explicit("echo")
 def asked(some: Fleet, *requests: ControlRequest, by: Rules = EXPLICIT) -> tuple[Fleet, Done]:
     done = None
     for request in requests:
-        some, done = obey(some, request, by, now_s=NOW_S, at=AT)
+        some, done = apply_command(some, request, by, now_s=NOW_S, at=AT)
     assert done is not None
     return some, done
 

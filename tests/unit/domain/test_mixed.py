@@ -8,7 +8,7 @@ from given import NOW_S, RULES, fleet, read, reading, ready, running, starting, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarn.control.troubles import of_fleet
+from tarn.control.issues import of_fleet
 from tarn.domain import ModelState
 from tarn.domain.fleet import Fleet
 from tarn.domain.mixed import mixture

@@ -13,7 +13,7 @@ from fake_master import EPOCH, TOKEN, FakeMaster, snapshot
 from tarn.clock import SystemClock
 from tarn.domain import Acknowledge, Applied, DiscoveryView, Endpoint, Epoch, Member
 from tarn.errors import ConfigError, DiscoveryError, NotAuthorizedError, UnreachableError
-from tarn.follow import Agent, Master, Message, Unserved
+from tarn.follow import Agent, Master, Message, UnservedRequests
 from tarn.follow import agent as agents
 from tarn.http import feed as feeds
 from tarn.testing.fakes import FakeDiscovery
@@ -364,7 +364,7 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
 
     def demand():
         asked.append(1)
-        found = next(answers, Unserved())
+        found = next(answers, UnservedRequests())
         if found is None:
             raise DiscoveryError("haproxy", "does not answer")
         return found
@@ -376,7 +376,9 @@ def test_demand_is_told_only_while_there_is_nobody(monkeypatch):
         source.view = pushed_view(2, complete=False)
         until(lambda: source.words[-1].revision == 2)
         assert asked == []
-        answers = iter([Unserved(3, 1), Unserved(), None, Unserved(refused=2)])
+        answers = iter(
+            [UnservedRequests(3, 1), UnservedRequests(), None, UnservedRequests(refused=2)]
+        )
         source.view = pushed_view(3)
         until(lambda: len(asked) >= 5)
         assert source.demands == [("lb1", 3, 1), ("lb1", 0, 2)]

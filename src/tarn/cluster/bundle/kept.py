@@ -11,8 +11,8 @@ from tarn.cluster.bundle import logs
 from tarn.cluster.bundle.known import NEVER_READ
 from tarn.cluster.bundle.part import Offer, Part, left_out, of_json, of_text, shape
 from tarn.domain import ClusterSpec
-from tarn.domain.brought import SPEC, STAGED
 from tarn.domain.events import EVENTS_FILE
+from tarn.domain.master_files import SPEC, STAGED
 from tarn.errors import NotFoundError
 
 __all__ = ["offers"]

@@ -11,20 +11,20 @@ import attrs
 from tarn.cluster.bundle import examined, kept, logs, machine
 from tarn.cluster.bundle.archive import write
 from tarn.cluster.bundle.known import known
-from tarn.cluster.bundle.manifest import MANIFEST, README, About, manifest, readme
-from tarn.cluster.bundle.master import Pages
-from tarn.cluster.bundle.names import Names
+from tarn.cluster.bundle.manifest import MANIFEST, README, BundleManifest, manifest, readme
+from tarn.cluster.bundle.master import MasterPages
 from tarn.cluster.bundle.naming import people_and_machines
 from tarn.cluster.bundle.part import Offer, Part, gathered, left_out, of_json
+from tarn.cluster.bundle.pseudonyms import Pseudonyms
 from tarn.cluster.bundle.scrub import Scrubber
+from tarn.cluster.environment import ClusterEnvironment
 from tarn.cluster.link import Link
 from tarn.cluster.log_lines import MASTER
-from tarn.cluster.surroundings import Surroundings
 from tarn.domain import ClusterSpec
 from tarn.errors import TarnError
 from tarn.interfaces import Progress
 
-__all__ = ["FOLDERS", "Bundle", "Subject", "Wanted", "make"]
+__all__ = ["FOLDERS", "Bundle", "BundleOptions", "BundleSubject", "make"]
 
 FOLDERS = ("cluster", "config", "doctor", "kept", "logs", "machine")
 """Of a bundle; the manifest stands above them."""
@@ -40,12 +40,12 @@ _STATUS = "cluster/status.json"
 
 
 @attrs.frozen(eq=False)
-class Subject:
+class BundleSubject:
     """What a bundle is about, and how it is asked."""
 
     name: str
     """Of the cluster; empty: none is meant, and the bundle is about this machine."""
-    around: Surroundings
+    around: ClusterEnvironment
     spec: ClusterSpec | None = None
     """None: no spec is known here."""
     link: Link | None = None
@@ -66,7 +66,7 @@ class Subject:
 
 
 @attrs.frozen
-class Wanted:
+class BundleOptions:
     """What a bundle should hold."""
 
     log_mib: float = 2.0
@@ -98,7 +98,7 @@ class Bundle:
         return write(path, self.folder, self.files, self.made_at)
 
 
-def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
+def make(subject: BundleSubject, wanted: BundleOptions, hear: Hear) -> Bundle:
     """Gather everything, and take out what nobody else may have.
 
     Raises:
@@ -113,7 +113,7 @@ def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
     hear(Progress("redacting", "taking out secrets"))
     scrubber = Scrubber(secrets, None if wanted.with_names else _names(subject, parts))
     cleaned, counts = _cleaned(parts, scrubber)
-    about = About(
+    about = BundleManifest(
         scrubber.clean(subject.name)[0],
         made_at,
         wanted.with_names,
@@ -135,7 +135,7 @@ def make(subject: Subject, wanted: Wanted, hear: Hear) -> Bundle:
     )
 
 
-def _status(subject: Subject) -> Mapping[str, Any] | TarnError | None:
+def _status(subject: BundleSubject) -> Mapping[str, Any] | TarnError | None:
     if subject.status is None:
         return subject.unknown
     try:
@@ -155,8 +155,8 @@ def _first(status: Mapping[str, Any] | TarnError | None) -> Iterator[Part]:
 
 
 def _gather(
-    subject: Subject,
-    wanted: Wanted,
+    subject: BundleSubject,
+    wanted: BundleOptions,
     hear: Hear,
     status: Mapping[str, Any] | TarnError | None,
     untold: str,
@@ -178,16 +178,19 @@ def _gather(
         yield from gathered(offer)
 
 
-def _pages(subject: Subject, status: Mapping[str, Any] | TarnError | None) -> Pages:
+def _pages(subject: BundleSubject, status: Mapping[str, Any] | TarnError | None) -> MasterPages:
     if isinstance(status, TarnError):
-        return Pages(subject.link, f"the master did not say: [{status.code}] {status}")
+        return MasterPages(subject.link, f"the master did not say: [{status.code}] {status}")
     if status is not None and status.get("code"):  # it stands in for a master that is not there
-        return Pages(subject.link, f"no master is at work: {status.get('reason')}")
-    return Pages(subject.link)
+        return MasterPages(subject.link, f"no master is at work: {status.get('reason')}")
+    return MasterPages(subject.link)
 
 
 def _log_offers(
-    subject: Subject, status: Mapping[str, Any] | TarnError | None, most_bytes: int, untold: str
+    subject: BundleSubject,
+    status: Mapping[str, Any] | TarnError | None,
+    most_bytes: int,
+    untold: str,
 ) -> Iterator[Offer]:
     what = "the last of each log"
     if untold:
@@ -205,7 +208,7 @@ def _log_offers(
         )
 
 
-def _logged(subject: Subject, status: object) -> tuple[str, ...]:
+def _logged(subject: BundleSubject, status: object) -> tuple[str, ...]:
     """Return the instances whose logs are taken; of a cluster that is over, the runtime knows."""
     ids = _ids(status)
     if ids or subject.logged is None:
@@ -225,7 +228,7 @@ def _ids(status: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*alive, *reversed(over))))
 
 
-def _names(subject: Subject, parts: Sequence[Part]) -> Names:
+def _names(subject: BundleSubject, parts: Sequence[Part]) -> Pseudonyms:
     """Return the people and machines of all parts: a later one may be the one that tells."""
     names = people_and_machines(subject.spec, subject.around)
     for part in parts:

@@ -9,7 +9,7 @@ import attrs
 from tarn.cluster.bundle.part import Part
 from tarn.release import version
 
-__all__ = ["MANIFEST", "README", "About", "manifest", "readme"]
+__all__ = ["MANIFEST", "README", "BundleManifest", "manifest", "readme"]
 
 MANIFEST, README = "manifest.json", "README.txt"
 FORMAT = 1
@@ -30,7 +30,7 @@ _KEPT = "People and machines have their names, as it was wished."
 
 
 @attrs.frozen
-class About:
+class BundleManifest:
     """What a bundle is about, and how it was cleaned."""
 
     cluster: str
@@ -46,7 +46,9 @@ class About:
     """Why secrets could not be known, a sentence each."""
 
 
-def manifest(about: About, parts: Sequence[Part], counts: Mapping[str, Mapping[str, int]]) -> str:
+def manifest(
+    about: BundleManifest, parts: Sequence[Part], counts: Mapping[str, Mapping[str, int]]
+) -> str:
     """Return the manifest as JSON; *counts* has what was taken out, by path."""
     plain = {
         "format": FORMAT,

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from tarn.cluster.link import Link
-from tarn.domain.brought import API_TOKEN, SCRAPE_TOKEN
+from tarn.domain.master_files import API_TOKEN, SCRAPE_TOKEN
 from tarn.domain.request_proof import scrape_token
 from tarn.errors import TarnError, UnreachableError
 

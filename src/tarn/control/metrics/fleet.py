@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from tarn.control.metrics.family import Family, Kind, Sample, flag, label, labels, one
+from tarn.control.metrics.family import Family, MetricType, Sample, flag, label, labels, one
 from tarn.control.snapshot import Snapshot
-from tarn.domain import ALIVE, PLACED, ClusterState, Known, State
+from tarn.domain import ALIVE, PLACED, ClusterState, InstanceState, Known
 from tarn.domain.signals import SIGNALS
 from tarn.domain.unwell import Symptom
 from tarn.release import version
@@ -29,7 +29,7 @@ def _state(snapshot: Snapshot) -> Iterator[Sample]:
 
 def _states(snapshot: Snapshot) -> Iterator[Sample]:
     states = [i.state for i in snapshot.instances]
-    for state in State:
+    for state in InstanceState:
         if state in ALIVE:
             yield "", label("state", state), states.count(state)
 
@@ -47,13 +47,13 @@ def _signals(snapshot: Snapshot) -> Iterator[Sample]:
 
 
 def _gauge(name: str, text: str, samples: object, **more: object) -> Family:
-    return Family(name, Kind.GAUGE, text, samples, **more)  # type: ignore[arg-type]
+    return Family(name, MetricType.GAUGE, text, samples, **more)  # type: ignore[arg-type]
 
 
 FAMILIES = (
     Family(
         "tarn_cluster_info",
-        Kind.INFO,
+        MetricType.INFO,
         "The cluster, and the TARN that its master is.",
         _info,
         ("name", "runtime", "epoch", "version"),
@@ -85,7 +85,7 @@ FAMILIES = (
     _gauge(
         "tarn_suspect_instances",
         "Ready instances that are kept out of the view.",
-        lambda s: one(sum(bool(i.out_for) for i in s.instances if i.state is State.READY)),
+        lambda s: one(sum(bool(i.out_for) for i in s.instances if i.state is InstanceState.READY)),
     ),
     _gauge(
         "tarn_unwell_instances",
@@ -143,7 +143,7 @@ FAMILIES = (
     ),
     Family(
         "tarn_signal",
-        Kind.GAUGE,
+        MetricType.GAUGE,
         "The newest value of each signal over the whole fleet.",
         _signals,
         ("signal",),

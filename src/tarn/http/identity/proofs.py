@@ -12,10 +12,19 @@ import attrs
 
 from tarn.domain.spec import TrustedProxy
 from tarn.errors import ConfigError
-from tarn.http.desk import Desk
+from tarn.http.blocking_pool import BlockingPool
 from tarn.http.identity.people import People
 
-__all__ = ["Accepted", "Network", "Proofs", "Tickets", "Trusted", "connects", "network", "trusted"]
+__all__ = [
+    "AcceptedTicket",
+    "KnownProxy",
+    "Network",
+    "Proofs",
+    "TicketChecker",
+    "connects",
+    "network",
+    "trusted",
+]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 MAPPED = 96
@@ -23,7 +32,7 @@ MAPPED = 96
 
 
 @attrs.frozen
-class Accepted:
+class AcceptedTicket:
     """A ticket that proved somebody."""
 
     principal: str
@@ -32,16 +41,16 @@ class Accepted:
     """For the client, which may want proof of the master too."""
 
 
-class Tickets(Protocol):
+class TicketChecker(Protocol):
     """Checks tickets of Kerberos; on any thread, several at a time."""
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         """Return who sent *token*; ``NotAuthorizedError`` says why it proves nobody. May block."""
         ...
 
 
 @attrs.frozen
-class Trusted:
+class KnownProxy:
     """A trusted proxy, as the master knows it."""
 
     name: str
@@ -69,9 +78,9 @@ class Trusted:
 class Proofs:
     """What a master can check, and where it looks people up."""
 
-    trusted: tuple[Trusted, ...] = ()
-    tickets: Tickets | None = None
-    desk: Desk | None = None
+    trusted: tuple[KnownProxy, ...] = ()
+    tickets: TicketChecker | None = None
+    pool: BlockingPool | None = None
     """Where tickets are checked; there is one where there are *tickets*."""
     people: People | None = None
     """None: nobody has groups, or a short name."""
@@ -82,8 +91,8 @@ class Proofs:
 
     def close(self) -> None:
         """End what looks people up. Idempotent."""
-        if self.desk is not None:
-            self.desk.close()
+        if self.pool is not None:
+            self.pool.close()
 
 
 def network(text: str) -> Network:
@@ -105,10 +114,10 @@ def connects(proxies: Iterable[TrustedProxy]) -> Callable[[str], bool]:
     return lambda peer: any(_is_in(peer, one) for one in networks)
 
 
-def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[Trusted, ...]:
+def trusted(proxies: tuple[TrustedProxy, ...], tokens: Mapping[str, str]) -> tuple[KnownProxy, ...]:
     """Return the trusted proxies of a spec, with the *tokens* that were brought for them."""
     return tuple(
-        Trusted(
+        KnownProxy(
             one.name,
             network(one.address),
             one.authenticated_by,

@@ -6,7 +6,7 @@ import gssapi
 from gssapi.raw.misc import GSSError
 
 from tarn.errors import LaunchError, NotAuthorizedError
-from tarn.http.identity.proofs import Accepted
+from tarn.http.identity.proofs import AcceptedTicket
 
 __all__ = ["KeytabTickets"]
 
@@ -42,7 +42,7 @@ class KeytabTickets:
                 next_step="Check it with `klist -kt`, and krb5.conf of the master's machine",
             ) from error
 
-    def accept(self, token: bytes) -> Accepted:
+    def accept(self, token: bytes) -> AcceptedTicket:
         """Return who sent *token*.
 
         Raises:
@@ -63,7 +63,7 @@ class KeytabTickets:
             raise _refused(f"it is for {service}, which is no web service")
         if principal.startswith(ANONYMOUS):
             raise _refused("it is anonymous")
-        return Accepted(principal, answer or b"")
+        return AcceptedTicket(principal, answer or b"")
 
 
 def _refused(why: str) -> NotAuthorizedError:

@@ -10,10 +10,10 @@ import attrs
 import pytest
 
 from tarn.domain import (
-    Asked,
     ClusterSpec,
     Epoch,
     Launch,
+    Pending,
     Recovered,
     Running,
 )
@@ -21,7 +21,13 @@ from tarn.errors import NotFoundError, Superseded
 from tarn.hookspecs import RuntimeFactory
 from tarn.interfaces import Runtime
 from tarn.testing.context import cluster_spec, launch_of, master_context
-from tarn.testing.contracts.runtime_session import BROKEN, FIRST, GOOD, WORK_WITHIN_S, Session
+from tarn.testing.contracts.runtime_session import (
+    BROKEN,
+    FIRST,
+    GOOD,
+    WORK_WITHIN_S,
+    RuntimeSession,
+)
 from tarn.testing.wait import until, within
 
 __all__ = ["RuntimeContract"]
@@ -120,7 +126,7 @@ class RuntimeContract:
         with self._session(tmp_path) as session:
             session.want(_A, stop={"fleet-0099"})
             session.running(_A)
-            assert not isinstance(session.fact("fleet-0099"), Asked | Running)
+            assert not isinstance(session.fact("fleet-0099"), Pending | Running)
 
     def test_stop_wins_over_an_ask_that_was_not_granted(self, tmp_path: Path) -> None:
         """What is stopped right after it was asked for does not stay."""
@@ -313,11 +319,13 @@ class RuntimeContract:
                 assert successor.runtime.facts() == ()
 
     @contextmanager
-    def _session(self, tmp_path: Path, within: "Session | None" = None) -> Iterator["Session"]:
+    def _session(
+        self, tmp_path: Path, within: "RuntimeSession | None" = None
+    ) -> Iterator["RuntimeSession"]:
         """Start a runtime; at the end stop everything it knows, unless *within* another session."""
         runtime, epoch = self.make(tmp_path)
         launches = (launch_of(self.spec(tmp_path), GOOD), self.broken_launch(tmp_path))
-        session = Session(runtime, epoch, launches, self.within_s, self.answer_within_s)
+        session = RuntimeSession(runtime, epoch, launches, self.within_s, self.answer_within_s)
         session.revision = within.revision if within else 0
         try:
             session.start()
@@ -327,7 +335,7 @@ class RuntimeContract:
             if within is None:
                 self._sweep(tmp_path, session)
 
-    def _sweep(self, tmp_path: Path, session: "Session") -> None:
+    def _sweep(self, tmp_path: Path, session: "RuntimeSession") -> None:
         """Stop whatever is left, under a master newer than all others."""
         runtime, epoch = self.make(tmp_path)
         sweeper = attrs.evolve(session, runtime=runtime, epoch=epoch)
@@ -336,7 +344,7 @@ class RuntimeContract:
         if left:
             sweeper.want(stop=left)
             until(
-                lambda: not any(isinstance(sweeper.fact(i), Asked | Running) for i in left),
+                lambda: not any(isinstance(sweeper.fact(i), Pending | Running) for i in left),
                 self.within_s,
                 "the end of what a test left",
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain import FleetView, Instance, Known, Limits, Sample, State, Unknown, Wish
+from tarn.domain import FleetView, Instance, InstanceState, Known, Limits, Sample, Unknown, Wish
 from tarn.domain.signals import SIGNALS
 from tarn.hookspecs import Factory
 from tarn.interfaces import ScalingPolicy
@@ -107,7 +107,7 @@ class ScalingPolicyContract:
 
     def _fleet(self, load: float = 3.0, desired: int = 2) -> FleetView:
         ready = tuple(
-            Instance(f"fleet-{n:04d}", "aaaaaaaaaaaa", State.READY, busy=Known(1.0))
+            Instance(f"fleet-{n:04d}", "aaaaaaaaaaaa", InstanceState.READY, busy=Known(1.0))
             for n in range(1, desired + 1)
         )
         history: tuple[tuple[float, Sample[float]], ...] = tuple(

@@ -56,10 +56,10 @@ def read(text: str) -> Node:
     Raises:
         Broken: A brace, a quote, a colon or a value is missing, or one too many is there.
     """
-    return _Reader(text).whole()
+    return _PbtxtReader(text).whole()
 
 
-class _Reader:
+class _PbtxtReader:
     """One text on its way to nodes."""
 
     def __init__(self, text: str) -> None:

@@ -9,8 +9,8 @@ import click
 
 from tarn.errors import ConfigError, TarnError
 from tarn.interfaces import ClientContext, Progress
-from tarn_plugins.authorizer.ranger.admin import Admin, Door
-from tarn_plugins.authorizer.ranger.wanted import Step, Wanted, parse, steps
+from tarn_plugins.authorizer.ranger.admin import Admin, RangerAdminLogin
+from tarn_plugins.authorizer.ranger.setup_file import RangerSetup, SetupStep, parse, steps
 
 __all__ = ["ranger"]
 
@@ -36,10 +36,10 @@ _OPTIONS = (
 
 
 @attrs.frozen
-class _Asked:
+class _AdminContext:
     """What both commands are given."""
 
-    wanted: Wanted
+    wanted: RangerSetup
     admin: Admin
     context: ClientContext
 
@@ -96,7 +96,7 @@ def check(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(1)
 
 
-def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
+def _asked(ctx: click.Context, given: dict[str, Any]) -> _AdminContext:
     context: ClientContext = ctx.meta["tarn.context"]
     file, url = given["file"], given["url"]
     parts = urlsplit(url)
@@ -108,12 +108,12 @@ def _asked(ctx: click.Context, given: dict[str, Any]) -> _Asked:
     password = _password(given["password_file"], context)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         _say(context, "note: the password goes to Ranger Admin unencrypted; https would hide it")
-    admin = Admin(Door(url, given["user"], password, given["ca"]))
+    admin = Admin(RangerAdminLogin(url, given["user"], password, given["ca"]))
     ctx.call_on_close(admin.close)
-    return _Asked(wanted, admin, context)
+    return _AdminContext(wanted, admin, context)
 
 
-def _steps(asked: _Asked, *, update: bool) -> tuple[Step, ...]:
+def _steps(asked: _AdminContext, *, update: bool) -> tuple[SetupStep, ...]:
     there = asked.admin.there(asked.wanted.service)
     found = steps(asked.wanted, there, update_definition=update)
     for step in found:

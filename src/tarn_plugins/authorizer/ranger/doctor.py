@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.plain import structure
-from tarn_plugins.authorizer.ranger.settings import Settings
+from tarn_plugins.authorizer.ranger.settings import RangerSettings
 from tarn_plugins.authorizer.ranger.site import PREFIX, examine, read
 
 __all__ = ["checks"]
@@ -18,7 +18,7 @@ _CONNECT_S = 5.0
 
 def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     """Return the checks; with options that are wrong there are none: reading the spec says so."""
-    settings, _problems = structure(Settings, dict(spec.authorizer.options))
+    settings, _problems = structure(RangerSettings, dict(spec.authorizer.options))
     if settings is None:
         return ()
     here = spec.runtime.use == "local"
@@ -36,24 +36,26 @@ def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     )
 
 
-def _files(settings: Settings, *, here: bool) -> Looked:
+def _files(settings: RangerSettings, *, here: bool) -> CheckResult:
     found = examine(settings)
     if here:
-        return Looked(f"{settings.conf_dir} and Ranger's jars are there", found)
+        return CheckResult(f"{settings.conf_dir} and Ranger's jars are there", found)
     if found:
-        return Looked("they are not on this machine, and must be on each node", known=False)
-    return Looked("they are on this machine, and must be on each node")
+        return CheckResult("they are not on this machine, and must be on each node", known=False)
+    return CheckResult("they are on this machine, and must be on each node")
 
 
-def _admin(settings: Settings) -> Looked:
+def _admin(settings: RangerSettings) -> CheckResult:
     if examine(settings):
-        return Looked("its address stands in a file that this machine does not have", known=False)
+        return CheckResult(
+            "its address stands in a file that this machine does not have", known=False
+        )
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")
     silent = [url for url in map(str.strip, urls.split(",")) if url and not _answers(url)]
     if not silent:
-        return Looked(f"it can be reached at {urls}")
+        return CheckResult(f"it can be reached at {urls}")
     where = f"{PREFIX}policy.rest.url"
-    return Looked("", tuple(_away(where, silent)))
+    return CheckResult("", tuple(_away(where, silent)))
 
 
 def _away(where: str, urls: list[str]) -> Iterator[Finding]:

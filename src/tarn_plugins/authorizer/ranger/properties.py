@@ -17,7 +17,7 @@ def parse(data: bytes, where: str) -> dict[str, str]:
     Raises:
         ConfigError: It is no XML, or declares a document type, which could read other files.
     """
-    reader = _Reader()
+    reader = _PropertiesReader()
     try:
         reader.read(data)
     except xml.parsers.expat.ExpatError as error:
@@ -36,7 +36,7 @@ def render(properties: Mapping[str, str]) -> bytes:
     return "\n".join(["<configuration>", *lines, "</configuration>", ""]).encode()
 
 
-class _Reader:
+class _PropertiesReader:
     """Collects the properties; what stands around them is nobody's."""
 
     def __init__(self) -> None:

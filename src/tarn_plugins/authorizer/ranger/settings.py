@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["CONF_DIR", "JARS", "SERVICE_TYPE", "Settings", "check_service"]
+__all__ = ["CONF_DIR", "JARS", "SERVICE_TYPE", "RangerSettings", "check_service"]
 
 SERVICE_TYPE = "triton"
 """The kind of Ranger service: names the definition, and the files of the site's configuration."""
@@ -30,7 +30,7 @@ def check_service(name: str) -> str:
 
 
 @attrs.frozen
-class Settings:
+class RangerSettings:
     """``authorizer.options`` of ``ranger``. Paths are those of the master's machine."""
 
     service: str

@@ -15,11 +15,11 @@ import click
 import yaml
 
 from tarn.errors import ProviderError, RefusedError
-from tarn.interfaces import Carrier, ClientContext, Progress
+from tarn.interfaces import ClientContext, Progress, Uploader
 from tarn.java import mask
 from tarn.triton.folders import private_folder
-from tarn_plugins.cli.pack import order as orders
-from tarn_plugins.cli.pack.order import DEFAULT_GLIBC, DEFAULT_PYTHON, Order
+from tarn_plugins.cli.pack import options as pack_options
+from tarn_plugins.cli.pack.options import DEFAULT_GLIBC, DEFAULT_PYTHON, PackOptions
 
 __all__ = ["pack"]
 
@@ -105,9 +105,9 @@ def pack(  # noqa: PLR0913 (one for each option)
 
     path = _spec(spec)
     needed, *runtime = ctx.meta["tarn.needs"](path) if path else _NO_SPEC
-    order = Order(
-        python=orders.python(python),
-        glibc=orders.glibc(glibc),
+    order = PackOptions(
+        python=pack_options.python(python),
+        glibc=pack_options.glibc(glibc),
         extras=tuple(sorted({"yarn", *needed, *extras})),
         requirements=requirements,
         java=java or "",
@@ -115,7 +115,7 @@ def pack(  # noqa: PLR0913 (one for each option)
     )
     if java:
         version(Path(java))
-    place = _Place(target, lambda: ctx.meta["tarn.deployer"](*runtime))
+    place = _ArchiveTarget(target, lambda: ctx.meta["tarn.deployer"](*runtime))
     if dry_run:
         _print(_dry(order, target), form)
         return
@@ -127,7 +127,7 @@ def _spec(given: Path | None) -> Path | None:
     return given or (usual if usual.is_file() else None)
 
 
-class _Place:
+class _ArchiveTarget:
     """Where the archive goes.
 
     Args:
@@ -144,7 +144,7 @@ class _Place:
         self._whole = target.lower().endswith(_ENDS)
         if self.is_uri:
             carrier = deployer()
-            if not isinstance(carrier, Carrier):
+            if not isinstance(carrier, Uploader):
                 raise _not_writable(target, "the spec's runtime copies nothing to other machines")
             self._carrier = carrier
         elif not os.access(self._folder, os.W_OK | os.X_OK):
@@ -176,7 +176,7 @@ class _Place:
         return str(path), False
 
 
-def _packed(order: Order, place: _Place, context: ClientContext) -> dict[str, Any]:
+def _packed(order: PackOptions, place: _ArchiveTarget, context: ClientContext) -> dict[str, Any]:
     from tarn_plugins.cli.pack import recipe  # noqa: PLC0415
     from tarn_plugins.cli.pack.uv import Uv, found  # noqa: PLC0415
 
@@ -254,7 +254,7 @@ def _not_writable(where: str, found: str) -> ProviderError:
     )
 
 
-def _dry(order: Order, target: str) -> dict[str, Any]:
+def _dry(order: PackOptions, target: str) -> dict[str, Any]:
     from importlib.metadata import distribution  # noqa: PLC0415
 
     from tarn.release import DISTRIBUTION  # noqa: PLC0415
@@ -265,7 +265,7 @@ def _dry(order: Order, target: str) -> dict[str, Any]:
         "target": target,
         "python": order.python,
         "glibc": ".".join(map(str, order.glibc)),
-        "platform": orders.platform(order),
+        "platform": pack_options.platform(order),
         "tarn": version,
         "from": mask(url) or "the package index",
         "extras": list(order.extras),

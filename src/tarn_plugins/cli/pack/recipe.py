@@ -13,10 +13,10 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, TarnError
 from tarn.release import version
 from tarn_plugins.cli.pack import archive, fitness, java, source, tree
-from tarn_plugins.cli.pack.order import ABOUT, Order, name
+from tarn_plugins.cli.pack.options import ABOUT, PackOptions, name
 from tarn_plugins.cli.pack.uv import Uv
 
-__all__ = ["Packed", "make"]
+__all__ = ["PackResult", "make"]
 
 _STARTS_S = 60.0
 _MOST_SHOWN = 8
@@ -38,14 +38,14 @@ print(json.dumps([sys.prefix, sys.version.split()[0]]))
 
 
 @attrs.frozen
-class Packed:
+class PackResult:
     """What was made."""
 
     path: Path
     name: str
     """What it is to be called."""
     about: Mapping[str, object] = attrs.field(hash=False)
-    written: archive.Written
+    written: archive.PackedArchive
     packages: Mapping[str, str] = attrs.field(hash=False)
     foreign: tuple[str, ...]
     """Libraries that the nodes must have, beside every Linux's."""
@@ -56,7 +56,7 @@ class Packed:
         return self.path.stat().st_size
 
 
-def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed:
+def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> PackResult:
     """Make the archive in the empty directory *work*, and see that it starts.
 
     Raises:
@@ -84,7 +84,7 @@ def make(order: Order, uv: Uv, work: Path, say: Callable[[str], None]) -> Packed
     shutil.rmtree(root)
     started(made, work / "elsewhere", order.extras)
     called = name(about, written.digest)
-    return Packed(made, called, about, written, packages, fitness.foreign(needs))
+    return PackResult(made, called, about, written, packages, fitness.foreign(needs))
 
 
 def _given(directory: str) -> Path:
@@ -103,7 +103,7 @@ def _given(directory: str) -> Path:
     return home
 
 
-def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
+def _packages(order: PackOptions, uv: Uv, python: str, root: Path, work: Path) -> Mapping[str, str]:
     wheels = work / "wheels"
     wanted = [source.requirement(order, lambda path: uv.wheel(path, wheels)), *order.requirements]
     chosen = uv.resolve(order, python, wanted, work)
@@ -112,7 +112,10 @@ def _packages(order: Order, uv: Uv, python: str, root: Path, work: Path) -> Mapp
 
 
 def _about(
-    order: Order, root: Path, packages: Mapping[str, str], needs: Iterable[fitness.Need]
+    order: PackOptions,
+    root: Path,
+    packages: Mapping[str, str],
+    needs: Iterable[fitness.BinaryNeeds],
 ) -> dict[str, object]:
     """Return what the archive says of itself: nothing of when or where it was made."""
     told = _python(root / "bin" / "python3", "import sys; print(sys.version.split()[0])")
@@ -173,7 +176,9 @@ def _unfit(found: str) -> ProviderError:
     )
 
 
-def _too_new(late: tuple[fitness.Need, ...], order: Order, root: Path, python: str) -> TarnError:
+def _too_new(
+    late: tuple[fitness.BinaryNeeds, ...], order: PackOptions, root: Path, python: str
+) -> TarnError:
     limit = ".".join(map(str, order.glibc))
     owners = tree.owners(root, python)
     lines = [

@@ -17,7 +17,7 @@ import attrs
 from tarn.errors import ConfigError, ProviderError, ProviderMissingError
 from tarn.java import mask
 from tarn.release import DISTRIBUTION
-from tarn_plugins.cli.pack.order import Order, platform
+from tarn_plugins.cli.pack.options import PackOptions, platform
 
 __all__ = ["Uv", "found", "here"]
 
@@ -94,7 +94,7 @@ class Uv:
         (wheel,) = into.glob("*.whl")
         return wheel
 
-    def resolve(self, order: Order, version: str, wanted: Sequence[str], work: Path) -> Path:
+    def resolve(self, order: PackOptions, version: str, wanted: Sequence[str], work: Path) -> Path:
         """Return a file with the packages that *wanted* needs, each with its version.
 
         What is installed here is preferred, so that nodes run the same where they can.
@@ -117,7 +117,7 @@ class Uv:
         )
         return chosen
 
-    def install(self, order: Order, python: Path, chosen: Path, into: Path) -> None:
+    def install(self, order: PackOptions, python: Path, chosen: Path, into: Path) -> None:
         """Install the packages of the file *chosen*, and nothing else, into a directory.
 
         Raises:
@@ -183,5 +183,5 @@ def failure(what: str, said: str) -> ConfigError | ProviderError:
     return ProviderError("pack", f"{what} do not fit:\n  {words}", code="TARN-3197", next_step=step)
 
 
-def _wheels_for(order: Order) -> Iterable[str]:
+def _wheels_for(order: PackOptions) -> Iterable[str]:
     return ("--python-platform", platform(order), "--only-binary", ":all:")

@@ -13,12 +13,12 @@ from tarn.errors import UnreachableError
 from tarn.interfaces import ClientContext
 from tarn.triton.folders import private_folder
 from tarn_plugins.cli.sandbox.maven import repository_fault
-from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, Options
+from tarn_plugins.cli.sandbox.options import MOST_NODES, PLACEMENTS, VERSION, SandboxOptions
 
 __all__ = ["sandbox"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PLAIN = Options()
+_PLAIN = SandboxOptions()
 
 _directory = click.option(
     "--directory",

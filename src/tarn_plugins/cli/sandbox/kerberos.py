@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import ProviderError
 from tarn_plugins.cli.sandbox.network import host
-from tarn_plugins.cli.sandbox.options import Options
+from tarn_plugins.cli.sandbox.options import SandboxOptions
 from tarn_plugins.cli.sandbox.security import REALM, orders
 
 __all__ = ["Realm", "with_sbin"]
@@ -32,7 +32,7 @@ class Realm:
 
     directory: Path
     """The sandbox's."""
-    options: Options
+    options: SandboxOptions
     user: str
     """Whose ticket clients get, and who owns what is made in HDFS."""
     passed_on: Mapping[str, str] = attrs.field(repr=False)

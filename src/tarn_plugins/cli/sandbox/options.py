@@ -9,7 +9,7 @@ from attrs.validators import and_, ge, in_, le, matches_re
 
 from tarn_plugins.cli.sandbox.maven import repository_fault
 
-__all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "Options"]
+__all__ = ["MOST_NODES", "PLACEMENTS", "VERSION", "SandboxOptions"]
 
 PLACEMENTS = ("scheduler", "placement-processor", "disabled")
 """What ``yarn.resourcemanager.placement-constraints.handler`` may be."""
@@ -25,7 +25,7 @@ def _is_repository(_of: object, _field: object, url: str) -> None:
 
 
 @attrs.frozen
-class Options:
+class SandboxOptions:
     """The shape of a sandbox; written beside it, so that every later command knows it."""
 
     hadoop: str = attrs.field(default="3.4.2", validator=matches_re(VERSION))
@@ -60,7 +60,7 @@ class Options:
     """Every daemon listens on 127.0.<network>.*: another number, another sandbox."""
 
     @classmethod
-    def read(cls, plain: Mapping[str, Any]) -> "Options":
+    def read(cls, plain: Mapping[str, Any]) -> "SandboxOptions":
         """Return options as they were written; keys of newer versions are passed over."""
         known = {field.name for field in attrs.fields(cls)}
         return cls(**{key: value for key, value in plain.items() if key in known})

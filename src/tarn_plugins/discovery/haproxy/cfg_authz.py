@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from tarn_plugins.discovery.haproxy.authz import GATE_VARIABLE, MASTER_BACKEND, TOKEN_VARIABLE
-from tarn_plugins.discovery.haproxy.cfg_lines import Line, Said, Section
+from tarn_plugins.discovery.haproxy.cfg_lines import ConfigLine, Said, Section
 
 __all__ = ["examine"]
 
@@ -40,7 +40,7 @@ def examine(parts: tuple[Section, ...], ours: frozenset[str]) -> Iterator[Said]:
             yield from _open(section)
 
 
-def _rules(section: Section) -> list[Line]:
+def _rules(section: Section) -> list[ConfigLine]:
     return [line for line in section.lines if line.starts("http-request")]
 
 
@@ -84,7 +84,7 @@ def _door(section: Section) -> Iterator[Said]:
     yield from _claims(section, asks)
 
 
-def _obeys(line: Line) -> bool:
+def _obeys(line: ConfigLine) -> bool:
     """Say whether it denies everything but what was allowed."""
     words = line.words
     if not line.starts("http-request", "deny") or "unless" not in words:
@@ -112,7 +112,7 @@ def _claims(section: Section, asks: int) -> Iterator[Said]:
         yield "TARN-3339", rules[removed[0]].number, text
 
 
-def _removes_claims(line: Line) -> bool:
+def _removes_claims(line: ConfigLine) -> bool:
     words = tuple(word.lower() for word in line.words)
     return words == ("http-request", "del-header", "x-tarn-", "-m", "beg")
 
@@ -164,7 +164,7 @@ def _secrets(parts: tuple[Section, ...]) -> Iterator[Said]:
             yield "TARN-3342", number, f"what {header} holds stands in the file"
 
 
-def _told(line: Line) -> str:
+def _told(line: ConfigLine) -> str:
     """Return which secret header is set or compared to something that stands in the line."""
     words = line.words
     if line.starts("http-request", "set-header") and len(words) > 3:  # noqa: PLR2004

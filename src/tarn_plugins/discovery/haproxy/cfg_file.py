@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from tarn.domain import CODES, Severity
 from tarn.interfaces import Finding
 from tarn_plugins.discovery.haproxy import cfg_authz
-from tarn_plugins.discovery.haproxy.cfg_lines import Line, Said, Section, sections
+from tarn_plugins.discovery.haproxy.cfg_lines import ConfigLine, Said, Section, sections
 
 __all__ = ["examine"]
 
@@ -69,7 +69,7 @@ def _sockets(parts: tuple[Section, ...]) -> Iterator[Said]:
             yield "TARN-3609", line.number, f"the socket with the level admin is open to {why}"
 
 
-def _open_to(line: Line) -> str:
+def _open_to(line: ConfigLine) -> str:
     """Return to whom a socket is open who should not be; empty where it is well."""
     place, mode = line.words[2] if len(line.words) > 2 else "", line.after("mode")  # noqa: PLR2004
     if not place.startswith(("/", "unix@", "abns@", "fd@", "sockpair@", "$", '"')):

@@ -19,12 +19,12 @@ from tarn.errors import (
     ProviderMissingError,
     UnreachableError,
 )
-from tarn.follow import Agent, Source, Tickets, Trust
+from tarn.follow import Agent, KerberosTickets, MasterSource, Trust
 from tarn.interfaces import ClientContext, Clock
 from tarn.zk import INSTANCES
 from tarn.zk.nodes import check_path
 from tarn_plugins.discovery.haproxy.config_command import config
-from tarn_plugins.discovery.haproxy.demand import Demand
+from tarn_plugins.discovery.haproxy.demand import DemandProbe
 from tarn_plugins.discovery.haproxy.masters import (
     AtUrl,
     InZooKeeper,
@@ -34,12 +34,12 @@ from tarn_plugins.discovery.haproxy.masters import (
 )
 from tarn_plugins.discovery.haproxy.proofs import tickets, trust
 from tarn_plugins.discovery.haproxy.settings import check_name
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
 if TYPE_CHECKING:
-    from tarn.zk.session import Session
+    from tarn.zk.session import ZooKeeperSession
+    from tarn_plugins.discovery.haproxy.master_server import MasterServer
     from tarn_plugins.discovery.haproxy.servers import HAProxyServers
-    from tarn_plugins.discovery.haproxy.way import MasterWay
 
 __all__ = ["haproxy"]
 
@@ -49,7 +49,7 @@ UNFIT = frozenset({"TARN-3305", "TARN-3308"})
 
 
 @attrs.frozen
-class _Where:
+class _MasterAddress:
     """How the master is found."""
 
     cluster: str | None
@@ -57,7 +57,7 @@ class _Where:
     token_file: Path | None
     ensemble: str | None
     path: str
-    tickets: Tickets | None
+    tickets: KerberosTickets | None
     """With a keytab; None: an api token proves who asks, or the user's own ticket."""
     trust: Trust | None
     """Files that were named; None: what is kept with the cluster, or the system's authorities."""
@@ -170,7 +170,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
         raise click.UsageError("Missing option '--socket': HAProxy's Runtime API.", ctx)
     if options["url"] and options["zookeeper"]:
         raise click.UsageError("--url and --zookeeper both say where the master is.", ctx)
-    where = _Where(
+    where = _MasterAddress(
         options["cluster"],
         options["url"],
         options["token_file"],
@@ -183,7 +183,7 @@ def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: An
     context: ClientContext = ctx.meta["tarn.context"]
     with _source(ctx, where, context) as source:
         try:
-            target = Target(socket, **backends, fleet=source.name)
+            target = HaproxyTarget(socket, **backends, fleet=source.name)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         with _asking(source, target, context, wanted=options["authz"]) as noted:
@@ -203,7 +203,7 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-def _token(where: _Where, context: ClientContext) -> Token | None:
+def _token(where: _MasterAddress, context: ClientContext) -> Token | None:
     """Return who reads the api token; with a keytab there is none to read."""
     if where.tickets is not None:
         return _none
@@ -215,7 +215,9 @@ def _none() -> None:
 
 
 @contextlib.contextmanager
-def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterator[Source]:
+def _source(
+    ctx: click.Context, where: _MasterAddress, context: ClientContext
+) -> Iterator[MasterSource]:
     """Yield who finds the master."""
     token = _token(where, context)
     if where.tickets is not None:
@@ -238,16 +240,16 @@ def _source(ctx: click.Context, where: _Where, context: ClientContext) -> Iterat
         yield ctx.meta["tarn.find"](where.cluster, token, *proof)
 
 
-def _session(ensemble: str) -> "Session":
+def _session(ensemble: str) -> "ZooKeeperSession":
     try:
-        from tarn.zk.session import Session  # noqa: PLC0415 (needs an extra)
+        from tarn.zk.session import ZooKeeperSession  # noqa: PLC0415 (needs an extra)
     except ImportError as error:
         raise ProviderMissingError(
             "discovery_haproxy",
             f"finding a master through ZooKeeper needs the module kazoo, not usable here ({error})",
             next_step="pip install 'tarn-orchestrator[zookeeper]'",
         ) from error
-    return Session(ensemble)
+    return ZooKeeperSession(ensemble)
 
 
 def _at_url(source: AtUrl) -> AtUrl:
@@ -260,25 +262,25 @@ def _at_url(source: AtUrl) -> AtUrl:
 
 @contextlib.contextmanager
 def _asking(
-    source: Source, target: Target, context: ClientContext, *, wanted: bool
-) -> Iterator[Source]:
+    source: MasterSource, target: HaproxyTarget, context: ClientContext, *, wanted: bool
+) -> Iterator[MasterSource]:
     """Yield *source*; where *wanted*, HAProxy asks the master wherever *source* finds it."""
     if not wanted:
         yield source
         return
     way = _way(target, context.clock)
-    from tarn_plugins.discovery.haproxy.way import Noted  # noqa: PLC0415 (needs an extra)
+    from tarn_plugins.discovery.haproxy.master_server import NotingSource  # noqa: PLC0415 (needs an extra)
 
     with _starting():
         way.check()
     way.start()
     try:
-        yield Noted(source, way.note)
+        yield NotingSource(source, way.note)
     finally:
         way.close()
 
 
-def _follow(source: Source, target: Target, name: str, context: ClientContext) -> None:
+def _follow(source: MasterSource, target: HaproxyTarget, name: str, context: ClientContext) -> None:
     """Run the agent until a signal ends it.
 
     Raises:
@@ -295,7 +297,7 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
             name,
             context.clock,
             news=news,
-            demand=Demand(servers.statistics, context.clock),
+            demand=DemandProbe(servers.statistics, context.clock),
             say=_say,
         )
         with _starting():
@@ -306,13 +308,13 @@ def _follow(source: Source, target: Target, name: str, context: ClientContext) -
         servers.close(withdraw=False)
 
 
-def _way(target: Target, clock: Clock) -> "MasterWay":
+def _way(target: HaproxyTarget, clock: Clock) -> "MasterServer":
     try:
+        from tarn_plugins.discovery.haproxy.master_server import MasterServer  # noqa: PLC0415
         from tarn_plugins.discovery.haproxy.runtime_api import RuntimeApi  # noqa: PLC0415
-        from tarn_plugins.discovery.haproxy.way import MasterWay  # noqa: PLC0415
     except ImportError as error:
         raise _lacks(error) from error
-    return MasterWay(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
+    return MasterServer(RuntimeApi(target.socket, ANSWER_WITHIN_S, "haproxy"), clock, _say)
 
 
 def _lacks(error: ImportError) -> ProviderMissingError:
@@ -323,7 +325,9 @@ def _lacks(error: ImportError) -> ProviderMissingError:
     )
 
 
-def _servers(target: Target, clock: Clock, wake: Callable[[], None], name: str) -> "HAProxyServers":
+def _servers(
+    target: HaproxyTarget, clock: Clock, wake: Callable[[], None], name: str
+) -> "HAProxyServers":
     try:
         # not above: `config` works without haproxyadmin
         from tarn_plugins.discovery.haproxy.servers import HAProxyServers  # noqa: PLC0415

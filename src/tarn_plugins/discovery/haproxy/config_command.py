@@ -10,18 +10,18 @@ from click.core import ParameterSource
 
 from tarn.errors import ConfigError
 from tarn_plugins.discovery.haproxy.authz import LUA, Authz, lua_text
-from tarn_plugins.discovery.haproxy.configuration import LOGS, Settings, render
+from tarn_plugins.discovery.haproxy.configuration import LOGS, HaproxyCfgSettings, render
 
 __all__ = ["config"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PLAIN = Settings()
+_PLAIN = HaproxyCfgSettings()
 _GUARDED = Authz(lua=f"/etc/haproxy/{LUA}")
 CFG = "haproxy.cfg"
 
 
 def _option(
-    field: str, help_: str, *names: str, of: Settings | Authz = _PLAIN, **more: Any
+    field: str, help_: str, *names: str, of: HaproxyCfgSettings | Authz = _PLAIN, **more: Any
 ) -> Callable[[F], F]:
     """Return the option of one field: its default is the field's."""
     names = names or (f"--{field.replace('_', '-')}",)
@@ -119,11 +119,11 @@ def config(ctx: click.Context, /, *, output: Path | None, authz: bool, **fields:
     HAProxy then reads TARN_PROXY_TOKEN, and with --knox TARN_KNOX_GATE, from its environment.
     """
     given = {name for name in fields if _is_given(ctx, name)}
-    plain = {field.name for field in attrs.fields(Settings)}
+    plain = {field.name for field in attrs.fields(HaproxyCfgSettings)}
     values = {name: value for name, value in fields.items() if name in plain}
     if not authz:
         _refuse_guarded(given)
-        _write(output, {"": render(Settings(**values))})
+        _write(output, {"": render(HaproxyCfgSettings(**values))})
         return
     if output is None:
         raise ConfigError(
@@ -136,7 +136,7 @@ def config(ctx: click.Context, /, *, output: Path | None, authz: bool, **fields:
     guarded = {field.name: fields[field.name] for field in attrs.fields(Authz)}
     if "lua" not in given:
         guarded["lua"] = str(output.absolute() / LUA)
-    text = render(Settings(**values, authz=Authz(**guarded)))
+    text = render(HaproxyCfgSettings(**values, authz=Authz(**guarded)))
     _write(output, {CFG: text, LUA: lua_text()})
 
 

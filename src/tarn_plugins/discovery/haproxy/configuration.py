@@ -1,7 +1,7 @@
 """A complete ``haproxy.cfg`` for a fleet, from a few values. Pure.
 
 Facts are of HAProxy 2.6, the oldest that has everything used here. A value that HAProxy could read
-as anything but one word is refused when `Settings` is made, so nothing is ever quoted.
+as anything but one word is refused when `HaproxyCfgSettings` is made, so nothing is ever quoted.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from tarn_plugins.discovery.haproxy.authz import (
     rules,
 )
 
-__all__ = ["LOGS", "Settings", "render"]
+__all__ = ["LOGS", "HaproxyCfgSettings", "render"]
 
 LOGS = ("stdout", "syslog")
 """Where a log can go: what started HAProxy (systemd's journal, a container's log), or /dev/log."""
@@ -94,7 +94,7 @@ def _socket(settings: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
+class HaproxyCfgSettings:
     """What a rendered ``haproxy.cfg`` differs in.
 
     Raises:
@@ -197,7 +197,7 @@ class Settings:
         return " ".join(words)
 
 
-def render(settings: Settings) -> str:
+def render(settings: HaproxyCfgSettings) -> str:
     """Return the whole file; it ends with a newline."""
     sections = [_head(settings), _global(settings), _defaults(settings), _http(settings)]
     authz = settings.authz
@@ -213,7 +213,7 @@ def render(settings: Settings) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _head(settings: Settings) -> str:
+def _head(settings: HaproxyCfgSettings) -> str:
     fleet = f"the TARN fleet {settings.cluster}" if settings.cluster else "a TARN fleet"
     return f"""\
 # HAProxy in front of {fleet}; for HAProxy 2.6 or newer.
@@ -222,7 +222,7 @@ def _head(settings: Settings) -> str:
 #   {settings.agent}"""
 
 
-def _global(settings: Settings) -> str:
+def _global(settings: HaproxyCfgSettings) -> str:
     owners = f" user {settings.user}" if settings.user else ""
     owners += f" group {settings.group}" if settings.group else ""
     lines = [
@@ -247,7 +247,7 @@ def _global(settings: Settings) -> str:
     return "\n".join(lines)
 
 
-def _defaults(settings: Settings) -> str:
+def _defaults(settings: HaproxyCfgSettings) -> str:
     return f"""\
 defaults
   mode http
@@ -293,7 +293,7 @@ def _error(status: int, message: str) -> str:
     return f"http-error status {status} content-type application/json string {body}"
 
 
-def _bind(settings: Settings, port: int, alpn: str, clear: str) -> str:
+def _bind(settings: HaproxyCfgSettings, port: int, alpn: str, clear: str) -> str:
     how = f"ssl crt {settings.certificate} alpn {alpn}" if settings.certificate else clear
     return f"  bind {host_port(settings.address, port)} {how}".rstrip()
 
@@ -306,7 +306,7 @@ _DOOR = """\
   http-request del-header X-TARN- -m beg"""
 
 
-def _slots(settings: Settings, protocol: str) -> list[str]:
+def _slots(settings: HaproxyCfgSettings, protocol: str) -> list[str]:
     if not settings.slots:
         return ["  # servers are added by the agent"]
     place = f"127.0.0.1:1 weight 100 check{protocol} disabled"
@@ -320,7 +320,7 @@ def _slots(settings: Settings, protocol: str) -> list[str]:
     ]
 
 
-def _http(settings: Settings) -> str:
+def _http(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
     return "\n".join(
         [
@@ -338,7 +338,7 @@ def _http(settings: Settings) -> str:
     )
 
 
-def _grpc(settings: Settings) -> str:
+def _grpc(settings: HaproxyCfgSettings) -> str:
     authz = settings.authz
     signed = f" ca-file {authz.client_ca} verify required" if authz is not None else ""
     return "\n".join(
@@ -362,7 +362,7 @@ def _grpc(settings: Settings) -> str:
     )
 
 
-def _stats(settings: Settings) -> str:
+def _stats(settings: HaproxyCfgSettings) -> str:
     return f"""\
 # numbers for people on this machine; nothing can be changed there
 frontend haproxy_stats

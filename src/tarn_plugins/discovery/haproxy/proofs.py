@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
-from tarn.follow import Tickets, Trust
+from tarn.follow import KerberosTickets, Trust
 
 __all__ = ["tickets", "trust"]
 
 
-def tickets(ctx: click.Context, keytab: Path | None, principal: str | None) -> Tickets | None:
+def tickets(
+    ctx: click.Context, keytab: Path | None, principal: str | None
+) -> KerberosTickets | None:
     """Return whose tickets are shown; None: no keytab was named."""
     if keytab is None:
         if principal:
@@ -17,7 +19,7 @@ def tickets(ctx: click.Context, keytab: Path | None, principal: str | None) -> T
         return None
     if ctx.params["token_file"]:
         raise click.UsageError("--keytab and --token-file both prove who asks.", ctx)
-    return Tickets(keytab, principal or "")
+    return KerberosTickets(keytab, principal or "")
 
 
 def trust(ctx: click.Context, ca: Path | None, cert: Path | None, key: Path | None) -> Trust | None:

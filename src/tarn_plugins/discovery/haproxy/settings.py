@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import FOLLOWER_NAME
-from tarn_plugins.discovery.haproxy.target import Target
+from tarn_plugins.discovery.haproxy.target import HaproxyTarget
 
-__all__ = ["Settings", "check_name"]
+__all__ = ["HaproxySettings", "check_name"]
 
 
 def check_name(name: str) -> str:
@@ -24,7 +24,7 @@ def check_name(name: str) -> str:
 
 
 @attrs.frozen
-class Settings:
+class HaproxySettings:
     """Either ``followers``, or ``socket``; the rest belongs to ``socket``."""
 
     followers: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Settings:
         if self.socket:
             self.target("", 0)
 
-    def target(self, fleet: str, at_least: int) -> Target:
+    def target(self, fleet: str, at_least: int) -> HaproxyTarget:
         """Return what is driven through ``socket`` for the cluster *fleet*.
 
         Raises:
@@ -69,7 +69,7 @@ class Settings:
         """
         if not Path(self.socket).is_absolute():
             raise ValueError(f"socket '{self.socket}' is no absolute path")
-        return Target(
+        return HaproxyTarget(
             Path(self.socket),
             self.backend,
             self.grpc_backend,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["Target"]
+__all__ = ["HaproxyTarget"]
 
 _BACKEND = re.compile(r"[A-Za-z0-9_.:-]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
@@ -27,7 +27,7 @@ def _prefix(_target: object, field: "attrs.Attribute[str]", value: str) -> None:
 
 
 @attrs.frozen
-class Target:
+class HaproxyTarget:
     """A HAProxy on this machine, and what of it belongs to a fleet.
 
     Ours are, without ``slots``, the servers named like the fleet's instances, ``<fleet>-<nnnn>``;

@@ -11,7 +11,7 @@ from tarn.domain import CODES, Severity
 from tarn.errors import ConfigError
 from tarn.interfaces import Finding
 from tarn_plugins.discovery.knox.places import ROLE
-from tarn_plugins.discovery.knox.topology import Parameter, Provider, Service, Topology, parse
+from tarn_plugins.discovery.knox.topology import KnoxProvider, Parameter, Service, Topology, parse
 
 __all__ = ["examine"]
 
@@ -61,7 +61,7 @@ def _other_roles(topology: Topology) -> str:
     return f"no service of the role {ROLE}; its services: {roles}"
 
 
-def _of(topology: Topology, role: str) -> list[Provider]:
+def _of(topology: Topology, role: str) -> list[KnoxProvider]:
     """Return the enabled providers of a role; Knox's roles have no case."""
     return [one for one in topology.providers if one.enabled and one.role.lower() == role]
 

@@ -8,7 +8,7 @@ import click
 from tarn.errors import ConfigError, ProviderError
 from tarn.interfaces import ClientContext
 from tarn_plugins.discovery.knox import jar
-from tarn_plugins.discovery.knox.gate import VARIABLE, gate
+from tarn_plugins.discovery.knox.gateway_secret import VARIABLE, gate
 from tarn_plugins.discovery.knox.places import Balancers, Ensemble, Shape
 from tarn_plugins.discovery.knox.rendering import EVERYONE, SERVICE, files
 

@@ -8,7 +8,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 
-from tarn_plugins.discovery.knox.gate import header
+from tarn_plugins.discovery.knox.gateway_secret import header
 from tarn_plugins.discovery.knox.places import (
     ROLE,
     VERSION,

@@ -10,7 +10,7 @@ import attrs
 
 from tarn.errors import ConfigError
 
-__all__ = ["Element", "Parameter", "Provider", "Service", "Topology", "parse"]
+__all__ = ["Element", "KnoxProvider", "Parameter", "Service", "Topology", "parse"]
 
 _DEEPEST = 32
 """A topology has six floors."""
@@ -44,7 +44,7 @@ class Parameter:
 
 
 @attrs.frozen
-class Provider:
+class KnoxProvider:
     """One provider of the chain."""
 
     role: str
@@ -67,7 +67,7 @@ class Service:
 class Topology:
     """What a topology's file says."""
 
-    providers: tuple[Provider, ...]
+    providers: tuple[KnoxProvider, ...]
     services: tuple[Service, ...]
 
 
@@ -92,11 +92,11 @@ def parse(data: bytes) -> Topology:
     )
 
 
-def _provider(element: Element) -> Provider | None:
+def _provider(element: Element) -> KnoxProvider | None:
     if element.tag != "provider":
         return None
     rows = ((one, next(one.all("value"), None)) for one in element.all("param"))
-    return Provider(
+    return KnoxProvider(
         element.leaf("role"),
         element.leaf("name"),
         element.leaf("enabled").lower() != "false",
@@ -114,7 +114,7 @@ def _service(element: Element) -> Service:
 
 
 def _tree(data: bytes) -> Element:
-    reader = _Reader()
+    reader = _TopologyReader()
     try:
         return reader.read(data)
     except xml.parsers.expat.ExpatError as error:
@@ -126,7 +126,7 @@ def _tree(data: bytes) -> Element:
         raise ConfigError(f"no readable XML: {error}", code="TARN-3312", where="1") from error
 
 
-class _Reader:
+class _TopologyReader:
     """Builds elements while expat reads."""
 
     def __init__(self) -> None:

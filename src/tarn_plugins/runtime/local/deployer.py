@@ -15,7 +15,7 @@ from pathlib import Path
 import attrs
 
 from tarn.domain import ClusterSpec, Epoch
-from tarn.domain.brought import BROUGHT
+from tarn.domain.master_files import MASTER_FILES
 from tarn.errors import LaunchError, RefusedError
 from tarn.interfaces import (
     ClientContext,
@@ -137,7 +137,7 @@ class LocalDeployer:
 
     def _prepare(self, directory: Path, files: Mapping[str, bytes]) -> Epoch:
         (directory / "logs").mkdir(mode=_PRIVATE, exist_ok=True)
-        for name in set(BROUGHT) - set(files):  # an earlier start may have brought it
+        for name in set(MASTER_FILES) - set(files):  # an earlier start may have brought it
             (directory / name).unlink(missing_ok=True)
         for name, data in files.items():
             replace_file(directory / name, data)

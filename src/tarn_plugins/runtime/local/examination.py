@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from tarn import descriptors
 from tarn.domain import ClusterSpec
 from tarn.errors import LaunchError
-from tarn.interfaces import Check, ClientContext, Finding, Looked
+from tarn.interfaces import Check, CheckResult, ClientContext, Finding
 from tarn.triton import binary
 from tarn.triton.gpus import present
 from tarn_plugins.runtime.local import checks, gpus
@@ -74,12 +74,12 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     )
 
 
-def shared_memory(spec: ClusterSpec, free: int) -> Looked:
+def shared_memory(spec: ClusterSpec, free: int) -> CheckResult:
     """Compare the *free* bytes of ``/dev/shm`` with what the first instances have there."""
     each_mib = spec.instance.resources.shm_mib or _LEAST_SHM_MIB
     needed_mib, free_mib = each_mib * checks.first_size(spec), free >> 20
     if free_mib >= needed_mib:
-        return Looked(f"{_SHM} has {free_mib} MiB free")
+        return CheckResult(f"{_SHM} has {free_mib} MiB free")
     few = Finding(
         "TARN-3614",
         _SHM,
@@ -88,21 +88,21 @@ def shared_memory(spec: ClusterSpec, free: int) -> Looked:
         f"docker run --shm-size={2 * needed_mib}m",
         fatal=False,
     )
-    return Looked("", (few,))
+    return CheckResult("", (few,))
 
 
-def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], Looked]:
-    def look() -> Looked:
+def _look(found: Callable[[], Findings], seen: Callable[[], str]) -> Callable[[], CheckResult]:
+    def look() -> CheckResult:
         findings = tuple(found())
-        return Looked("" if findings else seen(), findings)
+        return CheckResult("" if findings else seen(), findings)
 
     return look
 
 
-def _port(spec: ClusterSpec, context: ClientContext) -> Looked:
+def _port(spec: ClusterSpec, context: ClientContext) -> CheckResult:
     ref = LocalDeployer(context).find(spec.name)
     if ref is not None and ref.url is not None and urlsplit(ref.url).port == spec.api.port:
-        return Looked(f"is held by the master of '{spec.name}'")
+        return CheckResult(f"is held by the master of '{spec.name}'")
     return _look(lambda: checks.port(spec), lambda: "is free")()
 
 

@@ -17,14 +17,14 @@ import attrs
 
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import READS
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile
 
 __all__ = [
     "DIRECTORY",
     "HEAD",
     "INTERPRETER",
     "PYTHONS",
-    "Seen",
+    "ArchiveInspection",
     "about",
     "examine",
     "findings",
@@ -54,7 +54,7 @@ _PACK = "`tarn pack` makes one that fits"
 
 
 @attrs.frozen
-class About:
+class ArchiveManifest:
     """What an archive says of itself."""
 
     tarn: str
@@ -64,13 +64,13 @@ class About:
 
 
 @attrs.frozen
-class Seen:
+class ArchiveInspection:
     """What a look at an archive found."""
 
     found: str = ""
     """Why it cannot be used, in words; empty when it was read."""
     code: str = ""
-    about: About | None = None
+    about: ArchiveManifest | None = None
     """None: it does not say what it is."""
 
 
@@ -95,32 +95,34 @@ def resource(entry: FileEntry) -> LocalFile:
     )  # fmt: skip
 
 
-def examine(head: bytes) -> Seen:
+def examine(head: bytes) -> ArchiveInspection:
     """Look at the first `HEAD` bytes of an archive."""
     if not head.startswith(b"\x1f\x8b"):
-        return Seen("is no tar.gz", "TARN-3192")
+        return ArchiveInspection("is no tar.gz", "TARN-3192")
     try:
         plain = zlib.decompressobj(_GZIP).decompress(head)
         with tarfile.open(fileobj=BytesIO(plain), mode="r:") as archive:
             first = archive.next()
             if first is None:
-                return Seen("is an empty archive", "TARN-3192")
+                return ArchiveInspection("is an empty archive", "TARN-3192")
             file = archive.extractfile(first) if first.name == ABOUT else None
-            return Seen(about=None if file is None else about(file.read()))
+            return ArchiveInspection(about=None if file is None else about(file.read()))
     except (tarfile.TarError, zlib.error, EOFError):
-        return Seen("is no tar.gz: what is compressed in it is no archive", "TARN-3192")
+        return ArchiveInspection(
+            "is no tar.gz: what is compressed in it is no archive", "TARN-3192"
+        )
 
 
-def about(content: bytes) -> About | None:
+def about(content: bytes) -> ArchiveManifest | None:
     """Read what an archive says of itself; None: not in words that are known."""
     try:
         said = json.loads(content)
-        return About(tarn=str(said["tarn"]), python=str(said["python"]))
+        return ArchiveManifest(tarn=str(said["tarn"]), python=str(said["python"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def findings(python: str, seen: Seen, ours: str) -> Iterator[Finding]:
+def findings(python: str, seen: ArchiveInspection, ours: str) -> Iterator[Finding]:
     """Yield what is wrong with the archive *python* for a client of tarn *ours*."""
     where = f"{_WHERE} = '{python}'"
     if seen.found:
@@ -157,7 +159,7 @@ def misplaced(python: str) -> Finding | None:
     return None
 
 
-def _unfit(where: str, said: About, ours: str) -> Iterator[Finding]:
+def _unfit(where: str, said: ArchiveManifest, ours: str) -> Iterator[Finding]:
     if said.tarn != ours:
         yield Finding(
             "TARN-3193",

@@ -61,7 +61,7 @@ def read(data: bytes) -> Ticket | None:
     version = _MAGICS.get(data[:2])
     if version is None:
         return None
-    reader = _Reader(data, 2)
+    reader = _TicketReader(data, 2)
     try:
         if version > 3:  # noqa: PLR2004 (what version 4 has beside)
             reader.skip(reader.number("H"))
@@ -72,7 +72,7 @@ def read(data: bytes) -> Ticket | None:
 
 
 @attrs.define
-class _Reader:
+class _TicketReader:
     data: bytes
     at: int
 

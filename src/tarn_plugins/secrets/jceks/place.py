@@ -8,7 +8,7 @@ import attrs
 
 from tarn.plain import masked
 
-__all__ = ["File", "Remote", "place"]
+__all__ = ["HadoopKeystore", "LocalKeystore", "place"]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _LOCAL = frozenset({"file", "localjceks"})
@@ -21,7 +21,7 @@ _HADOOPS = "jceks"
 
 
 @attrs.frozen
-class File:
+class LocalKeystore:
     """A keystore on this machine."""
 
     path: Path
@@ -31,7 +31,7 @@ class File:
 
 
 @attrs.frozen
-class Remote:
+class HadoopKeystore:
     """A keystore on a file system of Hadoop's."""
 
     uri: str
@@ -48,7 +48,7 @@ class Remote:
         return masked(self.uri)
 
 
-def place(text: str) -> File | Remote:
+def place(text: str) -> LocalKeystore | HadoopKeystore:
     """Return where *text* means; messages quote no password of a URI.
 
     Raises:
@@ -72,19 +72,19 @@ def place(text: str) -> File | Remote:
     return _remote(scheme, f"{authority}/{path}", text)
 
 
-def _file(text: str) -> File:
+def _file(text: str) -> LocalKeystore:
     if not text.startswith("/") or text.endswith("/"):
         raise ValueError(
             f"path = '{text}' is no whole path of a file; right would be /etc/tarn/hf.jceks, or "
             "hdfs:///user/me/hf.jceks"
         )
-    return File(Path(text))
+    return LocalKeystore(Path(text))
 
 
-def _remote(scheme: str, rest: str, text: str) -> Remote:
+def _remote(scheme: str, rest: str, text: str) -> HadoopKeystore:
     authority, slash, path = rest.partition("/")
     if not (scheme and slash and path.strip("/")) or path.endswith("/"):
         raise ValueError(f"path = '{masked(text)}' names no file on Hadoop")
     if ":" in authority.rpartition("@")[0]:
         raise ValueError(f"path = '{masked(text)}' has a password in it, which others would see")
-    return Remote(f"{scheme}://{authority}/{path}")
+    return HadoopKeystore(f"{scheme}://{authority}/{path}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from tarn.domain.brought import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
+from tarn.domain.master_files import CLIENT_CA, SPEC, STAGED, TEST_REQUESTS, TLS_CA
 from tarn.errors import LaunchError, NotFoundError, ProviderError, TarnError
 from tarn.interfaces import Staged
 from tarn.java import describe, hadoop_classpath, java_home, jvm, kerberos_options
@@ -17,11 +17,11 @@ from tarn.release import version
 from tarn_plugins.runtime.yarn import keytab, tokens
 from tarn_plugins.runtime.yarn.client import packed, submission
 from tarn_plugins.runtime.yarn.client.cluster import Hadoop
-from tarn_plugins.runtime.yarn.client.logs import Books
+from tarn_plugins.runtime.yarn.client.logs import LogCache
 from tarn_plugins.runtime.yarn.client.ref import FETCHED
 from tarn_plugins.runtime.yarn.client.reports import (
     APPLICATION_TYPE,
-    Report,
+    ApplicationReport,
     alive,
     cluster_tag,
     newest,
@@ -32,9 +32,9 @@ from tarn_plugins.runtime.yarn.hadoop import credentials, web
 from tarn_plugins.runtime.yarn.keytab import Renewal
 from tarn_plugins.runtime.yarn.launch import run_script
 from tarn_plugins.runtime.yarn.layout import Layout
+from tarn_plugins.runtime.yarn.messages import FileEntry, LocalFile, Submitted
 from tarn_plugins.runtime.yarn.probe.applications import Applications
 from tarn_plugins.runtime.yarn.staging import Staging
-from tarn_plugins.runtime.yarn.wire import FileEntry, LocalFile, Submitted
 
 __all__ = ["Questions"]
 
@@ -58,7 +58,7 @@ _QUESTIONS = frozenset(
         "environment",
         "find",
         "kill",
-        "land",
+        "overview",
         "last",
         "put",
         "logged",
@@ -80,7 +80,7 @@ class Questions:
     def __init__(self) -> None:
         self._hadoop: Hadoop | None = None
         self._probes: Applications | None = None
-        self._logs = Books(self._at)
+        self._logs = LogCache(self._at)
 
     def close(self) -> None:
         """End what no client waits for any more."""
@@ -124,15 +124,15 @@ class Questions:
         login = None if kerberos is None else (kerberos[0], kerberos[1])
         self._hadoop = Hadoop(staging, environ, login)
 
-    def land(self, repository: str | None, serve: list[str]) -> Any:
+    def overview(self, repository: str | None, serve: list[str]) -> Any:
         """Return what a check needs to know: `checks.Land`."""
-        return attrs.asdict(self._at().land(repository, serve))
+        return attrs.asdict(self._at().overview(repository, serve))
 
     def survey(self, **asked: Any) -> Any:
         """Return what `tarn doctor` looks at: `doctor.survey.Survey`; *asked*: `looking.Asked`."""
         from tarn_plugins.runtime.yarn.doctor import looking  # noqa: PLC0415 (only a doctor needs it)
 
-        return attrs.asdict(looking.look(self._at(), looking.Asked(**asked)))
+        return attrs.asdict(looking.look(self._at(), looking.SurveyScope(**asked)))
 
     def report(self, application_id: str) -> Any:
         """Return the application with its attempts; None: YARN does not know it."""
@@ -171,7 +171,7 @@ class Questions:
         return base64.b64encode(data).decode()
 
     def logs(self, **parts: Any) -> bool:
-        """Write a log into a file; False: there is none. See `Books.write`."""
+        """Write a log into a file; False: there is none. See `LogCache.write`."""
         return self._logs.write(**parts)
 
     def logged(self, application_id: str) -> Any:
@@ -230,7 +230,7 @@ class Questions:
             log_bytes: A log of the master is moved aside beyond.
         """
         hadoop, name = self._at(), str(order["name"])
-        whole = submission.Order(
+        whole = submission.SubmissionRequest(
             **order,
             tags=("tarn", cluster_tag(hadoop.user, name)),
             command=run_script.MASTER_COMMAND,
@@ -275,7 +275,11 @@ class Questions:
         return {**found, "yarn.json": _json(submitted)}
 
     def _hand_over(
-        self, context: Any, whole: submission.Order, places: list[LocalFile], collected: Any
+        self,
+        context: Any,
+        whole: submission.SubmissionRequest,
+        places: list[LocalFile],
+        collected: Any,
     ) -> None:
         hadoop = self._at()
         try:
@@ -308,7 +312,7 @@ class Questions:
             proxy_proves=apart and all(hadoop.web.proves(url) for url in proxies),
         )
 
-    def _tagged(self, name: str) -> tuple[Report, ...]:
+    def _tagged(self, name: str) -> tuple[ApplicationReport, ...]:
         hadoop = self._at()
         return hadoop.tagged(APPLICATION_TYPE, cluster_tag(hadoop.user, name))
 

@@ -15,8 +15,8 @@ from typing import Protocol
 from tarn.errors import LaunchError, NotFoundError, ProviderError, RefusedError
 from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import environment
-from tarn_plugins.runtime.yarn.environment import HEAD, Seen
-from tarn_plugins.runtime.yarn.wire import FileEntry
+from tarn_plugins.runtime.yarn.environment import HEAD, ArchiveInspection
+from tarn_plugins.runtime.yarn.messages import FileEntry
 
 __all__ = ["Archives", "bring", "look", "put"]
 
@@ -57,9 +57,9 @@ def look(python: str, files: Archives, ours: str) -> tuple[Finding, ...]:
     try:
         seen = environment.examine(_head(python, files))
     except NotFoundError as error:
-        seen = Seen(error.found, "TARN-3190")
+        seen = ArchiveInspection(error.found, "TARN-3190")
     except ProviderError as error:
-        seen = Seen(f"cannot be read: {error.found}", "TARN-3191")
+        seen = ArchiveInspection(f"cannot be read: {error.found}", "TARN-3191")
     return tuple(environment.findings(python, seen, ours))
 
 
@@ -86,7 +86,7 @@ def bring(python: str, staging: str, files: Archives) -> FileEntry:
 
 
 def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
-    """Copy *local* to *uri*, unless a file of its size is there; see `tarn.interfaces.Carrier`.
+    """Copy *local* to *uri*, unless a file of its size is there; see `tarn.interfaces.Uploader`.
 
     Raises:
         RefusedError: Another file is there.

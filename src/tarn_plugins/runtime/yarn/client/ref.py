@@ -10,7 +10,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.preconf.json import make_converter
 
 from tarn.domain import Epoch
-from tarn.domain.brought import API_TOKEN, SCRAPE_TOKEN, SPEC, TLS_CA
+from tarn.domain.master_files import API_TOKEN, SCRAPE_TOKEN, SPEC, TLS_CA
 from tarn.interfaces import ClusterRef
 from tarn.triton.folders import private_folder
 

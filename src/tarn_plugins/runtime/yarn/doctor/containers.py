@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.client import checks
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import IN_NM, Case, Rule, looked, truth
 from tarn_plugins.runtime.yarn.doctor.survey import NodeSettings
 
@@ -21,7 +21,7 @@ _CGROUPS = f"{_NM}.linux-container-executor.resources-handler.class"
 _V2 = f"{_NM}.linux-container-executor.cgroups.v2.enabled"
 
 
-def recovery(case: Case) -> Looked:
+def recovery(case: Case) -> CheckResult:
     """See whether a restart of a NodeManager leaves its containers alone."""
     names = (f"{_NM}.recovery.enabled", f"{_NM}.recovery.supervised")
     nodes = case.nodes(names[0])
@@ -39,7 +39,7 @@ def recovery(case: Case) -> Looked:
     return looked(f"a restart of a NodeManager leaves its containers alone ({_asked(nodes)})")
 
 
-def ending(case: Case) -> Looked:
+def ending(case: Case) -> CheckResult:
     """See whether YARN waits as long as Triton may take to end."""
     nodes = case.nodes(_KILL)
     wanted_s = case.spec.triton.exit_timeout_s
@@ -59,7 +59,7 @@ def ending(case: Case) -> Looked:
     return looked(seen, (Finding("TARN-3162", where, found, step, fatal=False),))
 
 
-def memory(case: Case) -> Looked:
+def memory(case: Case) -> CheckResult:
     """See who keeps a container within its memory."""
     nodes = case.nodes(f"{_NM}.resource.memory.enforced")
     seen = sorted({_keeper(node.properties) for node in nodes})
@@ -108,7 +108,7 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
         )
 
 
-def docker(case: Case) -> Looked:
+def docker(case: Case) -> CheckResult:
     """See whether the nodes take this image's containers, as far as their properties tell."""
     nodes = case.nodes(f"{_LINUX}.allowed-runtimes")
     live = nodes[0].properties
@@ -118,7 +118,7 @@ def docker(case: Case) -> Looked:
         "registries and mounts stand in container-executor.cfg of the nodes, which nobody shows: "
         "`tarn doctor --probe` tries"
     )
-    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.land)}
+    fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.overview)}
     findings = []
     for name, allows, value, found in _docker_needs(case):
         lacking = [node for node in nodes if not allows(node.properties)]
@@ -180,14 +180,14 @@ def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def cgroups(case: Case) -> Looked:
+def cgroups(case: Case) -> CheckResult:
     """See what is told of cgroups; their version shows on a node only, unless it was chosen."""
     nodes = case.nodes(_CGROUPS)
     used = sorted({_cgroups(node.properties) for node in nodes})
     chosen = {node.properties[_V2] for node in nodes if node.properties.get(_V2)}
     if chosen == {"true"}:
         return looked(f"version 2; {' or '.join(used)}")
-    return Looked(
+    return CheckResult(
         f"{' or '.join(used)}; their version is seen on a node: `tarn doctor --probe`", known=False
     )
 

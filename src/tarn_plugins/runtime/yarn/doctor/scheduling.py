@@ -6,7 +6,7 @@ The answer differs between versions and schedulers; what is not in it is not kno
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tarn_plugins.runtime.yarn.client.land import MEMORY, VCORES, Amounts
+from tarn_plugins.runtime.yarn.client.overview import MEMORY, VCORES, Amounts
 from tarn_plugins.runtime.yarn.doctor.survey import Partition, QueueFacts, Scheduler
 
 __all__ = ["scheduler"]

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from tarn.domain import ClusterSpec
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.plain import pasted
-from tarn_plugins.runtime.yarn import READS, Settings
+from tarn_plugins.runtime.yarn import READS, YarnSettings
 from tarn_plugins.runtime.yarn.client import checks
 from tarn_plugins.runtime.yarn.client.environments import packed
-from tarn_plugins.runtime.yarn.client.land import listed
+from tarn_plugins.runtime.yarn.client.overview import listed
 from tarn_plugins.runtime.yarn.doctor.case import Case, NotSeen, Rule, looked
-from tarn_plugins.runtime.yarn.doctor.survey import Hdfs, Quota
+from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, Quota
 
 __all__ = ["RULES"]
 
@@ -23,7 +23,7 @@ _NEXT = 1024
 _DAY_S = 86400
 
 
-def staging(case: Case) -> Looked:
+def staging(case: Case) -> CheckResult:
     """See whether the files of clusters can be written, and passed by the nodes."""
     failure = case.survey.hdfs_failure
     if failure is not None:
@@ -33,7 +33,7 @@ def staging(case: Case) -> Looked:
     return looked(f"{hdfs.staging} can be written", (*findings, *_closed(case, hdfs)))
 
 
-def _safe_mode(hdfs: Hdfs) -> Iterator[Finding]:
+def _safe_mode(hdfs: HdfsSurvey) -> Iterator[Finding]:
     if hdfs.safe_mode:
         yield Finding(
             "TARN-3175",
@@ -44,7 +44,7 @@ def _safe_mode(hdfs: Hdfs) -> Iterator[Finding]:
         )
 
 
-def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
+def _closed(case: Case, hdfs: HdfsSurvey) -> Iterator[Finding]:
     """Yield that NodeManagers reach the files with the user's token only, and what that costs."""
     if not hdfs.closed:
         return
@@ -60,7 +60,7 @@ def _closed(case: Case, hdfs: Hdfs) -> Iterator[Finding]:
     )
 
 
-def quotas(case: Case) -> Looked:
+def quotas(case: Case) -> CheckResult:
     """See whether quotas of the staging directory leave room."""
     hdfs = case.hdfs
     seen = "; ".join(map(_left, hdfs.quotas)) or f"none on the way to {hdfs.staging}"
@@ -73,7 +73,7 @@ def _left(quota: Quota) -> str:
     return f"{quota.path} has {' and '.join(parts)} left"
 
 
-def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
+def _over(quota: Quota, hdfs: HdfsSurvey) -> Iterator[Finding]:
     names = _NAMES + (hdfs.to_copy is not None)
     if quota.names is not None and quota.names < names:
         yield Finding(
@@ -97,7 +97,7 @@ def _over(quota: Quota, hdfs: Hdfs) -> Iterator[Finding]:
         )
 
 
-def space(case: Case) -> Looked:
+def space(case: Case) -> CheckResult:
     """See whether the disks of the file system have room."""
     hdfs = case.hdfs
     if hdfs.free is None:
@@ -117,14 +117,14 @@ def space(case: Case) -> Looked:
     return looked(seen, (finding,))
 
 
-def models(case: Case) -> Looked:
+def models(case: Case) -> CheckResult:
     """See whether a repository that the nodes fetch is there, and can be read."""
     uri, count = case.spec.models.repository, case.hdfs.models
     seen = uri if count is None else f"{uri}: {count} file{'' if count == 1 else 's'}"
     return looked(seen, case.hdfs.repository)
 
 
-def python(case: Case) -> Looked:
+def python(case: Case) -> CheckResult:
     """See which Python the nodes are told to use, or the archive that holds it."""
     if packed(case.python):
         return looked(f"packed in {case.python}", case.survey.python)
@@ -132,7 +132,7 @@ def python(case: Case) -> Looked:
     return looked(seen, checks.python_path(case.python))
 
 
-def tokens(case: Case) -> Looked:
+def tokens(case: Case) -> CheckResult:
     """See how long the delegation tokens of a submission last."""
     client = case.survey.client
     if not client.kerberos:
@@ -157,7 +157,7 @@ def _bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
 
 
-def _fetched(spec: ClusterSpec, _settings: Settings) -> bool:
+def _fetched(spec: ClusterSpec, _settings: YarnSettings) -> bool:
     return urlsplit(spec.models.repository).scheme in READS
 
 

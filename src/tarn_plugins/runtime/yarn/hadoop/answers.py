@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tarn.java import mask
-from tarn_plugins.runtime.yarn.wire import Completed, Grant, Rejected
+from tarn_plugins.runtime.yarn.messages import AllocatedContainer, Completed, Rejected
 
 __all__ = ["completed", "grant", "leaving_nodes", "maximum", "preempted", "rejected"]
 
 
-def grant(container: Any) -> Grant:
+def grant(container: Any) -> AllocatedContainer:
     """Return one ``Container``."""
     node = container.getNodeId()
-    return Grant(
+    return AllocatedContainer(
         container_id=str(container.getId()),
         number=int(container.getAllocationRequestId()),
         node=str(node.getHost()),

@@ -9,8 +9,8 @@ import attrs
 from tarn.errors import NotFoundError, ProviderError, RefusedError, TarnError
 from tarn.java import Fault, describe, load, throwable
 from tarn_plugins.runtime.yarn.denied import opening
+from tarn_plugins.runtime.yarn.messages import FileEntry
 from tarn_plugins.runtime.yarn.tokens import TOKENS_ENDED
-from tarn_plugins.runtime.yarn.wire import FileEntry
 
 __all__ = ["DENIED", "HadoopFiles"]
 

@@ -16,7 +16,7 @@ from tarn.interfaces import Finding
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.launch.ports import wanted_ports
 
-__all__ = ["HOST", "REPOSITORY", "SHM", "Mount", "mount", "notes", "own_ports", "problems"]
+__all__ = ["HOST", "REPOSITORY", "SHM", "DockerMount", "mount", "notes", "own_ports", "problems"]
 
 HOST = "host"
 """The network that makes a container's ports the node's own."""
@@ -43,7 +43,7 @@ _CHARACTERS = "letters, digits and _ . / @ + = -"
 
 
 @attrs.frozen
-class Mount:
+class DockerMount:
     """One entry of ``mounts``."""
 
     source: str
@@ -51,12 +51,12 @@ class Mount:
     """Without a slash at the end, or ``..`` in it."""
 
 
-def mount(text: str) -> Mount | None:
+def mount(text: str) -> DockerMount | None:
     """Return what ``source:/destination[:mode]`` says; None where it has another form."""
     found = _MOUNT.fullmatch(text)
     if found is None:
         return None
-    return Mount(found["source"], posixpath.normpath(found["destination"]))
+    return DockerMount(found["source"], posixpath.normpath(found["destination"]))
 
 
 def own_ports(triton: TritonSpec) -> tuple[int, ...]:
@@ -155,7 +155,7 @@ def _mounts(texts: Sequence[str], repository: str) -> Iterator[Finding]:
         yield _clash("models.repository", found, step)
 
 
-def _one_mount(text: str, read: Mount, where: str, *, localized: bool) -> Iterator[Finding]:
+def _one_mount(text: str, read: DockerMount, where: str, *, localized: bool) -> Iterator[Finding]:
     if not _absolute(read.source):
         found = f"has {text!r}, whose source is no absolute path of the nodes, without '..'"
         yield _wrong(where, found, f"/absolute/source:{read.destination}:ro")

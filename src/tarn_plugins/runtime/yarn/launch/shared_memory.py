@@ -23,7 +23,7 @@ from tarn.interfaces import Finding
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
 
-__all__ = ["Need", "findings", "need", "region_mib"]
+__all__ = ["SharedMemoryNeed", "findings", "need", "region_mib"]
 
 _TAG = re.compile(r":(?P<year>\d{2})\.(?P<month>\d{2})(?!\d)[^/]*$")
 _SMALLER_SINCE = (23, 9)
@@ -34,7 +34,7 @@ _KEY = "instance.resources.shm"
 
 
 @attrs.frozen
-class Need:
+class SharedMemoryNeed:
     """What the Python models of one instance take before the first request."""
 
     copies: int
@@ -60,12 +60,12 @@ def region_mib(triton: TritonSpec) -> float:
     return _LARGE_MIB if old else _SMALL_MIB
 
 
-def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> Need:
+def need(spec: ClusterSpec, stubs: Sequence[Stubs]) -> SharedMemoryNeed:
     """Return what the models of *stubs* that Triton will load take."""
     only = spec.models.serve if spec.models.control == "explicit" else ()
     gpus = spec.instance.resources.gpus
     copies = sum(each.on(gpus) for each in stubs if not only or each.model in only)
-    return Need(copies, region_mib(spec.triton))
+    return SharedMemoryNeed(copies, region_mib(spec.triton))
 
 
 def findings(
@@ -92,7 +92,7 @@ def findings(
 
 
 def _asked(
-    spec: ClusterSpec, docker: Docker | None, needed: Need, largest_mib: int
+    spec: ClusterSpec, docker: Docker | None, needed: SharedMemoryNeed, largest_mib: int
 ) -> Iterator[Finding]:
     resources = spec.instance.resources
     shm, memory = resources.shm_mib, resources.memory_mib
@@ -118,7 +118,7 @@ def _asked(
         yield _finding(where, found, "Raise it, and the memory with it", fatal=False)
 
 
-def _copies(needed: Need) -> str:
+def _copies(needed: SharedMemoryNeed) -> str:
     what = "copy of a Python model" if needed.copies == 1 else "copies of Python models"
     return f"{needed.copies} {what} of {needed.region_mib:g} MiB"
 

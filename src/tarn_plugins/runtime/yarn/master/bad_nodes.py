@@ -3,7 +3,7 @@
 import attrs
 
 from tarn_plugins.runtime.yarn.master.slots import Note
-from tarn_plugins.runtime.yarn.wire import Exchange
+from tarn_plugins.runtime.yarn.messages import Exchange
 
 __all__ = ["BadNodes"]
 

@@ -11,9 +11,9 @@ from tarn.errors import ProviderError, TarnError
 from tarn.triton import exits
 from tarn.triton.last_words import hopeless, last_error, port_taken
 from tarn_plugins.runtime.yarn.denied import opening
-from tarn_plugins.runtime.yarn.master.docker_failures import Failure, docker_failure
+from tarn_plugins.runtime.yarn.master.docker_failures import DockerFailure, docker_failure
 from tarn_plugins.runtime.yarn.memory_limit import exceeded
-from tarn_plugins.runtime.yarn.wire import Completed
+from tarn_plugins.runtime.yarn.messages import Completed
 
 __all__ = ["cancelled", "explain", "not_started", "passing"]
 
@@ -110,7 +110,7 @@ def explain(completed: Completed, *, asked: bool, memory_mib: int | None = None)
     )
 
 
-def _by_docker(failure: Failure, completed: Completed, error: str) -> ExitStatus:
+def _by_docker(failure: DockerFailure, completed: Completed, error: str) -> ExitStatus:
     """Return the end of a container that Docker, or YARN's use of it, did not let live."""
     taken = f"{failure.found}: already in use" if failure.port_taken else error
     return ExitStatus(

@@ -9,9 +9,17 @@ import attrs
 
 from tarn.errors import TarnError
 from tarn_plugins.runtime.yarn.master.shapes import size_in_words
-from tarn_plugins.runtime.yarn.wire import Shape
+from tarn_plugins.runtime.yarn.messages import Shape
 
-__all__ = ["Closing", "Outlook", "refusal", "rejection", "silence", "unprepared", "waits_for"]
+__all__ = [
+    "LaunchDeadline",
+    "Outlook",
+    "refusal",
+    "rejection",
+    "silence",
+    "unprepared",
+    "waits_for",
+]
 
 USUAL_S = 5.0
 """Until then a grant is not late: the scheduler looks at a node once in its heartbeat."""
@@ -46,7 +54,7 @@ class Outlook:
 
 
 @attrs.frozen
-class Closing:
+class LaunchDeadline:
     """From a moment on nothing new can start."""
 
     at_s: float = math.inf

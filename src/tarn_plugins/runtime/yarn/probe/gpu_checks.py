@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn_plugins.runtime.yarn.probe.facts import Facts
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["gpus", "image"]
 
 
-def gpus(told: Told) -> Looked:
+def gpus(told: ProbeReport) -> CheckResult:
     """Compare what is visible with the allocation."""
     facts = told.facts
     if told.outcome.gpus_wait:
-        return Looked(
+        return CheckResult(
             f"none was free: {told.outcome.gpus_wait}; so nothing is known of those that an "
             "instance would get",
             known=False,
@@ -26,7 +26,7 @@ def gpus(told: Told) -> Looked:
         seen += f" ({names})"
     if (cuda := facts.get("cuda_visible")) not in ("", "unset"):
         seen += f", CUDA_VISIBLE_DEVICES={cuda}"
-    return Looked(f"{seen} on {told.node}", tuple(_gpus(told, visible)))
+    return CheckResult(f"{seen} on {told.node}", tuple(_gpus(told, visible)))
 
 
 def _visible(facts: Facts) -> int | None:
@@ -42,7 +42,7 @@ def _visible(facts: Facts) -> int | None:
     return min(count, len([each for each in named.split(",") if each.strip()]))
 
 
-def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
+def _gpus(told: ProbeReport, visible: int | None) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if not told.outcome.gpus:
         return
@@ -76,22 +76,22 @@ def _gpus(told: Told, visible: int | None) -> Iterator[Finding]:
         )
 
 
-def image(told: Told) -> Looked:
+def image(told: ProbeReport) -> CheckResult:
     """Say whether YARN starts the image at all, and whether it can serve."""
     if told.outcome.untold:
-        return Looked(told.outcome.untold, known=False)
+        return CheckResult(told.outcome.untold, known=False)
     if told.outcome.failure is not None:
         found = told.outcome.failure
-        return Looked("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
+        return CheckResult("", (Finding("TARN-3188", found.where, found.found, found.next_step),))
     facts = told.facts
     seen = (
         f"{told.subject.image} on {told.node}: {facts.get('glibc')}, uid {facts.get('uid')}, "
         f"{facts.get('tritonserver') or 'no tritonserver'}"
     )
-    return Looked(seen, tuple(_image(told)))
+    return CheckResult(seen, tuple(_image(told)))
 
 
-def _image(told: Told) -> Iterator[Finding]:
+def _image(told: ProbeReport) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if facts.yes("first") is False:
         yield Finding(

@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 
-from tarn.interfaces import Finding, Looked
+from tarn.interfaces import CheckResult, Finding
 from tarn.java import OLDEST_HADOOP, OLDEST_JAVA
 from tarn.release import DISTRIBUTION, UNKNOWN
 from tarn_plugins.runtime.yarn.environment import PYTHONS
-from tarn_plugins.runtime.yarn.probe.told import Told
+from tarn_plugins.runtime.yarn.probe.report import ProbeReport
 
 __all__ = ["hadoop", "java", "python"]
 
 _ANOTHER = "Name the interpreter on the nodes in runtime.options.python, or make one: `tarn pack`"
 
 
-def python(told: Told, ours: str) -> Looked:
+def python(told: ProbeReport, ours: str) -> CheckResult:
     """Say whether the interpreter of the nodes runs TARN; *ours* is this client's version."""
     facts, path = told.facts, _named(told)
     if not facts.get("python"):
-        return Looked("the node did not get so far as to try it", known=False)
+        return CheckResult("the node did not get so far as to try it", known=False)
     version, tarn = facts.get("python_version"), facts.get("tarn_version")
     seen = f"{path} on {told.node}: {f'Python {version}' if version else 'not usable'}"
     if tarn:
         seen += f", tarn {tarn}"
-    return Looked(seen, tuple(_python(told, ours)))
+    return CheckResult(seen, tuple(_python(told, ours)))
 
 
-def _python(told: Told, ours: str) -> Iterator[Finding]:
+def _python(told: ProbeReport, ours: str) -> Iterator[Finding]:
     facts, where = told.facts, f"runtime.options.python = '{_named(told)}'"
     state, on = facts.get("python"), f"on {told.node}"
     broken = {
@@ -53,12 +53,12 @@ def _python(told: Told, ours: str) -> Iterator[Finding]:
         )
 
 
-def _named(told: Told) -> str:
+def _named(told: ProbeReport) -> str:
     """Return what the settings name, or would: an interpreter, or the archive that holds it."""
     return told.subject.order.archive or told.subject.order.python
 
 
-def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
+def _packages(told: ProbeReport, where: str, ours: str) -> Iterator[Finding]:
     facts, on = told.facts, f"on {told.node}"
     mend = (
         "Pack it anew: `tarn pack`"
@@ -89,17 +89,17 @@ def _packages(told: Told, where: str, ours: str) -> Iterator[Finding]:
         yield Finding("TARN-3182", where, found, mend, fatal=False)
 
 
-def java(told: Told) -> Looked:
+def java(told: ProbeReport) -> CheckResult:
     """Say whether the Java that a master would take is new enough."""
     facts = told.facts
     state, path = facts.get("java"), facts.get("java_path")
     if not state:
-        return Looked("the node did not get so far as to try it", known=False)
+        return CheckResult("the node did not get so far as to try it", known=False)
     source = _SOURCES.get(facts.get("java_from"), "")
     seen = f"{path or 'none'}{source}: {facts.get('java_version') or 'not usable'}"
     if vendor := facts.get("java_vendor"):
         seen += f", {vendor}"
-    return Looked(seen, tuple(_java(told)))
+    return CheckResult(seen, tuple(_java(told)))
 
 
 _SOURCES = {
@@ -110,7 +110,7 @@ _SOURCES = {
 }
 
 
-def _java(told: Told) -> Iterator[Finding]:
+def _java(told: ProbeReport) -> Iterator[Finding]:
     facts, path = told.facts, told.facts.get("java_path")
     ways = (
         "Set runtime.options.java_home to a Java 11 or newer that all nodes have, or bring a JRE "
@@ -137,17 +137,17 @@ def _release(version: tuple[int, ...]) -> int | None:
     return version[1] if version[0] == 1 and len(version) > 1 else version[0]
 
 
-def hadoop(told: Told) -> Looked:
+def hadoop(told: ProbeReport) -> CheckResult:
     """Say whether a master finds Hadoop's client on the node."""
     facts = told.facts
     if "hadoop" not in facts.values:
-        return Looked("the node did not say", known=False)
+        return CheckResult("the node did not say", known=False)
     script, home = facts.get("hadoop"), facts.get("hadoop_home")
     seen = f"{script or 'none'}, {facts.get('hadoop_version') or 'version unknown'}"
-    return Looked(f"{seen} on {told.node}", tuple(_hadoop(told, script, home)))
+    return CheckResult(f"{seen} on {told.node}", tuple(_hadoop(told, script, home)))
 
 
-def _hadoop(told: Told, script: str, home: str) -> Iterator[Finding]:
+def _hadoop(told: ProbeReport, script: str, home: str) -> Iterator[Finding]:
     facts, where = told.facts, told.node
     if not script:
         found = (

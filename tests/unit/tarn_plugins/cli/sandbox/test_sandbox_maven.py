@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tarn_plugins.cli.sandbox.commands import sandbox
 from tarn_plugins.cli.sandbox.maven import explained, pom, repository_fault
-from tarn_plugins.cli.sandbox.options import VERSION, Options
+from tarn_plugins.cli.sandbox.options import VERSION, SandboxOptions
 
 OURS = "3.3.6.1.2.4.0-32"
 URL = "https://repository.example/maven"
@@ -30,7 +30,7 @@ def test_the_project_names_the_version_and_no_registry() -> None:
 def test_versions_of_distributions_are_versions(version: str) -> None:
     """Apache's numbers, and what a vendor appends."""
     assert VERSION.fullmatch(version)
-    assert Options(hadoop=version, repository=URL).repository == URL
+    assert SandboxOptions(hadoop=version, repository=URL).repository == URL
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_none_is_refused_and_not_repeated(url: str, words: str) -> None:
     fault = repository_fault(url)
     assert words in fault
     with pytest.raises(ValueError, match="the repository") as caught:
-        Options(repository=url)
+        SandboxOptions(repository=url)
     done = CliRunner().invoke(sandbox, ["up", "--repository", url])
     assert done.exit_code == 2
     for said in (fault, str(caught.value), done.output):

@@ -10,7 +10,7 @@ from tarn.testing.context import cluster_spec
 from tarn.triton.lint import Stubs
 from tarn_plugins.runtime.yarn import Docker
 from tarn_plugins.runtime.yarn.client import container_checks
-from tarn_plugins.runtime.yarn.client.checks import Land
+from tarn_plugins.runtime.yarn.client.checks import YarnOverview
 from tarn_plugins.runtime.yarn.launch.docker_rules import mount, notes, own_ports, problems
 
 HDFS, PATH = "hdfs://nn/models", "/mnt/models"
@@ -173,8 +173,10 @@ def test_a_check_says_all_of_it_without_yarn():
     stubs = (Stubs("ocr", fixed=100),)
     told = [
         finding.where
-        for finding in container_checks.findings(spec, Docker(network="none"), Land(), stubs)
+        for finding in container_checks.findings(
+            spec, Docker(network="none"), YarnOverview(), stubs
+        )
     ]
     assert "runtime.options.docker.network" in told
     assert sum("instance.resources" in where for where in told) == 3
-    assert list(container_checks.findings(cluster_spec(), Docker(), Land())) == []
+    assert list(container_checks.findings(cluster_spec(), Docker(), YarnOverview())) == []
