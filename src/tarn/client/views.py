@@ -47,7 +47,8 @@ class Following(FollowingView):
             raise UnreachableError(
                 error.found,
                 where=error.where,
-                next_step="A master is named with http://; a single Triton without: 'host:port'",
+                next_step="Write a master's address with http://, and a single Triton's without: "
+                "'host:port'",
             ) from error
 
 

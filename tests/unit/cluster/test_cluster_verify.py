@@ -137,11 +137,11 @@ def test_the_view_is_followed(tritons, quick):
     [
         (lambda: Order(0, 1), ConfigError, "0 requests a second"),
         (lambda: Order(2000, 1), ConfigError, "at most 1000"),
-        (lambda: Order(1, 0), ConfigError, "sends nothing"),
-        (lambda: Order(1, 1, body=b"{}"), ConfigError, "one body cannot be meant for all models"),
-        (lambda: Order(1, 1, ("a", "b"), body=b"{}"), ConfigError, "for 2 models"),
+        (lambda: Order(1, 0), ConfigError, "would send nothing"),
+        (lambda: Order(1, 1, body=b"{}"), ConfigError, "one request body cannot fit all models"),
+        (lambda: Order(1, 1, ("a", "b"), body=b"{}"), ConfigError, "fit 2 models"),
         (lambda: Order(1, 1, ("orc",)), NotFoundError, "Did you mean 'ocr'"),
-        (lambda: Order(1, 1, ("zzz",)), NotFoundError, "Served are: echo, ocr"),
+        (lambda: Order(1, 1, ("zzz",)), NotFoundError, "Served models: echo, ocr"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_sent(tritons, order, error, words):

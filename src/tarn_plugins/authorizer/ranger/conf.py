@@ -121,7 +121,7 @@ def poll_s(site: Site) -> float:
 
 
 def write(files: Mapping[str, bytes], places: Places) -> None:
-    """Write the configuration anew, and make the other directories. Only the owner may read them.
+    """Write the configuration again, and make the other directories. Only the owner may read them.
 
     Raises:
         OSError: It cannot be written.

@@ -25,12 +25,12 @@ def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     return (
         Check(
             "Ranger's configuration and jars",
-            "Without them no master decides anything: everything is denied.",
+            "Without them the master denies every request.",
             lambda: _files(settings, here=here),
         ),
         Check(
             "Ranger Admin",
-            "Policies come from there; those of an earlier day decide while it is away.",
+            "Policies come from there; while it does not answer, the last downloaded ones decide.",
             lambda: _admin(settings),
         ),
     )
@@ -41,13 +41,13 @@ def _files(settings: Settings, *, here: bool) -> Looked:
     if here:
         return Looked(f"{settings.conf_dir} and Ranger's jars are there", found)
     if found:
-        return Looked("they are not on this machine, and must be on each node", known=False)
+        return Looked("they are not on this machine, but must be on each node", known=False)
     return Looked("they are on this machine, and must be on each node")
 
 
 def _admin(settings: Settings) -> Looked:
     if examine(settings):
-        return Looked("its address stands in a file that this machine does not have", known=False)
+        return Looked("its address is in a file that this machine does not have", known=False)
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")
     silent = [url for url in map(str.strip, urls.split(",")) if url and not _answers(url)]
     if not silent:

@@ -25,7 +25,7 @@ FORGET_AFTER_S = 5.0
 def unserved(before: "Traffic | None", now: "Traffic") -> Unserved:
     """Return how many requests are queued, and how many were refused since *before*.
 
-    A counter that fell was reset, or HAProxy began anew: what it shows came since.
+    A counter that fell was reset, or HAProxy began again: what it shows came since.
     """
     if before is None:
         return Unserved(now.queued)

@@ -73,7 +73,7 @@ class _Look:
         with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
             silent = {n: e for n, e in zip(names, pool.map(self._reach, names), strict=True) if e}
         if not silent:
-            return Looked(f"{', '.join(names)}: each gives sessions")
+            return Looked(f"{', '.join(names)}: each accepts sessions")
         if len(silent) == len(names):
             return Looked("", (_finding(next(iter(silent.values()))),))
         return Looked("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
@@ -84,7 +84,10 @@ class _Look:
             arguments = session_arguments(self._settings, self._context.environ)
         except ConfigError as error:
             # it lies on the master's machine, which may be another one
-            return Looked(f"not tried, as {error.found}: the master's machine counts", known=False)
+            return Looked(
+                f"not tried from here, since {error.found}; it must work on the master's machine",
+                known=False,
+            )
         with self._open(self._servers, arguments) as session:
             missing = self._missing(session)
             found = (*self._foreign(session), *self._tried(session, missing))
@@ -140,7 +143,7 @@ class _Look:
         try:
             fleet = FleetNode.parse(at) if at else None
         except ConfigError:
-            return  # it is written anew
+            return  # it is written again
         try:
             own(self._place, Found(fleet))
         except DiscoveryError as error:

@@ -1,6 +1,6 @@
 """Gathers a `Survey`, in the process that holds the JVM; changes nothing.
 
-ResourceManager, NameNode and nodes are asked beside one another: one that is silent costs its own
+ResourceManager, NameNode and nodes are asked in parallel: one that is silent costs its own
 deadline, and no more.
 """
 
@@ -158,7 +158,9 @@ def _manager(site: web.Web, base: str) -> ResourceManager:
     except ProviderError as error:
         return ResourceManager(base, problem=error.found)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return ResourceManager(base, problem="answers something that is no ResourceManager's")
+        return ResourceManager(
+            base, problem="gives an answer that does not come from a ResourceManager"
+        )
     return ResourceManager(
         base,
         state=state,

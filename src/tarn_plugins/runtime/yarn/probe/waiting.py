@@ -9,18 +9,18 @@ __all__ = ["hopeless", "waits"]
 
 
 def hopeless(order: Order, crowd: Crowd) -> str:
-    """Say why waiting longer is of no use; empty where it may be."""
+    """Say why waiting longer is useless; empty where it may be."""
     land = crowd.land
     if not land.nodes:  # not told
         return ""
     if not any(node.runs for node in land.nodes):
-        return f"of {len(land.nodes)} NodeManagers none runs"
+        return f"none of {len(land.nodes)} NodeManagers runs"
     label = land.label(order.label, order.queue)
     if land.running(label):
         return ""
     others = sorted({node.label for node in land.nodes if node.runs and node.label})
     known = f"; those that run have: {', '.join(others)}" if others else ""
-    return f"no node that runs {_has(label)}{known}"
+    return f"no running node {_has(label)}{known}"
 
 
 def waits(order: Order, crowd: Crowd) -> str:
@@ -33,7 +33,7 @@ def _reasons(order: Order, crowd: Crowd) -> Iterator[str]:
     nodes = crowd.land.running(label)
     wanted = _wanted(order)
     if nodes and not any(node.has_free(wanted) for node in nodes):
-        yield f"of {len(nodes)} nodes none that {_has(label)} has {shown(wanted)} free"
+        yield f"of {len(nodes)} nodes, none that {_has(label)} has {shown(wanted)} free"
     free = crowd.queue_free_mib
     if free is not None and free < order.memory_mib:
         yield f"the queue '{order.queue}' has {max(free, 0)} MiB left for this user"
