@@ -410,7 +410,9 @@ class FakeRM:
                 raise ProviderError("yarn", "connection refused", retry_after_s=1.0)
             self._asked |= {ask.number for ask in said.asks}
             if self._asked & self.yarn.invalid:
-                raise ProviderError("yarn", "it calls an ask invalid", next_step="Mend YARN")
+                raise ProviderError(
+                    "yarn", "it rejects a request as invalid", next_step="Mend YARN"
+                )
             answer = self.yarn.exchange(said)
             if self.yarn.play("answer late"):
                 # The client asks again with the same number, and gets the same answer.

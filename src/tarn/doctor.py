@@ -118,7 +118,7 @@ def once(results: Iterable[Result]) -> tuple[Result, ...]:
         if new == result.findings:
             left.append(result)
             continue
-        seen = result.seen or ("" if new else "nothing beside what other checks tell")
+        seen = result.seen or ("" if new else "nothing that other checks do not report")
         state = _state(CheckResult(seen, new, known=result.state is not CheckState.UNKNOWN))
         left.append(attrs.evolve(result, state=state, seen=seen, findings=new))
     return tuple(left)
@@ -186,7 +186,7 @@ class _Round:
         for number in [number for number, until_s in self._until_s.items() if until_s <= now_s]:
             del self._until_s[number]
             check = self._offered[number].check
-            seen = f"it did not come back within {check.within_s:g} s"
+            seen = f"it did not finish within {check.within_s:g} s"
             self._results[number] = Result.of(check, CheckResult(seen, known=False))
 
     def _say(self) -> None:
@@ -207,7 +207,7 @@ def _result(one: OfferedCheck) -> Result:
         looked = CheckResult("", (finding(error),))
     except BaseException as error:  # noqa: BLE001 (a stranger's code; it is told, not hidden)
         looked = CheckResult(
-            "its check failed, so nothing is known", (_fault(one, error),), known=False
+            "its check failed, so the result is unknown", (_fault(one, error),), known=False
         )
     return Result.of(check, looked)
 

@@ -74,7 +74,7 @@ class Factory(Generic[T]):
     """Of a scaling policy: the signals that it looks at with these settings. Each is one that is
     always there, one that a plugin offers, or the name of a metric of Triton (``nv_...``, one with
     a colon, any other as ``metric/NAME``); a name that is none of these is refused before anything
-    starts. Of a signal: the metrics of Triton that it looks at beside those that are always read;
+    starts. Of a signal: the metrics of Triton that it reads besides those that are always read;
     it finds each of their lines by name and labels: `tarn.triton.metrics.TritonMetrics.each`."""
     asks: Callable[[Any], Mapping[str, Choice]] = lambda _settings: {}
     """Of a scaling policy that asks others: each with the key of its options at which it is chosen.
@@ -105,8 +105,8 @@ class RuntimeFactory:
     host: Callable[[Mapping[str, str]], str] = lambda _environ: "127.0.0.1"
     """Name or address at which a master with this environment listens, and is reached."""
     proxy: Callable[[Any, Path, Mapping[str, str]], ProxyRule | None] = lambda *_: None
-    """Say whose word about users a master believes: (settings, its directory, environment). Asked
-    once, after ``runtime``; None: nobody's."""
+    """Say which proxies a master trusts to name users: (settings, its directory, environment).
+    Asked once, after ``runtime``; None: none."""
     names: Callable[[Any, Path, Mapping[str, str]], UserDirectory | None] = lambda *_: None
     """Say how the cluster calls people: (settings, the master's directory, environment). Asked
     once, after ``runtime``; None: by this machine's krb5.conf, and its list of groups."""
@@ -117,7 +117,7 @@ class StorageFactory:
     """What a storage plugin offers: the schemes it claims, and how to make it."""
 
     schemes: frozenset[str]
-    """URI schemes; ``""`` claims a bare path, ``"*"`` whatever nobody else claims."""
+    """URI schemes; ``""`` claims a bare path, ``"*"`` every scheme that no other storage claims."""
     create: Callable[[], Storage]
     summary: str
     requires: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ def tarn_cli(commands: click.Group) -> None:
     spec's master needs, and name and options of its runtime. Of these ``meta["tarn.deployer"]``
     makes the `tarn.interfaces.Deployer`, which may be a `tarn.interfaces.Uploader` too.
 
-    Commands for load balancers stand in the group ``lb``; whoever comes first adds it:
+    Commands for load balancers belong to the group ``lb``; the first plugin that needs it adds it:
     ``commands.commands.setdefault("lb", click.Group("lb", help=...))``.
     """
     raise NotImplementedError

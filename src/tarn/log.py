@@ -1,8 +1,8 @@
 """The master's log: one line for each thing said, as text or as JSON, with what it is about.
 
-Whoever has something to say uses the standard library's ``logging``; ``extra`` names what it is
-about (`ABOUT`). Every line carries the cluster and the epoch; one that is written while a request
-is answered carries its id. Secrets that the master holds are taken out of each line.
+Everybody who has something to say uses the standard library's ``logging``; ``extra`` names what it
+is about (`ABOUT`). Every line carries the cluster and the epoch; one that is written while a
+request is answered carries its id. Secrets that the master holds are taken out of each line.
 
 This is the only place that imports structlog. ``docs/reference/events.md`` describes the lines.
 """
@@ -220,7 +220,7 @@ def _as_json(_logger: Any, _method: str, event: Any) -> str:
 def _as_text(_logger: Any, _method: str, event: Any) -> str:
     """Return ``TIME LEVEL THREAD LOGGER: MESSAGE [what it is about]``, then a traceback.
 
-    Whatever follows a line's end is set off by two blanks: nobody can write a line of his own.
+    What follows a line's end is set off by two blanks: nobody can write a line of his own.
     """
     head = f"{event['at']} {event['level'].upper()} {event['thread']} {event['logger']}"
     rest = {k: v for k, v in event.items() if k not in _TEXT_HEAD and k not in _UNSAID}

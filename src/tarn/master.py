@@ -147,7 +147,7 @@ def _spec(directory: Path, runtime: str) -> tuple[dict[str, Any], ClusterSpec]:
         raise ConfigError(
             f"runtime.use = '{loaded.spec.runtime.use}'; the master was started for '{runtime}'",
             where=str(directory / "spec.yaml"),
-            right="A cluster's own runtime starts its master.",
+            right="Only the cluster's own runtime may start its master.",
         )
     plain = config.redact(config.dump(loaded.spec))
     return cast(dict[str, Any], plain), loaded.spec

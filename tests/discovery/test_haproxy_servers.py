@@ -508,7 +508,7 @@ def test_errors_are_sentences(haproxy: HAProxyStage, make: Make, tmp_path: Path)
     """No socket, no socket's file, no right, no backend: each says what to do."""
     with pytest.raises(DiscoveryError, match=r"gone: there is no such socket.*stats socket"):
         make(socket=tmp_path / "gone").reach(0.1)
-    with pytest.raises(DiscoveryError, match="this file is no socket"):
+    with pytest.raises(DiscoveryError, match="this file is not a socket"):
         make(socket=haproxy.configuration).reach(0.1)
     with pytest.raises(DiscoveryError, match=r"level admin.*reload HAProxy"):
         make(socket=haproxy.operator_socket).reach(0.1)

@@ -212,7 +212,7 @@ def test_up_ends_with_the_reason(docker_house: DockerHouse) -> None:
     assert done.returncode == 1
     why = docker_house.tarn("why", "-c", "refused").stdout
     for said in (done.stderr, why):
-        assert "trying again cannot help" in said
+        assert "another attempt cannot help" in said
         assert "Add /etc to docker.allowed.ro-mounts" in said
 
 
@@ -246,7 +246,7 @@ def test_contradictions_are_refused_at_once(docker_house: DockerHouse) -> None:
     started_s = time.monotonic()
     done = docker_house.tarn("up", "-f", spec)
     assert done.returncode == 2
-    for words in ("'Tarn/Triton:1'", "nothing could reach", "'a:/b'", "which YARN brings", "'80'"):
+    for words in ("'Tarn/Triton:1'", "nothing could reach", "'a:/b'", "which YARN mounts", "'80'"):
         assert words in done.stderr
     assert docker_house.applications("wrong") == []
     assert time.monotonic() - started_s < WITHIN_S

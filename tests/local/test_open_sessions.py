@@ -49,7 +49,7 @@ def test_a_drain_ends_when_the_last_session_does(house: House, api: MasterApi) -
     held = until(waits, 5, "a drain that waits for sessions")
     assert (held["followers"], held["sessions"]) == (["lb1"], 2)
     why = house.tarn("why", "-c", "held", leaving).stdout
-    assert "waits for 2 open sessions at lb1; what is left is cut in" in why
+    assert "waits for 2 open sessions at lb1; what is left will be cut in" in why
     held_until_s = time.monotonic() + 3.0
     while time.monotonic() < held_until_s:
         assert waits()

@@ -167,7 +167,7 @@ def test_afterwards_it_is_idle(loaded: SimpleNamespace) -> None:
     """Nothing in flight, no rate; and no durations, since nothing ended."""
     for name in ("in_flight", "offered_load", "requests_per_s"):
         assert value(loaded.idle.latest(name)) == 0.0
-    assert loaded.idle.latest("queue_time") == Unknown("no request ended since the last look")
+    assert loaded.idle.latest("queue_time") == Unknown("no request ended since the last sample")
 
 
 def value(sample: Sample[float]) -> float:

@@ -219,8 +219,8 @@ def test_two_proofs_of_one_agent_are_refused() -> None:
     """Which of them counts, nobody could say."""
     where = ["--socket", "/s", "--url", "http://m:1"]
     for words, said in (
-        (["--keytab", "k", "--token-file", "t"], "both prove who asks"),
-        (["--principal", "lb"], "whose key of --keytab"),
+        (["--keytab", "k", "--token-file", "t"], "Use either --keytab or --token-file"),
+        (["--principal", "lb"], "chooses a key of --keytab"),
     ):
         done = CliRunner().invoke(haproxy, [*where, *words], obj=None)
         assert done.exit_code == 2, done.output

@@ -91,7 +91,7 @@ def test_an_agent_that_knows_nobody_says_so_and_does_nothing(
     assert run([*words, "--ca", str(tmp_path / "gone")], around) == 2
     assert "[TARN-3720]" in capsys.readouterr().err
     assert run([*words, "--key", "k.pem"], around) == 2
-    assert "--key is that of --cert" in capsys.readouterr().err
+    assert "--key belongs to --cert" in capsys.readouterr().err
     assert master.commands == []
 
 
@@ -102,7 +102,7 @@ def test_a_client_of_inferences_finds_instances_over_https(
     token = TOKEN.decode()
     with tarn.client.http(master.url, api_token=token, ca=authority.ca, wait_s=0) as client:
         assert client is not None
-    with pytest.raises(UnreachableError, match="not believed"):
+    with pytest.raises(UnreachableError, match="not trusted"):
         tarn.client.http(master.url, api_token=token, wait_s=0).close()
 
 
@@ -142,7 +142,7 @@ def test_the_doctor_sees_whether_a_master_is_believed(
     directory.mkdir(parents=True)
     (directory / "api_token").write_bytes(TOKEN)
     seen = reach(link, around)
-    assert "its certificate is not believed" in seen.findings[0].found
+    assert "its certificate is not trusted" in seen.findings[0].found
     assert seen.findings[0].where.startswith("https://")
     (directory / "tls_ca.pem").write_bytes(authority.ca.read_bytes())
     assert reach(link, around).seen == f"{master.url} answers"

@@ -54,7 +54,7 @@ def test_who_does_not_says_by_what_it_knows_nobody(master: FakeMaster, tmp_path:
     """The authorities of the system, or the file that was named, and what to do."""
     error = asked(master.url, None)
     assert (type(error), error.code) == (UnreachableError, "TARN-3728")
-    assert "not believed by the authorities of this system" in error.found
+    assert "not trusted by the authorities of this system" in error.found
     assert "tls_ca.pem" in error.next_step
     other = Authority(tmp_path, "other")
     assert str(other.ca) in asked(master.url, Trust(other.ca)).found

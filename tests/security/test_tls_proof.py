@@ -200,7 +200,7 @@ def test_keystores_of_java(tmp_path: Path, authority: Authority, good: Issued, k
     assert "does not open with this password" in said
     assert "another" not in said
     found, said = codes(tls)
-    assert (found, f"no secret of the name '{ALIAS}'" in said) == (["TARN-3725"], True)
+    assert (found, f"has no secret named '{ALIAS}'" in said) == (["TARN-3725"], True)
     keystore(tmp_path, kind, ("second", authority.issue("second")))
     found, said = codes(tls, {ALIAS: PASSWORD})
     assert found == ["TARN-3724"]

@@ -176,7 +176,7 @@ def test_only_who_proves_itself_by_a_certificate_is_asked_for_one(
         with caplog.at_level("INFO"):
             with pytest.raises(httpx.TransportError):
                 heard_from("127.0.0.2", stranger)
-            until(lambda: "no TLS with 127.0.0.2: " in caplog.text)
+            until(lambda: "the TLS handshake with 127.0.0.2 failed: " in caplog.text)
     finally:
         server.close()
 

@@ -134,7 +134,7 @@ def test_a_check_that_hangs_is_unknown_and_holds_up_nobody():
     assert time.monotonic() - began_s < 5
     assert [one.check for one in results] == ["first", "stuck", "last"]
     assert [one.state for one in results] == [CheckState.OK, CheckState.UNKNOWN, CheckState.OK]
-    assert results[1].seen == "it did not come back within 0.2 s"
+    assert results[1].seen == "it did not finish within 0.2 s"
     forever.set()
 
 

@@ -150,7 +150,7 @@ def test_a_silent_control_thread_is_timed_out_too(api: MasterApi, master: FakeMa
     """The master's 503 keeps its code; an inbox that is full is another error."""
     master.app._api._answer_within_s = 0.01
     master.silent = True
-    with pytest.raises(TimedOutError, match="may still obey"):
+    with pytest.raises(TimedOutError, match="may still carry out the command"):
         api.resume()
     while not master.inbox.ask(object()).done():  # type: ignore[arg-type]
         pass

@@ -123,7 +123,9 @@ def test_who_answers_unproven_is_said_in_a_sentence(status: str) -> None:
     with (
         listening(answer=answer(status)) as stranger,
         MasterApi(stranger.url, TOKEN.decode()) as api,
-        pytest.raises(UnreachableError, match="did not prove to be the cluster's master") as caught,
+        pytest.raises(
+            UnreachableError, match="did not prove that it is the cluster's master"
+        ) as caught,
     ):
         api.status()
     assert caught.value.code == UNPROVEN
@@ -315,7 +317,7 @@ def test_a_token_for_a_master_that_asks_for_none_is_kept_back() -> None:
     with (
         FakeMaster(api_token=None) as master,
         MasterApi(master.url, TOKEN.decode()) as api,
-        pytest.raises(UnreachableError, match="asked without one") as caught,
+        pytest.raises(UnreachableError, match="leave the token out") as caught,
     ):
         api.status()
     assert caught.value.code == UNPROVEN

@@ -102,7 +102,7 @@ def test_what_was_given_back_cannot_be_started(app: Application) -> None:
     """Another place may do: this is no error of the launch itself."""
     (grant,) = get(app, 1)
     app.say(releases=(grant.container_id,))
-    with pytest.raises(LaunchError, match="not this master's to start") as caught:
+    with pytest.raises(LaunchError, match="this master may not start it") as caught:
         app.nodes.start(grant, WAITS)
     assert caught.value.retry_after_s is not None
 

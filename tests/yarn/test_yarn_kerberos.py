@@ -248,7 +248,7 @@ def asks_in_vain(fleet: Fleet, hadoop: Hadoop) -> None:
     assert metrics["containersPending"] == 0
     assert [i["id"] for i in fleet.status()["instances"] if i["state"] == "requested"] == [
         third["id"]
-    ], "it is tried again and again"
+    ], "TARN keeps retrying"
 
 
 def same(before: dict[str, object], fleet: Fleet) -> None:

@@ -201,7 +201,7 @@ SEEDS: dict[str, tuple[Seed, ...]] = {
             "an interpreter without a whole path",
             "Python of the nodes",
             "TARN-3139",
-            "its whole path",
+            "the absolute path",
             {},
             {"python": "python3"},
         ),
@@ -591,7 +591,9 @@ def test_a_directory_without_configuration_is_named(desk: Desk, world: str, tmp_
     results = looked_at(spec, attrs.evolve(around, environ=environ))
     (finding,) = results["YARN connection"].findings
     assert (finding.code, finding.fatal) == ("TARN-3130", True)
-    assert "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml" in finding.next_step
+    assert (
+        "Set HADOOP_CONF_DIR to the directory with the cluster's yarn-site.xml" in finding.next_step
+    )
     assert results["YARN queue"].state is CheckState.UNKNOWN
 
 

@@ -155,7 +155,7 @@ def test_a_container_that_is_not_granted_says_why(labelled: YarnHouse) -> None:
         one.join()
     assert {failure.code for failure in failures.values()} == {"TARN-3180"}
     assert "has 512 MiB, 1 vcores free" in failures["full"].found
-    assert f"no node that runs has the label '{LABEL}'" in failures["label"].found
+    assert f"no running node has the label '{LABEL}'" in failures["label"].found
     assert "nowhere" in failures["queue"].found
     assert "unmanaged application" in failures["queue"].found
 

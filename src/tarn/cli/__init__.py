@@ -22,8 +22,8 @@ def main() -> None:
     _guard_terminal()
     if not hide(sys.argv[1:]):
         click.echo(
-            "tarn: every user of this machine reads the api token in the arguments of this command "
-            "until it ends: use TARN_TOKEN, or api.token: file:PATH",
+            "tarn: every user of this machine can read the api token in the arguments of this "
+            "command until it ends: use TARN_TOKEN, or api.token: file:PATH",
             err=True,
         )
     sys.exit(run(sys.argv[1:]))

@@ -14,8 +14,8 @@ from tarn.cluster.dashboard_link import opened
 def command(around: ClusterEnvironment, *, name: str | None, opening: bool) -> None:
     """Print the address of a cluster's dashboard; with an api token, a link that signs in.
 
-    The link is good once, for a minute, and opens all that the api token opens, so give it to
-    nobody else. The session that it begins ends after eight hours.
+    The link works once, within a minute, and gives the same access as the api token, so do not
+    share it. The session that it starts ends after eight hours.
     """
     meant = name or choose(around)
     cluster = connect(meant, environment=around)

@@ -22,8 +22,8 @@ from tarn.interfaces import Check, CheckResult, Finding
 _MOST_BYTES = 4 * 2**20
 """No configuration of another program is larger."""
 _NOTHING = (
-    "nothing says what to look at: there is no tarn.yaml here. Name one with -f, a cluster with "
-    "-c, or what is planned, such as --set runtime.use=yarn; or a file of another program"
+    "there is nothing to check: no tarn.yaml is here. Name one with -f, a cluster with -c, or a "
+    "planned setting, such as --set runtime.use=yarn; or name a file of another program"
 )
 
 
@@ -55,22 +55,20 @@ def _option(kind: str, one: FileCheck) -> click.Option:
 
 
 @click.command("doctor", cls=_Doctor, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--probe", is_flag=True, help="Also start something for a moment, such as a container."
-)
+@click.option("--probe", is_flag=True, help="Also start something briefly, such as a container.")
 @form_option
 @source_options
 @click.pass_context
 def command(
     ctx: click.Context, /, *, source: SpecSource, probe: bool, form: str, **named: Any
 ) -> int:
-    """Find what is wrong around a cluster, before anything is started.
+    """Find problems around a cluster before anything is started.
 
-    Looks at what the spec needs: the runtime, the repository, discoveries. Nothing is submitted,
-    unless --probe is given. With files of other programs, and no option that says more of a spec,
-    only these are looked at.
+    Checks what the spec needs: the runtime, the repository, discoveries. Nothing is submitted
+    unless --probe is given. With files of other programs and no option about a spec, only those
+    files are checked.
 
-    Exit code 0: nothing that keeps a cluster from working; 1: something that does; 2: wrong usage.
+    Exit code 0: nothing prevents the cluster from working; 1: something does; 2: wrong usage.
     """
     around: ClusterEnvironment = ctx.obj or current_environment()
     files = tuple(_files(ctx, named))
@@ -108,8 +106,8 @@ def _spec(source: SpecSource, around: ClusterEnvironment) -> ClusterSpec:
         kept = around.paths.cluster(name) / "spec.yaml"
         if not kept.is_file():
             raise NotFoundError(
-                f"nothing is known here of a cluster '{name}'",
-                next_step="`tarn status` lists what there is; -f names the spec of another one",
+                f"this machine does not know a cluster '{name}'",
+                next_step="`tarn status` lists known clusters; -f names the spec of another one",
             )
         return config.load(kept, environ={}).spec
     return source.load(around, partial=True).spec
@@ -127,7 +125,7 @@ def _file_check(kind: str, one: FileCheck, path: Path, data: bytes) -> Check:
         found = tuple(one.check(str(path), data))
         return CheckResult("" if found else "nothing to say", found)
 
-    return Check(f"{kind} {path}", "Requests reach the cluster as this file says.", look)
+    return Check(f"{kind} {path}", "This file decides how requests reach the cluster.", look)
 
 
 def _content(path: Path) -> bytes:
@@ -137,7 +135,9 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise NotFoundError(f"'{path}' cannot be read: {error.strerror}") from error
     if len(data) > _MOST_BYTES:
-        raise NotFoundError(f"'{path}' has more than {_MOST_BYTES >> 20} MiB; no such file is")
+        raise NotFoundError(
+            f"'{path}' has more than {_MOST_BYTES >> 20} MiB; such a file is never that large"
+        )
     return data
 
 

@@ -11,11 +11,14 @@ from tarn.errors import NotFoundError
 @click.command("down")
 @cluster_option
 @pass_around
-@click.option("--timeout", default="15m", show_default=True, help="How long to wait for the end.")
+@click.option(
+    "--timeout", default="15m", show_default=True, help="How long to wait for the cluster to end."
+)
 def command(around: ClusterEnvironment, *, name: str | None, timeout: str) -> None:
-    """End a cluster: withdraw, drain, stop; nothing is left but logs.
+    """End a cluster: withdraw, drain, stop; only logs are left.
 
-    A master that does not answer for 10 s is ended by force, and said so. Twice is no error.
+    A master that does not answer for 10 s is ended by force, with a message. Ending a cluster twice
+    is not an error.
     """
     try:
         meant = name or choose(around)

@@ -17,10 +17,12 @@ _LEVELS = {Severity.ALERT: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 @click.command("lint")
 @click.argument("repository", metavar="PATH|URI", required=False, type=NAME)
-@click.option("--fix", is_flag=True, help="Repair what is beyond doubt, and print the diff.")
-@click.option("--strict", is_flag=True, help="Warnings matter too.")
-@click.option("--ignore", metavar="CODE", multiple=True, help="Say nothing of it; may be repeated.")
-@click.option("--rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option(
+    "--fix", is_flag=True, help="Repair what has only one right answer, and print the diff."
+)
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option("--ignore", metavar="CODE", multiple=True, help="Ignore this rule; may be repeated.")
+@click.option("--rules", is_flag=True, help="List the rules, and check nothing.")
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
@@ -33,9 +35,9 @@ def command(  # noqa: PLR0913 (one for each option)
     rules: bool,
     form: str,
 ) -> int:
-    """Find what is wrong with the model repository at PATH|URI.
+    """Find problems in the model repository at PATH|URI.
 
-    An error keeps Triton from serving what is meant; a warning may; a note is for you to know.
+    An error prevents Triton from serving what is intended; a warning may; a note is information.
     Exit code 0: no error; 1: errors (with --strict also warnings); 2: wrong usage.
     """
     if rules:

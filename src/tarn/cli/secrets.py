@@ -21,10 +21,10 @@ __all__ = ["command"]
 
 @click.group("secrets")
 def command() -> None:
-    """Write secrets into the stores of a spec, and see which of them instances get.
+    """Write secrets into the stores of a spec, and see which ones instances get.
 
-    A value is read from a prompt, from standard input or from a file; it is never an argument,
-    which other users of this machine could read, and never shown.
+    A value is read from a prompt, from standard input or from a file. It is never shown, and never
+    an argument, which other users of this machine could read.
     """
 
 
@@ -35,7 +35,7 @@ def command() -> None:
 def listed(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None:
     """List every secret of every store, and what instances get it as.
 
-    What instances do not get is for TARN itself, such as the password of a keystore.
+    Secrets that instances do not get are for TARN itself, such as the password of a keystore.
     """
     found = _held(around, _spec(around, source))
     rows = [
@@ -51,8 +51,8 @@ def listed(around: ClusterEnvironment, *, source: SpecSource, form: str) -> None
     "--from",
     "origin",
     metavar="FILE",
-    help="Read the value from FILE; one line end at its end is no part of it. [default: a prompt, "
-    "or standard input where that is no terminal]",
+    help="Read the value from FILE; one trailing line end is removed. [default: a prompt, or "
+    "standard input if that is not a terminal]",
 )
 @click.option(
     "--store",
@@ -73,8 +73,8 @@ def put(
 ) -> None:
     """Write one secret, in place of an older one of its name.
 
-    Clusters that run keep what they were started with: a secret is no part of what makes two specs
-    differ. `tarn down` and `tarn up` brings the new value.
+    Running clusters keep the values that they were started with, and `tarn up` does not see a new
+    value as another spec. `tarn down`, then `tarn up`, applies it.
     """
     store = _chosen(stores(_spec(around, source), around, Talk()), number)
     store.open.write(secret, _value(secret, origin))
@@ -106,9 +106,9 @@ def _spec(around: ClusterEnvironment, source: SpecSource) -> ClusterSpec:
     loaded = source.load(around, partial=True)
     if not loaded.spec.secrets:
         raise ConfigError(
-            "the spec names no store of secrets",
+            "the spec has no secret store",
             where="secrets",
-            right="Right would be [{use: jceks, options: {path: hdfs:///user/me/hf.jceks}}].",
+            right="Expected [{use: jceks, options: {path: hdfs:///user/me/hf.jceks}}].",
         )
     return loaded.spec
 
@@ -123,7 +123,7 @@ def _held(around: ClusterEnvironment, spec: ClusterSpec) -> tuple[StoredSecret, 
 
 def _chosen(found: Sequence[Store], number: int | None) -> Store:
     if number is None and len(found) > 1:
-        raise click.UsageError(f"there are {len(found)} stores: --store N says which")
+        raise click.UsageError(f"there are {len(found)} stores: choose one with --store N")
     if number is not None and number >= len(found):
         raise click.UsageError(f"--store {number}: there are {len(found)}, counted from 0")
     return found[number or 0]
@@ -143,7 +143,7 @@ def _value(name: str, origin: str | None) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=place) from error
     except UnicodeDecodeError:
-        raise ConfigError("is no UTF-8 text", where=place) from None
+        raise ConfigError("is not UTF-8 text", where=place) from None
     text = text.removesuffix("\r\n") if text.endswith("\r\n") else text.removesuffix("\n")
     if not text:
         raise ConfigError("holds no value", where=place)

@@ -26,25 +26,28 @@ _SHOWN = 20
 
 @click.command("simulate")
 @click.option("--trace", required=True, metavar="FILE|FAMILY:SEED",
-              help="CSV with t_s,requests_per_s; or a made-up load, as daily:1.")  # fmt: skip
+              help="CSV with t_s,requests_per_s; or a generated load, as daily:1.")  # fmt: skip
 @click.option(
-    "--policy", metavar="NAME", type=NAME, help="Which policy. [default: that of -f, else target]"
+    "--policy",
+    metavar="NAME",
+    type=NAME,
+    help="Scaling policy. [default: the one of -f, else target]",
 )
 @click.option(
     "-f", "--file", metavar="SPEC", type=NAME, help="Take limits, guard and policy from this spec."
 )
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True,
-              help="Set an option of the policy; may be given again.")  # fmt: skip
+              help="Set an option of the policy; may be repeated.")  # fmt: skip
 @click.option("--against", metavar="NAME,NAME", default="",
-              help="More policies under it: hpa, knative, java, or an offered one.")  # fmt: skip
+              help="More policies to compare: hpa, knative, java, or others.")  # fmt: skip
 @click.option("--min", "low", type=WholeType(0), default=1, show_default=True,
               help="Fewest replicas, without -f.")  # fmt: skip
 @click.option("--max", "high", type=WholeType(1), default=20, show_default=True,
               help="Most replicas, without -f.")  # fmt: skip
 @click.option("--world", "assumed", metavar="KEY=VALUE", multiple=True,
-              help="What is assumed: slots=16, service=100ms ...; may be given again.")  # fmt: skip
+              help="Assume this of instances: slots=16, service=100ms; repeatable.")  # fmt: skip
 @click.option("--plot", "drawing", metavar="FILE.html|FILE.png",
-              help="Draw load, size, queue and cost.")  # fmt: skip
+              help="Plot load, size, queue and cost into this file.")  # fmt: skip
 @form_option
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
@@ -61,10 +64,10 @@ def command(  # noqa: PLR0913 (one for each option)
     drawing: str | None,
     form: str,
 ) -> None:
-    """Let a scaling policy meet a load in seconds: nothing is started, and nobody is asked.
+    """Try a scaling policy against a load, in seconds: nothing is started, and no server is asked.
 
     The tick, the signals, the guard and the policy are those of the master; the instances and
-    their queues are modelled (`tarn simulate --world` sets what is assumed of them).
+    their queues are modelled (`tarn simulate --world` sets the assumptions about them).
     """
     spec = _spec(around, file, low, high)
     model, load = world(_overlay(assumed, "--world"), "--world"), load_of(trace)
@@ -111,7 +114,7 @@ def _text(runs: "Sequence[Run]") -> str:
     if len(changes) > _SHOWN:
         lines.append(f"... and {len(changes) - _SHOWN} more: -o json has them")
     for reason, count in sorted(first.silences.items(), key=lambda item: -item[1])[:3]:
-        lines.append(f"! {count} times no opinion: {reason}")
+        lines.append(f"! {count} times without an opinion: {reason}")
     return "\n".join(lines)
 
 

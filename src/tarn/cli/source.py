@@ -78,8 +78,8 @@ def source_options(verb: F) -> F:
         "assignments",
         metavar="KEY.PATH=VALUE",
         multiple=True,
-        help="Set one key of the spec, as YAML; may be given again. The options of the Java TARN "
-        "work as well: `tarn compat --options` lists them.",
+        help="Set one key of the spec, as YAML; may be repeated. The options of the Java TARN "
+        "also work: `tarn compat --options` lists them.",
     )
     file = click.option(
         "-f",
@@ -134,7 +134,7 @@ def overlay(assignments: Sequence[str], option: str = "--set") -> dict[str, obje
         path, equals, text = assignment.partition("=")
         if not equals or not path:
             raise ConfigError(
-                f"'{path}' has no value", where=option, right="Right would be KEY.PATH=VALUE."
+                f"'{path}' has no value", where=option, right="Expected KEY.PATH=VALUE."
             )
         *parents, last = path.split(".")
         level = plain

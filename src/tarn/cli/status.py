@@ -17,7 +17,7 @@ from tarn.errors import TarnError
 @pass_around
 @form_option
 def command(around: ClusterEnvironment, *, name: str | None, form: str) -> None:
-    """Show a cluster: its state, its instances, and what is amiss.
+    """Show a cluster: its state, its instances, and what is wrong.
 
     Without a name, and without a tarn.yaml here, several clusters are listed.
     """

@@ -26,23 +26,23 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
     "path",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Where to write it; it must not exist. [default: ./tarn-CLUSTER-TIME.tar.gz]",
+    help="The file to write; it must not exist. [default: ./tarn-CLUSTER-TIME.tar.gz]",
 )
-@click.option("--dry-run", is_flag=True, help="Gather and list everything, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Collect and list everything, but write nothing.")
 @click.option("--with-names", is_flag=True, help="Keep the names of people and machines.")
 @click.option(
     "--names",
     "names_to",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Write here, for you alone, which name each stand-in is of.",
+    help="File, for you only, that says which name each stand-in replaces.",
 )
 @click.option(
     "--log-mib",
     type=NumberType(0, 1024),
     default=2.0,
     show_default=True,
-    help="How much of the end of each log.",
+    help="How much to take from the end of each log.",
 )
 @click.option(
     "--without",
@@ -55,12 +55,13 @@ from tarn.errors import ConfigError, NotFoundError, RefusedError, TarnError, Unr
     "--file",
     metavar="FILE",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="The tarn.yaml of a cluster whose spec is not kept here any more. [default: ./tarn.yaml]",
+    help="The tarn.yaml of a cluster whose spec is no longer kept here. [default: ./tarn.yaml]",
 )
 @click.option(
     "--unsearched-logs",
     is_flag=True,
-    help="Take logs also where no spec is known, and so not which secrets they may tell.",
+    help="Include logs even if no spec is known, and so neither are the secrets that they may "
+    "contain.",
 )
 @pass_around
 def command(  # noqa: PLR0913 (one for each option)
@@ -76,11 +77,11 @@ def command(  # noqa: PLR0913 (one for each option)
     file: Path | None,
     unsearched_logs: bool,
 ) -> None:
-    """Put all that helps others to help you into one file, and no secret.
+    """Collect diagnostics into one file, without secrets.
 
-    The cluster need not answer, and may have ended: what is kept on this machine tells much of
-    it. Nothing is sent anywhere. Look through the file before you give it away: its README.txt
-    says what is in it, and what is not and why.
+    The cluster need not answer, and may have ended: the files on this machine say a lot. Nothing is
+    sent anywhere. Look through the file before you share it: its README.txt says what is in it,
+    what is left out, and why.
     """
     talk = Talk()
     subject = _subject(name, file, around)
@@ -153,8 +154,8 @@ def _summary(made: Bundle) -> str:
     missing = sum(bool(part.left_out) for part in made.parts)
     taken = ", ".join(f"{count} x {kind}" for kind, count in sorted(made.redacted.items()))
     return (
-        f"{len(made.files)} files; {missing} left out; taken out: {taken or 'nothing'}. "
-        "Look through it before you give it away."
+        f"{len(made.files)} files; {missing} left out; taken out: {taken or 'nothing'}. Look "
+        "through it before you share it."
     )
 
 
@@ -172,7 +173,7 @@ def _tell_names(path: Path, stand_ins: Mapping[str, str]) -> None:
                 raise
     except FileExistsError as error:
         raise RefusedError(
-            "there is a file already, and it is not replaced", code="TARN-3842", where=str(path)
+            "the file already exists, and is not replaced", code="TARN-3842", where=str(path)
         ) from error
     except OSError as error:
         raise TarnError(

@@ -27,7 +27,7 @@ _NOTHING_YET = ("", "preflight", "staging")
 @form_option
 @click.option("--wait/--no-wait", default=True, help="Wait until it serves. [default: wait]")
 @click.option("--timeout", default="15m", show_default=True, help="How long to wait.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, but do nothing.")
 def command(  # noqa: PLR0913 (one for each option)
     around: ClusterEnvironment,
     *,
@@ -39,8 +39,8 @@ def command(  # noqa: PLR0913 (one for each option)
 ) -> None:
     """Start a cluster, or attach to it when it runs with an equal spec.
 
-    It outlives this command, also an interrupted one: `tarn down` ends it. Exit code 7 when it
-    serves and is degraded: less than it should, as `tarn why` says.
+    It keeps running after this command, even an interrupted one: `tarn down` ends it. Exit code 7
+    when it serves but is degraded: `tarn why` says what is missing.
     """
     talk = Talk()
     arguments: dict[str, Any] = dict(source.arguments)
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0913 (one for each option)
             cluster.wait(timeout=timeout, progress=talk)
     except KeyboardInterrupt:
         begun = cluster.url is not None or talk.phase not in _NOTHING_YET
-        goes_on = f"it goes on: `tarn down -c {cluster.name}` ends it"
+        goes_on = f"it keeps running: `tarn down -c {cluster.name}` ends it"
         click.echo(f"\n{goes_on if begun else 'nothing was started'}", err=True)
         raise
     finally:

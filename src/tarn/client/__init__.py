@@ -59,8 +59,8 @@ def http(
         options: Fields of `ClientOptions`, like ``wait_s=5`` or ``retry_resets=False``.
 
     Raises:
-        ConfigError: *fleet* is no fleet, an option is none, or *ca* is of no use: no address of a
-            list has https.
+        ConfigError: *fleet* is not a fleet, an option is none, or *ca* cannot be used: no address
+            of a list has https.
         ProviderMissingError: tritonclient is not installed.
         TarnError: No master answers there, or not to this user.
     """
@@ -128,8 +128,8 @@ def _resolved(
         raise ConfigError("the list of Tritons is empty")
     if ca is not None and not any(target.tls for target in targets):
         raise ConfigError(
-            f"ca is given, and {targets[0].address} would be spoken to in clear text",
-            right="Right would be an address with https://",
+            f"ca is given, but {targets[0].address} is not an https:// address",
+            right="Expected an address with https://",
         )
     return targets, None
 

@@ -15,9 +15,9 @@ MOST_REPEATS = 2
 MOST_TOLD = 5
 _NOBODY_READY = "`tarn status` and `tarn why` say more"
 _NOT_REACHED = (
-    "Where a firewall stands before the machines of the instances, ask the fleet's load balancer, "
-    "or from a machine that reaches them: what shows a master elsewhere, as YARN's proxy does, "
-    f"hands no request on to an instance. {_NOBODY_READY}"
+    "If a firewall protects the machines of the instances, send requests to the fleet's load "
+    "balancer, or run the client on a machine that reaches them. A proxy in front of the "
+    f"master, such as YARN's, does not pass requests on to instances. {_NOBODY_READY}"
 )
 
 
@@ -85,7 +85,7 @@ class CallAttempts:
         """
         match error:
             case NotConnectedError() if lack := shortage(error):
-                step = "Close what this process need not hold, or raise its limit"
+                step = "Close files that this process does not need, or raise its limit"
                 found = f"no connection was made: {lack}"
                 raise UnreachableError(found, where=slot.target.name, next_step=step) from error
             case NotConnectedError():
@@ -120,10 +120,10 @@ class CallAttempts:
         self._fleet.cut(slot, self._model)
         if self._repeats == 0:
             raise UnreachableError(
-                f"the connection was cut before the answer was whole ({why}), so the request "
-                f"may have been executed{self._before()}",
+                f"the connection was cut before the whole answer arrived ({why}), so the "
+                f"request may have been executed{self._before()}",
                 where=slot.target.name,
-                next_step="Ask again if that does no harm",
+                next_step="Send it again if running it twice does no harm",
             )
         self._repeats -= 1
 

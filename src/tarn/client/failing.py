@@ -28,7 +28,7 @@ def raise_if_error(answer: HttpResponse) -> None:
         said = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
         raise InferenceServerException(
-            msg=f"the answer {status} has no error in it: {text[:200]}",
+            msg=f"the answer {status} has no error text: {text[:200]}",
             status=status,
             debug_details=text,
         ) from None
@@ -54,9 +54,9 @@ def lost_sequence(sequence: object, target: ServiceAddress, error: WireError) ->
         return single(target, error)
     why = str(error)
     return UnreachableError(
-        f"sequence {sequence!r} lived there, and its state is lost ({why})",
+        f"that instance held the state of sequence {sequence!r}, which is lost ({why})",
         where=target.name,
-        next_step="Begin the sequence again, with sequence_start=True",
+        next_step="Start the sequence again, with sequence_start=True",
     )
 
 
@@ -68,7 +68,7 @@ def one_of(said: Mapping[str, T]) -> T:
     """
     for answer in said.values():
         return answer
-    raise UnreachableError("no instance is in the view, so nothing was done")
+    raise UnreachableError("the view has no instance, so nothing was done")
 
 
 def several(failed: Mapping[str, Exception], of: int) -> TarnError:

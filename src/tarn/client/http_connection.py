@@ -165,7 +165,7 @@ class ClientConnection:
                     return self._whole(status, headers, data)
                 continue
             if len(data) > LARGEST_HEAD:
-                raise NotHttpError("sends no end of an HTTP head")
+                raise NotHttpError("sends an HTTP head without an end")
             data += self._more()
 
     def _whole(self, status: int, headers: dict[str, str], data: bytes) -> HttpResponse:

@@ -147,7 +147,7 @@ class GrpcClient:
                 whose = _whose_fault(error)
                 if heard and error.status() == _CUT:
                     raise UnreachableError(
-                        f"the stream was cut after its begin ({error.message()})",
+                        f"the stream was cut after it had begun ({error.message()})",
                         where=slot.target.name,
                     ) from error
                 self._failed(course, slot, error)
@@ -301,13 +301,13 @@ def _credentials(
     for target in encrypted:
         if target.path:
             raise ConfigError(
-                f"'{target.url}' has a path, which gRPC has no place for",
-                right="Right would be 'https://host:port'",
+                f"'{target.url}' has a path, and a gRPC address has none",
+                right="Expected 'https://host:port'",
             )
     if options.tls is not None:
         raise ConfigError(
-            "gRPC takes no ssl.SSLContext, and its addresses have https",
-            right="Right would be ca=FILE, with the authorities in PEM",
-            next_step="Give the file as ca; without, gRPC's own authorities are believed",
+            "gRPC does not take an ssl.SSLContext, and its addresses begin with https",
+            right="Expected ca=FILE, with the authorities in PEM",
+            next_step="Pass the file as ca; without it, gRPC trusts its own list of authorities",
         )
     return grpc.ssl_channel_credentials(roots)

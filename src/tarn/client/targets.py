@@ -9,7 +9,7 @@ from tarn.errors import ConfigError
 
 __all__ = ["ServiceAddress", "parse"]
 
-RIGHT = "Right would be 'host:port', 'http://host:port' or 'https://host:port/path'"
+RIGHT = "Expected 'host:port', 'http://host:port' or 'https://host:port/path'"
 
 
 @attrs.frozen(order=True, cache_hash=True)
@@ -57,9 +57,9 @@ def parse(text: str) -> ServiceAddress:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError(f"'{text}' is no address: {error}", right=RIGHT) from error
+        raise ConfigError(f"'{text}' is not an address: {error}", right=RIGHT) from error
     if parts.scheme not in {"http", "https"} or not host or parts.query or parts.fragment:
-        raise ConfigError(f"'{text}' is no address of a Triton", right=RIGHT)
+        raise ConfigError(f"'{text}' is not the address of a Triton", right=RIGHT)
     if parts.username is not None or parts.password is not None:
         raise ConfigError("an address with a user or a password is not supported", right=RIGHT)
     tls = parts.scheme == "https"

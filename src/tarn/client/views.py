@@ -53,7 +53,8 @@ class PoolFollower(ViewFollower):
             raise UnreachableError(
                 error.found,
                 where=error.where,
-                next_step="A master is named with http://; a single Triton without: 'host:port'",
+                next_step="Write a master's address with http://, and a single Triton's without: "
+                "'host:port'",
             ) from error
 
 

@@ -38,7 +38,7 @@ __all__ = [
 Row = Mapping[str, Any]
 
 MOST_ROWS = 50
-"""A notebook is no place for a thousand lines."""
+"""A notebook is not a place for a thousand lines."""
 _COLOURS = {
     "ready": "#16a34a",
     "requested": "#3b82f6",
@@ -194,7 +194,7 @@ def decisions(items: Iterable[Row]) -> str:
 
 
 def rows(heads: Sequence[str], table: Sequence[Sequence[object]]) -> str:
-    """Return an HTML table; a column that is empty in every row is left out, so is no row."""
+    """Return an HTML table; a column that is empty in every row is left out, no row is."""
     if not table:
         return ""
     kept = [i for i in range(len(heads)) if any(row[i] not in (None, "") for row in table)]

@@ -41,7 +41,7 @@ def connect(name: str, *, environment: ClusterEnvironment | None = None) -> Clus
     if kept:
         return cluster
     if silent:
-        raise UnreachableError(f"whether cluster '{name}' runs is not known: {silent}")
+        raise UnreachableError(f"it is not known whether cluster '{name}' runs: {silent}")
     raise NotFoundError(
         f"cluster '{name}' does not run",
         next_step=NOT_RUNNING_STEP,

@@ -89,7 +89,7 @@ def _counted(count: int, state: CheckState) -> str:
 
 
 def _block(result: Result) -> Iterator[str]:
-    """Yield the lines of one check that found something: what, why it matters, how to mend it."""
+    """Yield the lines of one check that found something: what, why it matters, how to fix it."""
     yield f"{result.state}: {result.check}"
     for number, finding in enumerate(result.findings):
         yield f"  what  {_what(finding)} [{finding.code}]"

@@ -42,5 +42,5 @@ def about_end(status: Mapping[str, Any]) -> ReportedIssue:
     """Return how a cluster that is over ended, and what can be done."""
     name, at = status["name"], status.get("ended_at")
     found = f"{name} {status['state']}" + (f" at {moment(at)}" if at else "")
-    step = f"`tarn up` starts it anew; `tarn logs -c {name}` shows what it wrote."
+    step = f"`tarn up` starts it again; `tarn logs -c {name}` shows what it wrote."
     return ReportedIssue(name, f"{found}: {first_words(status['reason'])}", step, ENDED)

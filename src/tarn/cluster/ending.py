@@ -104,12 +104,12 @@ class _Fall:
 
 
 def _left(status: Mapping[str, Any]) -> str:
-    """Return how many instances are left, and whose word is waited for."""
+    """Return how many instances are left, and whose acknowledgement is missing."""
     instances = status.get("instances", ())
     waits = (item.get("waits") or {} for item in instances)
     names = {name for each in waits for name in each.get("followers") or ()}
     left = "1 instance left" if len(instances) == 1 else f"{len(instances)} instances left"
-    return f"{left}, waits for the word of {', '.join(sorted(names))}" if names else left
+    return f"{left}, waiting for {', '.join(sorted(names))} to acknowledge" if names else left
 
 
 def _another(ref: ClusterRef, ours: ClusterRef) -> bool:
@@ -137,8 +137,8 @@ def _clear(link: Link, environment: ClusterEnvironment) -> str:
 def _by_force(link: Link, ref: ClusterRef) -> str:
     link.deployer.end(ref)
     return (
-        f"cluster '{link.name}' ended by force: its master did not answer"
-        f" for {SILENT_AFTER_S:g} s, so what still ran was cut"
+        f"cluster '{link.name}' ended by force: its master did not answer for "
+        f"{SILENT_AFTER_S:g} s, so instances that still ran were killed"
     )
 
 
@@ -147,5 +147,5 @@ def _too_late(name: str, timeout_s: float, last: Mapping[str, Any]) -> TimedOutE
     return TimedOutError(
         f"not ended after {timeout_s:g} s; still there: {left or 'the master'}",
         where=name,
-        next_step="It goes on draining by itself; `tarn down` again waits longer.",
+        next_step="It goes on draining; run `tarn down` again to wait longer.",
     )

@@ -107,7 +107,7 @@ def choose(environment: ClusterEnvironment, folder: Path = Path()) -> str:
     if len(names) > 1:
         raise ConfigError(
             f"several clusters run: {', '.join(names)}",
-            right="One must be named.",
+            right="Name one of them.",
             next_step=f"For example: -c {names[0]}",
         )
     return names[0]

@@ -68,10 +68,8 @@ def parse_event_query(
         ConfigError: One of them cannot be meant.
     """
     if severity not in SEVERITIES:
-        right = (
-            f"Right would be one of: {', '.join(SEVERITIES)}.{did_you_mean(severity, SEVERITIES)}"
-        )
-        raise ConfigError(f"'{severity}' is no severity", where="severity", right=right)
+        right = f"Expected one of: {', '.join(SEVERITIES)}.{did_you_mean(severity, SEVERITIES)}"
+        raise ConfigError(f"'{severity}' is not a severity", where="severity", right=right)
     named = (subject,) if isinstance(subject, str) else tuple(subject)
     from_at = 0.0 if since is None else _moment(since, now_at)
     return EventQuery(from_at, severity, tuple(one for one in named if one))

@@ -112,27 +112,27 @@ def _preflight(spec: ClusterSpec, around: ClusterEnvironment, link: Link) -> Ite
 
     def start() -> CheckResult:
         if link.find() is not None:
-            return CheckResult(f"'{spec.name}' runs, and what runs holds what it needs")
+            return CheckResult(f"'{spec.name}' is running and holds what it needs")
         found = link.deployer.check(spec)
-        return CheckResult("" if found else "nothing is in the way", found)
+        return CheckResult("" if found else "nothing prevents a start", found)
 
     if spec.models.repository:
         yield Check(
             "model repository",
-            "Instances serve what lies in it.",
+            "Instances serve the models in it.",
             lambda: repository(spec, plugins, around.environ),
         )
     if spec.secrets:
         yield Check(
             "secrets",
-            "Instances get them as environment variables; while one cannot be read, nothing is "
-            "started.",
+            "Instances get them as environment variables; nothing starts while one of them "
+            "cannot be read.",
             lambda: secrets(spec, around),
             within_s=90.0,  # each store that Hadoop reads starts a Java
         )
     yield Check(
         "what else `tarn up` looks at",
-        "While an error stands there, nothing is started.",
+        "Nothing starts while there is an error here.",
         start,
         within_s=120.0,  # a runtime far away is asked several things, one after the other
     )
@@ -143,7 +143,7 @@ def _preflight(spec: ClusterSpec, around: ClusterEnvironment, link: Link) -> Ite
     )
     yield Check(
         "metrics",
-        "A Prometheus, alerts and dashboards are blind without them.",
+        "Prometheus, alerts and dashboards have no data without them.",
         lambda: scrapable(link),
     )
 
@@ -157,9 +157,9 @@ def repository(spec: ClusterSpec, plugins: Plugins, environ: Mapping[str, str]) 
     if staged.kind == "localize":
         return CheckResult(f"{shown}, which the nodes fetch themselves")
     if "://" in spec.models.repository:
-        copied = "is looked at once `tarn up` has copied it, or now by `tarn lint`"
+        copied = "will be checked once `tarn up` has copied it; `tarn lint` checks it now"
         return CheckResult(f"{shown} {copied}", known=False)
-    return CheckResult(f"{shown}, used where it lies")
+    return CheckResult(f"{shown}, used in place")
 
 
 def secrets(spec: ClusterSpec, around: ClusterEnvironment) -> CheckResult:
@@ -204,7 +204,7 @@ def _nearest(path: Path) -> Path:
 
 def _unwritable(there: Path, wanted: Path) -> Iterator[Finding]:
     if not there.is_dir():
-        found = "is no directory"
+        found = "is not a directory"
     elif not os.access(there, os.W_OK | os.X_OK):
         found = "cannot be written by this user"
     else:
@@ -213,7 +213,7 @@ def _unwritable(there: Path, wanted: Path) -> Iterator[Finding]:
         "TARN-3600",
         str(there),
         found if there == wanted else f"{found}, so {wanted} cannot be made",
-        "Set TARN_HOME to a directory that you may write, or mend this one",
+        "Set TARN_HOME to a directory that you may write to, or fix this one",
     )
 
 

@@ -16,7 +16,7 @@ Status = Mapping[str, Any]
 
 _CODED = re.compile(r"(TARN-\d{4}) (.*)", re.DOTALL)
 """How a runtime writes a warning that the table explains."""
-_WELL = "nothing is amiss"
+_WELL = "nothing is wrong"
 _SIZE_STEPS = {
     "limits": "`tarn adapt --min N --max M` changes the limits.",
     "down_window": "`scaling.down.window` sets how long; `tarn scale N` does not wait.",
@@ -97,14 +97,14 @@ def _master(status: Status) -> Iterator[ReportedIssue]:
     if code := status.get("code"):  # no master is at work: the status was made without one
         yield ReportedIssue(name, first_words(status.get("reason", "")), code=code)
     elif status.get("stale"):
-        found = f"{name}: the master stopped acting, and this is what it last knew"
+        found = f"{name}: the master stopped acting, and this is its last known state"
         yield ReportedIssue(name, found, code="TARN-1008")
 
 
 def _halted(status: Status) -> Iterator[ReportedIssue]:
     if halted := _holds(status).get("halted"):
         name = status["name"]
-        step = f"Mend the cause, then `tarn resume -c {name}`; `tarn help TARN-1112` says more."
+        step = f"Fix the cause, then run `tarn resume -c {name}`; `tarn help TARN-1112` says more."
         found = f"launching is given up: {first_words(halted)}"
         yield ReportedIssue(name, found, step, "TARN-1112")
 
@@ -123,7 +123,7 @@ def _back_off(status: Status) -> Iterator[ReportedIssue]:
         return
     count = held.get("failures_in_a_row", 0)
     after = "a quick failure" if count == 1 else f"{count} quick failures in a row"
-    found = f"after {after} the next launch is tried in {span(retry_s)}{_clock(status, retry_s)}"
+    found = f"after {after}, the next launch is in {span(retry_s)}{_clock(status, retry_s)}"
     yield ReportedIssue(status["name"], found, "`tarn resume` tries at once.")
 
 
@@ -134,8 +134,8 @@ def _frozen(status: Status) -> Iterator[ReportedIssue]:
     thaw_s = held.get("thaws_in_s")
     until = "" if thaw_s is None else f"; they thaw in {span(thaw_s)} at the latest"
     found = (
-        f"replacements are frozen for {age(held['frozen_for_s'])}:"
-        f" most instances fell silent at once, so the observer is suspect{until}"
+        f"replacements are frozen for {age(held['frozen_for_s'])}: most instances fell silent "
+        f"at once, so the master itself is suspect{until}"
     )
     step = "Check the network between master and instances; `tarn resume` thaws at once."
     yield ReportedIssue(status["name"], found, step, "TARN-1010")
@@ -144,7 +144,7 @@ def _frozen(status: Status) -> Iterator[ReportedIssue]:
 def _size(status: Status) -> Iterator[ReportedIssue]:
     name, limits = status["name"], status.get("limits") or {}
     if limits.get("ceiling") is not None and limits["ceiling"] < limits.get("max", 0):
-        why = limits.get("ceiling_reason") or "the farm grants no more"
+        why = limits.get("ceiling_reason") or "the farm does not grant more"
         yield ReportedIssue(name, f"at most {limits['ceiling']} replicas: {why}")
     if pause := status.get("pause"):
         until = datetime.fromtimestamp(pause["until"], UTC).strftime("%H:%M:%SZ")
@@ -152,7 +152,7 @@ def _size(status: Status) -> Iterator[ReportedIssue]:
         step = "`tarn resume` ends the pause."
         yield ReportedIssue(name, f"scaling is paused until {until}{why}", step, "TARN-1201")
     if status.get("manual") is not None:
-        step = "`tarn scale --auto` gives it back to the policy."
+        step = "`tarn scale --auto` lets the policy choose the size again."
         yield ReportedIssue(name, f"the size was set by hand to {status['manual']}", step)
 
 
@@ -165,7 +165,7 @@ def _demand(status: Status) -> Iterator[ReportedIssue]:
     if demand["waiting"]:
         counted.append(f"{requests_wait(demand['waiting'])} there for an instance")
     if refused := demand.get("refused"):
-        counted.append(f"{requests_refused(refused)} there in a second, each try counted")
+        counted.append(f"{requests_refused(refused)} there per second, every attempt counted")
     found = f"asked for by {demand['from']}: {', and '.join(counted)}"
     yield ReportedIssue(status["name"], found, code="TARN-1204" if status.get("desired") else "")
 

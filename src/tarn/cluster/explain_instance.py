@@ -79,7 +79,7 @@ def _requested(item: Item) -> ReportedIssue:
 def _starting(item: Item, *, halted: bool) -> ReportedIssue:
     id_, reason = item["id"], _reason(item)
     found = f"{id_} is starting{_since(item)}" + (f": {reason}" if reason else "")
-    ends = "it is ended, and not replaced," if halted else "it is replaced"
+    ends = "it will be ended, and not replaced," if halted else "it will be replaced"
     found += _until(item, f"{ends} unless it is ready")
     return ReportedIssue(id_, found, _memory(reason) or f"`tarn logs {id_}` shows Triton's log.")
 
@@ -93,7 +93,7 @@ def _is_silent(item: Item) -> bool:
 def _suspect(item: Item, *, halted: bool) -> ReportedIssue:
     id_ = item["id"]
     found = f"{id_} is kept out of the view: {_reason(item)}"
-    ends = "it is killed, and not replaced," if halted else "it is killed and replaced"
+    ends = "it will be killed, and not replaced," if halted else "it will be killed and replaced"
     found += _until(item, f"{ends} unless it answers")
     return ReportedIssue(id_, found, f"`tarn logs {id_}` shows Triton's log.", "TARN-1106")
 
@@ -115,7 +115,7 @@ def _unwell(item: Item, *, halted: bool) -> ReportedIssue:
 
 def _retiring(item: Item) -> ReportedIssue:
     id_, lacks = item["id"], item["waits"].get("lacks") or "a replacement is ready"
-    found = f"{id_} serves until a replacement serves all that it serves, then drains: {lacks}"
+    found = f"{id_} keeps serving until a replacement serves all its models, then drains: {lacks}"
     step = f"`tarn drain {id_} --now` does not wait for a replacement."
     return ReportedIssue(id_, found, step, "TARN-1117")
 
@@ -127,28 +127,28 @@ def _draining(item: Item) -> ReportedIssue:
     names = ", ".join(waits.get("followers", ()))
     match waits.get("for"):
         case "followers" if names:
-            step = f"If it is gone, restart {names}: a lost lease ends this waiting, too."
-            return ReportedIssue(id_, f"{found}: waits for the word of {names}", step)
+            step = f"Restart {names} if lost; the wait also ends when its lease expires."
+            return ReportedIssue(id_, f"{found}: waits for {names} to acknowledge", step)
         case "followers":
-            found += ": waits until everybody's view is without it"
+            found += ": waits until it has left every follower's view"
         case "quiesce":
-            found += ": it is quiet, and stops after `drain.quiesce`"
+            found += ": it has no requests, and stops after `drain.quiesce`"
         case "requests":
-            found += f": waits for {_busy(item)}" + _until(item, "what is left is cut")
+            found += f": waits for {_busy(item)}" + _until(item, "what is left will be cut")
         case "unload":
             found += ": waits for its models to unload, each with the last request in it"
-            found += _until(item, "what is left is cut")
+            found += _until(item, "what is left will be cut")
         case "sessions":
-            found += f": waits for {_sessions(waits)}" + _until(item, "what is left is cut")
+            found += f": waits for {_sessions(waits)}" + _until(item, "what is left will be cut")
         case "end":
-            found += ": its stop was asked of the runtime"
+            found += ": the runtime was asked to stop it"
     return ReportedIssue(id_, found)
 
 
 def _sessions(waits: Mapping[str, Any]) -> str:
     names, count = ", ".join(waits.get("followers", ())), waits.get("sessions") or 0
     if not count:
-        return f"the next word of {names} about its sessions"
+        return f"{names} to report its open sessions"
     return f"1 open session at {names}" if count == 1 else f"{count} open sessions at {names}"
 
 
@@ -168,11 +168,11 @@ def _models(item: Item) -> Iterator[ReportedIssue]:
             continue
         if why == NOT_LOADED:
             found = f"{id_}: model '{model['name']}' is not loaded: it came after {id_} started"
-            step = f"`tarn drain {id_}` replaces it by one that has it."
+            step = f"`tarn drain {id_}` replaces it with one that has it."
             yield ReportedIssue(id_, found, step, "TARN-1147")
             continue
         found = f"{id_}: model '{model['name']}' is unavailable"
-        step = f"Mend the model in the repository; `tarn logs {id_}` shows more."
+        step = f"Fix the model in the repository; `tarn logs {id_}` shows more."
         found += f": {first_words(why)}" if why else ""
         yield ReportedIssue(id_, found, _memory(why) or step, "TARN-1111")
 
@@ -180,4 +180,4 @@ def _models(item: Item) -> Iterator[ReportedIssue]:
 def _memory(reason: str) -> str:
     """Return what to do about shared memory, where *reason* tells of it; else nothing."""
     lacks = all(mark in reason for mark in _NO_SHARED_MEMORY)
-    return "`tarn help TARN-3159` says where more is to be had." if lacks else ""
+    return "`tarn help TARN-3159` says how to get more." if lacks else ""

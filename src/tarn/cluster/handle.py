@@ -131,8 +131,8 @@ class Cluster(Looking):
             path = self._directory / "spec.yaml"
             if not path.is_file():
                 raise NotFoundError(
-                    f"nothing is known of a cluster '{self._name}'",
-                    next_step="`tarn status` lists what there is",
+                    f"this machine does not know a cluster '{self._name}'",
+                    next_step="`tarn status` lists the known clusters",
                 )
             self._spec = config.load(path, environ={}).spec
         return self._spec
@@ -184,7 +184,9 @@ class Cluster(Looking):
         """
         self._hear = progress or _unheard
         if never_served(self._link):
-            self._hear(Progress("preflight", "the last start failed, never served, and is ended"))
+            self._hear(
+                Progress("preflight", "the last start failed before it served, and was ended")
+            )
             self.down(progress=self._hear)
         deployer, given = self._link.deployer, self._given_token
         outcome = bring_up(self.spec, self._environment, deployer, self._hear, given)
@@ -233,9 +235,10 @@ class Cluster(Looking):
             if reference(self._directory) is None:
                 return f"cluster '{self._name}' is not running"
             raise UnreachableError(
-                "its runtime cannot be asked: its spec.yaml is not kept here",
+                "its runtime cannot be asked: its spec.yaml is not on this machine",
                 where=self._name,
-                next_step="End it where its tarn.yaml is, or from the home that started it.",
+                next_step="Run `tarn down` where its tarn.yaml is, or with the TARN_HOME that "
+                "started it.",
             ) from error
         done = bring_down(self._link, self._environment, limit_s, progress or _unheard)
         self._started = False
@@ -432,8 +435,8 @@ class Cluster(Looking):
         Where no master answers, or the cluster is over, it is what its masters wrote down.
 
         Args:
-            since: Only what happened since: so long before now (``10m``), or a time of ISO 8601.
-            severity: Only what is so severe, or more: ``info``, ``warning``, ``alert``.
+            since: Only events since then: a duration (``10m``) or a time of ISO 8601.
+            severity: Minimum severity: ``info``, ``warning``, ``alert``.
             subject: Only what is about this instance or provider, or these; ``*`` stands for any
                 characters.
         """

@@ -30,7 +30,7 @@ _SALT = b"Mighty Aphrodite"
 
 
 class KeystoreError(ValueError):
-    """A keystore is of no use; the message says why, and holds no secret."""
+    """A keystore cannot be used; the message says why, and holds no secret."""
 
     def __init__(self, found: str, *, password: bool = False) -> None:
         super().__init__(found)
@@ -51,12 +51,13 @@ def opened(data: bytes, password: str) -> bytes:
     """Return the private key of *data* in PEM, then its certificate and the chain.
 
     Raises:
-        KeystoreError: It is no keystore, has no private key or several, or the password is wrong.
+        KeystoreError: It is not a keystore, has no private key or several, or the password is
+            wrong.
     """
     if data.startswith(JKS):
         return _jks(data, password)
     if data.startswith(_JCEKS):
-        raise KeystoreError("is a JCEKS keystore, which no TLS is served from")
+        raise KeystoreError("is a JCEKS keystore, which cannot hold a TLS certificate")
     if data.startswith(_SEQUENCE):
         return _pkcs12(data, password)
     raise KeystoreError("is neither a JKS nor a PKCS12 keystore")
@@ -122,7 +123,7 @@ def _entries(reader: _KeystoreReader) -> Iterator[_Entry]:
         elif kind == _CERTIFICATE:
             _certificate(reader, version)
         else:
-            raise ValueError("an entry of no known kind")
+            raise ValueError("an entry of an unknown kind")
 
 
 def _certificate(reader: _KeystoreReader, version: int) -> bytes:
@@ -147,7 +148,7 @@ def _unguarded(guarded: bytes, password: bytes) -> bytes:
     plain = bytes(a ^ b for a, b in zip(hidden, stream, strict=False))
     if not hmac.compare_digest(hashlib.sha1(password + plain).digest(), seal):  # noqa: S324
         raise KeystoreError(
-            "opens with this password, and the private key in it does not: the key has another one",
+            "opens with this password, but the private key in it has another password",
             password=True,
         )
     return plain
@@ -195,7 +196,7 @@ def _pkcs12(data: bytes, password: str) -> bytes:
     try:
         made = pem(data, password)
     except ValueError as error:
-        found = "does not open with this password, or is no PKCS12 keystore"
+        found = "does not open with this password, or is not a PKCS12 keystore"
         raise KeystoreError(found, password=True) from error
     if made is None:
         raise KeystoreError("holds no private key")

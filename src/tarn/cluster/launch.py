@@ -34,7 +34,7 @@ __all__ = ["LaunchResult", "bring_up", "starting"]
 
 Hear = Callable[[Progress], None]
 
-SAYS_MORE = "`tarn doctor` looks at all that a start needs, and says why it matters."
+SAYS_MORE = "`tarn doctor` checks everything that a start needs, and explains each problem."
 _LEAST_BYTES = 65_536
 """Of the disk, for a cluster's files: with less even the first lines of a log would not fit."""
 OTHER_UP_S = 30.0
@@ -86,7 +86,7 @@ def bring_up(
             hear,
         )
     carried = uploads(spec, environment, hear)
-    hear(Progress("staging", "making the model repository usable"))
+    hear(Progress("staging", "preparing the model repository"))
     staged = _staged(spec, environment, hear)
     files = {**_files(spec, staged, environment, given), **carried}
     hear(Progress("launching", starting(spec)))
@@ -138,10 +138,11 @@ def _nowhere_else(spec: ClusterSpec, environment: ClusterEnvironment) -> None:
         running = environment.deployer(runtime.use, runtime.options).find(spec.name)
     except TarnError as error:
         raise UnreachableError(
-            f"one of this name was started in the runtime '{kept.runtime}', "
-            f"which cannot be asked whether it runs: {error.found}",
+            f"a cluster of this name was started in the runtime '{kept.runtime}', and the "
+            f"runtime did not say whether it still runs: {error.found}",
             where=spec.name,
-            next_step=error.next_step or "Take another name, or end it first with `tarn down`.",
+            next_step=error.next_step
+            or "Choose another name, or end that cluster first with `tarn down`.",
         ) from error
     if running is not None:
         _compare(spec, environment)

@@ -220,7 +220,7 @@ class Link:
             if self._proven or (ref is not None and ref.url == url):
                 raise self._refused(error) from error
             self.close()
-            found = "another's master answers, and does not let us in"
+            found = "the master of another cluster answers, and denied access"
             raise UnreachableError(found, where=url or "") from error
         through = ref.proxy_url if ref is not None else None
         away = isinstance(error, UnreachableError) and error.code not in DISTRUST
@@ -258,16 +258,16 @@ class Link:
         token = self._environment.paths.cluster(self.name) / "api_token"
         if self.proxied:
             step = (
-                f"No api token passes the proxy {self._url}, and the master cannot be reached "
-                f"without it{f' ({blocked})' if blocked else ''}. Ask from a machine that reaches "
-                "it, or start the cluster with `api: {token: none}`"
+                f"The proxy {self._url} does not pass api tokens on, and the master cannot be "
+                f"reached without the proxy{f' ({blocked})' if blocked else ''}. Ask from a "
+                "machine that reaches it, or start the cluster with `api: {token: none}`"
             )
             self.close()  # the next question looks for a better way
         elif not token.exists() and not self._environment.environ.get("TARN_TOKEN"):
             step = (
-                f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Ask "
-                "where its tarn.yaml is: runtime.options say where the token lies; or copy the "
-                "file from the home that started it"
+                f"Its api token is not kept here, in {token}, and TARN_TOKEN is not set. Run "
+                "this where its tarn.yaml is (runtime.options say where the token is), or copy "
+                "the file from the TARN_HOME that started it"
             )
         else:
             return error

@@ -52,8 +52,8 @@ def examine(
     """
     if repair and "://" in target:
         raise ConfigError(
-            "--fix repairs a directory; what a URI names is looked at in a copy",
-            next_step="Repair it where it comes from, then copy it there.",
+            "--fix repairs a directory only; the repository of a URI is checked in a copy",
+            next_step="Fix the original, then copy it there again.",
         )
     rules = environment.plugins().lint_rules()
     path, where = _staged(target, environment, hear)
@@ -119,7 +119,7 @@ def _staged(
     if "://" in staged.location:
         raise RepositoryError(
             "lint",
-            "is used where it lies, and cannot be looked at from this machine",
+            "is used in place, and cannot be checked from this machine",
             where=_without_credentials(target),
             next_step="Lint the directory that it was copied from.",
         )
@@ -141,5 +141,5 @@ def _looked(path: Path, where: str, schema: lint.Schema) -> Repository:
             "lint",
             f"cannot be listed: {error.strerror}",
             where=where,
-            right="Right would be the directory that holds the model directories.",
+            right="Expected the directory that holds the model directories.",
         ) from error

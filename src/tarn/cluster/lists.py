@@ -93,7 +93,7 @@ class Table(tuple[Row, ...]):
             return moment(value)
         if not isinstance(value, float):
             return value
-        # a million requests are no 1e+06
+        # a million requests are not 1e+06
         return f"{value:.0f}" if abs(value) >= _WHOLE else f"{value:.6g}"
 
 

@@ -80,7 +80,7 @@ class Logged(abc.ABC):
         Args:
             sources: ``master`` and ids of instances; None: all that there are.
             since: Unix seconds; lines before are left out.
-            tail: So many last lines, of all together; None: all.
+            tail: The number of last lines, of all logs together; None: all.
 
         Raises:
             NotFoundError: There is no such cluster, or none of the logs.

@@ -1,6 +1,6 @@
 """Which extras of tarn a spec's master needs: those of every provider that it chooses.
 
-Tickets are no provider's: a master that takes them needs `gssapi`.
+Tickets belong to no provider: a master that takes them needs `gssapi`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ def needs(
 
 
 def _choices(spec: ClusterSpec) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of what a master of *spec* runs beside the runtime. Pure.
+    """Yield the kind and the name of what a master of *spec* runs besides the runtime. Pure.
 
     Stores of secrets are read by clients: a master brings none.
     """

@@ -38,7 +38,7 @@ def reach(link: Link, around: ClusterEnvironment, within_s: float = WITHIN_S) ->
     """Look whether the master answers: straight, or through the runtime's proxy alone."""
     ref = link.find()
     if ref is None:
-        return CheckResult(f"no cluster '{link.name}' runs, so there is none to reach")
+        return CheckResult(f"no cluster '{link.name}' runs, so there is no master to reach")
     if ref.url is None:
         return CheckResult(f"no master of '{link.name}' is at work", known=False)
     place = urlsplit(ref.url)
@@ -70,9 +70,9 @@ def _ask(line: http.client.HTTPConnection, clock: Clock, within_s: float) -> _Di
         except TimeoutError:
             return _DirectAnswer(f"no answer within {within_s:g} s")
         except socket.gaierror as error:
-            return _DirectAnswer(f"the name '{line.host}' leads nowhere ({error.strerror})")
+            return _DirectAnswer(f"the name '{line.host}' has no address ({error.strerror})")
         except ssl.SSLCertVerificationError as error:
-            return _DirectAnswer(f"its certificate is not believed ({error.verify_message})")
+            return _DirectAnswer(f"its certificate is not trusted ({error.verify_message})")
         except (OSError, http.client.HTTPException) as error:
             return _DirectAnswer(getattr(error, "strerror", None) or type(error).__name__)
     return _DirectAnswer(off=skew(date or "", asked_at, clock.at()))
@@ -82,10 +82,10 @@ def _around(link: Link, place: SplitResult, trouble: str) -> Iterator[Finding]:
     """Yield what is wrong where the master does not answer straight: the proxy may lead to it."""
     where, port = f"{place.scheme}://{place.netloc}", place.port or 80
     checks = (
-        f"Look at three things: `{pasted('getent', 'hosts', place.hostname)}` gives the right "
-        f"address; `tarn logs -c {link.name}` shows the master at work; "
-        f"`{pasted('nc', '-vz', place.hostname, port)}` "
-        "gets through: else have the firewall opened, for one port with api.port"
+        f"Check three things: `{pasted('getent', 'hosts', place.hostname)}` gives the right "
+        f"address; `tarn logs -c {link.name}` shows that the master works; "
+        f"`{pasted('nc', '-vz', place.hostname, port)}` connects. If it does not, have the "
+        "firewall opened; api.port sets a fixed port"
     )
     try:
         link.ask(lambda api: api.status())

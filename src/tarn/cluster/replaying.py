@@ -59,7 +59,7 @@ def load_of(source: Any) -> Trace:
         raise ConfigError(
             "no such file",
             where=source,
-            right="Right would be a CSV file with the columns t_s and requests_per_s, or a made-up "
+            right="Expected a CSV file with the columns t_s and requests_per_s, or a generated "
             f"load: {families}",
         )
     return Trace.of(source, "frame")
@@ -95,9 +95,9 @@ def plot(runs: Sequence[Run], path: Path) -> None:
             content = png(runs)
         case other:
             raise ConfigError(
-                f"'{other}' is no form of a plot" if other else "its name has no ending",
+                f"'{other}' is not a plot format" if other else "its name has no extension",
                 where=str(path),
-                right="Right would be a name that ends in .png or .html",
+                right="Expected a name that ends in .png or .html",
             )
     try:
         path.write_bytes(content)

@@ -108,7 +108,7 @@ class VerifyReport:
         return f"{self.cluster}: {sent}, {total.answered} answered, {total.lost} lost{slow}"
 
 
-def report(  # noqa: PLR0913 (what was asked, beside what came of it)
+def report(  # noqa: PLR0913 (what was asked, besides what came of it)
     cluster: str,
     shots: Sequence[Shot],
     *,

@@ -29,14 +29,14 @@ def scrapable(link: Link, within_s: float = WITHIN_S) -> CheckResult:
         with contextlib.closing(link.open()) as api:
             text = api.text("/metrics")
             instances = api.instances()["instances"]
-    except (UnreachableError, TimedOutError) as error:  # which is told beside this
+    except (UnreachableError, TimedOutError) as error:  # which is told as well
         return CheckResult(f"the master does not answer: {error.found}", known=False)
     except TarnError as error:
-        step = error.next_step or "Name the api token, or ask where the cluster was started"
+        step = error.next_step or "Give the api token, or run this where the cluster was started"
         return CheckResult("", (Finding("TARN-3845", f"{ref.url}/metrics", error.found, step),))
     if _SURE not in text:
-        found = f"the answer has no {_SURE}: it is not a master's"
-        step = "Look at what listens there"
+        found = f"the answer has no {_SURE}, so it does not come from a master"
+        step = "Check which program listens there"
         return CheckResult("", (Finding("TARN-3845", f"{ref.url}/metrics", found, step),))
     addresses = dict(_addresses(instances))
     silent = tuple(_silent(addresses, within_s))
@@ -84,7 +84,7 @@ def _unreached(silent: Sequence[tuple[str, str, str]], asked: int) -> Finding:
         "",
         f"{len(silent)} of {asked} instances do not give their metrics to this machine: "
         f"{named}{more}",
-        "The master has its own way to them: `tarn status` says what it sees. Where a Prometheus "
-        "scrapes Triton itself, have the metrics port opened to it",
+        "The master reaches them in its own way: `tarn status` shows what it sees. If a "
+        "Prometheus scrapes Triton directly, open the metrics port to it",
         fatal=False,
     )

@@ -29,7 +29,7 @@ _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.+?-----END \1-----", re.DOTA
 _KEYS = (b"PRIVATE KEY", b"RSA PRIVATE KEY", b"EC PRIVATE KEY", b"ENCRYPTED PRIVATE KEY")
 _CERTIFICATE = b"CERTIFICATE"
 _SOON_S = 30 * 86400.0
-_NEW_ONE = "Have a new one made; or check this machine's clock"
+_NEW_ONE = "Get a new certificate, or check this machine's clock"
 _ENCRYPTED = (b"ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
 
@@ -106,14 +106,14 @@ def _opened(path: Path, alias: str, passwords: Mapping[str, Secret]) -> bytes:
         _refuse(
             "TARN-3725",
             "api.tls.keystore_password_alias",
-            f"no secret of the name '{alias}' is in `secrets`, and {path} opens with a password",
-            "Put it there: `tarn secrets put`; or name another one",
+            f"{path} needs a password, and `secrets` has no secret named '{alias}'",
+            "Add it with `tarn secrets put`, or name another secret",
         )
     try:
         return opened(_read(path, "api.tls.keystore"), password.reveal())
     except KeystoreError as error:
         code = "TARN-3725" if error.password else "TARN-3724"
-        step = "A keystore with exactly one private key, its certificate and the chain is right"
+        step = "Use a keystore with exactly one private key, its certificate and the chain"
         _refuse(code, f"api.tls.keystore: {path}", str(error), step)
 
 
@@ -131,9 +131,9 @@ def _from_pem(cert: Path, key: Path | None) -> bytes:
         _refuse(
             "TARN-3722",
             f"{where}: {holder}",
-            "the private key is encrypted, and nobody is there to type its password",
-            "Decrypt it, for you alone: "
-            f"(umask 077; {pasted('openssl', 'pkey', '-in', holder)} -out key.pem)",
+            "the private key is encrypted, and a master cannot ask for its password",
+            "Decrypt it into a file that only you can read: (umask 077; "
+            f"{pasted('openssl', 'pkey', '-in', holder)} -out key.pem)",
         )
     return b"\n".join([*keys, *chain, b""])
 
@@ -159,7 +159,7 @@ def _of_no_use(
     try:
         seen = shake(server, seen_by(ca))
     except ssl.SSLError as error:
-        found = f"is not signed by who stands in api.tls.ca ({_words(error)})"
+        found = f"is not signed by an authority in api.tls.ca ({_words(error)})"
         return [_error("TARN-3726", place, found, "Name its authority in api.tls.ca")]
     late = _out_of_time(seen, place, at)
     try:
@@ -179,10 +179,10 @@ def _served(own: bytes, place: str) -> ssl.SSLContext:
             return server_context(path)
         except ssl.SSLError as error:
             if error.reason == "KEY_VALUES_MISMATCH":
-                found = "the private key is not that of the first certificate"
+                found = "the private key does not belong to the first certificate"
                 step = "The machine's own certificate must come first, then the chain"
                 _refuse("TARN-3721", place, found, step)
-            _refuse("TARN-3720", place, f"cannot be served with ({_words(error)})")
+            _refuse("TARN-3720", place, f"cannot be used for TLS ({_words(error)})")
 
 
 def _out_of_time(seen: Mapping[str, object], place: str, at: float) -> list[ConfigError]:

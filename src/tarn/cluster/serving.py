@@ -59,7 +59,7 @@ def masterless(
         code = "TARN-4023"
         reason = f"the master is being started again; {serve if count else 'its instances go on'}"
     else:
-        code, reason = "TARN-4003", f"no master; {serve}; `tarn up` takes {them} over"
+        code, reason = "TARN-4003", f"no master is running; {serve}; `tarn up` takes {them} over"
     if error is not None and error.code == UNPROVEN:
         reason += (
             f". At {error.where} another program answers, which did not prove to be the master: "

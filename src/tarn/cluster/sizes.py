@@ -19,7 +19,9 @@ Answer = Mapping[str, Any]
 def explained(answer: Answer) -> str:
     """Return the sentence, what bounds the size, the signals, and the last decisions."""
     stale = (
-        "The master has stopped acting, and this is what it last knew.\n" if answer["stale"] else ""
+        "The master has stopped acting, and this is its last known state.\n"
+        if answer["stale"]
+        else ""
     )
     parts = [stale + answer["sentence"] + "\n" + settings_words(answer)]
     if answer["signals"]:

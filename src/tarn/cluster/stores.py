@@ -122,7 +122,7 @@ def _read(store: Store) -> Iterator[StoredSecret]:
     names = store.open.names()
     for name in sorted(store.names.keys() - set(names)):
         raise ConfigError(
-            f"options.names speaks of a secret '{name}', which is not there",
+            f"options.names lists a secret '{name}' that the store does not have",
             code="TARN-3743",
             right=f"There are: {', '.join(names) or 'none'}.",
         )

@@ -73,7 +73,7 @@ def _keytab(path: Path) -> bytes:
         ) from error
     except ValueError as error:
         raise ConfigError(
-            f"{path} is no keytab: {error}",
+            f"{path} is not a keytab: {error}",
             code="TARN-3701",
             where=where,
             next_step="Make one with ktutil, kadmin or ipa-getkeytab",
@@ -101,7 +101,7 @@ def _token(where: str, source: str, environ: Mapping[str, str]) -> str:
     try:
         text = Path(name).expanduser().read_text() if kind == "file" else environ.get(name, "")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise ConfigError(
             f"the file {name} cannot be read ({why})",
             code="TARN-3702",
@@ -114,10 +114,10 @@ def _token(where: str, source: str, environ: Mapping[str, str]) -> str:
         raise ConfigError(f"{place} is missing or empty", code="TARN-3702", where=where)
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise ConfigError(
-            f"what {place} holds cannot be a token: it has {len(token)} characters",
+            f"{place} does not hold a valid token: it has {len(token)} characters",
             code="TARN-3702",
             where=where,
-            right=f"Right would be {SHORTEST_TOKEN} or more printable ASCII characters on one line",
+            right=f"Expected {SHORTEST_TOKEN} or more printable ASCII characters on one line",
             next_step="Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
         )
     return token
@@ -127,7 +127,7 @@ def _doubles(tokens: Mapping[str, str]) -> Iterator[ConfigError]:
     names = sorted(name for name, one in tokens.items() if [*tokens.values()].count(one) > 1)
     if names:
         yield ConfigError(
-            f"{' and '.join(names)} have the same token: it would prove either of them",
+            f"{' and '.join(names)} have the same token: it would prove the identity of either",
             code="TARN-3702",
             where="api.trusted_proxies",
             next_step="Give each its own",

@@ -48,12 +48,12 @@ class VerifyOptions:
     def __attrs_post_init__(self) -> None:
         """Refuse what cannot be meant."""
         if not 0 < self.rps <= MOST_RPS:
-            right = f"More than 0 and at most {MOST_RPS} is right."
+            right = f"Use a rate above 0 and at most {MOST_RPS}."
             raise ConfigError(f"{self.rps:g} requests a second", where="rps", right=right)
         if self.seconds <= 0 or self.timeout_s <= 0:
-            raise ConfigError("a time of 0 s sends nothing", where="seconds, timeout")
+            raise ConfigError("a duration of 0 s would send nothing", where="seconds, timeout")
         if self.body is not None and len(self.models) != 1:
-            found = f"one body cannot be meant for {len(self.models) or 'all'} models"
+            found = f"one request body cannot fit {len(self.models) or 'all'} models"
             raise ConfigError(found, where="body", next_step="Name one model.")
 
 
@@ -203,7 +203,7 @@ def _text(error: Exception) -> str:
 
 
 def _told(body: bytes) -> str:
-    """Return Triton's own words out of an answer that is no 200."""
+    """Return Triton's own words out of an answer that is not a 200."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, AttributeError):
         text = str(json.loads(text).get("error", text))
@@ -227,8 +227,8 @@ def _models(order: VerifyOptions, status: Status) -> tuple[str, ...]:
     served = dict.fromkeys(_served(status))
     for model in order.models:
         if model not in served and served:
-            step = did_you_mean(model, served) or f"Served are: {', '.join(served)}."
-            found = f"no ready instance serves a model '{model}'"
+            step = did_you_mean(model, served) or f"Served models: {', '.join(served)}."
+            found = f"no ready instance serves the model '{model}'"
             raise NotFoundError(found, where=status["name"], next_step=step)
     if not served and not order.models:
         found = "no instance says which models it serves"
@@ -259,5 +259,5 @@ def _made(model: str, target: VerifyTarget, timeout_s: float) -> Canary:
     except (OSError, http.client.HTTPException) as error:
         raise UnreachableError(f"no answer: {_text(error)}", where=where) from error
     except ValueError as error:
-        step = "Give a request of your own with --input FILE.json."
+        step = "Give your own request with --input FILE.json."
         raise ConfigError(str(error), where=where, next_step=step) from error

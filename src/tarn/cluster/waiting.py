@@ -52,8 +52,8 @@ class Goal:
         states = ", ".join(ClusterState)
         near = did_you_mean(wanted, ClusterState) if kind == "state" else ""
         raise ConfigError(
-            f"'{text}' is no goal",
-            right=f"Right would be ready=N, or state=S (S: {states}).",
+            f"'{text}' is not a goal",
+            right=f"Expected ready=N, or state=S (S: {states}).",
             next_step=near,
         )
 
@@ -182,7 +182,7 @@ def _silent(link: Link, error: TarnError) -> UnreachableError:
     return UnreachableError(
         f"{who} has not answered for {SILENT_AFTER_S:g} s: {error.found}",
         where=link.name,
-        next_step="The instances go on without it. If it hangs, kill it: another takes over.",
+        next_step="The instances go on without it. If it hangs, kill it; another takes over.",
     )
 
 
@@ -197,7 +197,8 @@ def _too_late(goal: Goal, name: str, timeout_s: float, why: tuple[str, ...]) -> 
     return TimedOutError(
         f"{goal} not reached in {timeout_s:g} s. " + "; ".join(why),
         where=name,
-        next_step=f"It goes on: `tarn wait -c {name}` waits longer, `tarn why -c {name}` says why.",
+        next_step=f"The cluster keeps trying: `tarn wait -c {name}` waits longer, `tarn why -c "
+        f"{name}` says why.",
     )
 
 

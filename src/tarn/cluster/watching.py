@@ -64,7 +64,7 @@ class Watch:
         """Draw on *screen* until *goal* is reached, or a cluster that was there is gone.
 
         Raises:
-            TimedOutError: *limit_s* seconds passed; without a goal that is no error.
+            TimedOutError: *limit_s* seconds passed; without a goal that is not an error.
             NotFoundError: There is no such cluster, and there was none.
         """
         begun_s = self._clock.now_s()

@@ -120,7 +120,7 @@ ALIASES: tuple[Alias, ...] = (
     Alias("zk-required", None, "ZK_REQUIRED", "flag",
           "Refuse to start without ZooKeeper", (*_ZOOKEEPER, "required")),
     Alias("zk-jaas", None, "ZK_JAAS", "text",
-          "Not in this version: no JVM speaks to ZooKeeper"),
+          "Not in this version: ZooKeeper is not reached from a JVM"),
     Alias("ranger-service", "rs", "RANGER_SERVICE", "text",
           "Ranger service that authorizes", (*_RANGER, "service")),
     Alias("ranger-app-id", "ra", "RANGER_APP_ID", "text", "Ranger app id", (*_RANGER, "app_id")),

@@ -39,7 +39,7 @@ def translate(words: Sequence[str], coming: Mapping[tuple[str, str], str]) -> st
         coming: (kind, name) of each provider that is not here yet, to the part that brings it.
 
     Raises:
-        ConfigErrors: It is no command of the Java TARN, or it asks for what no version of ours
+        ConfigErrors: It is not a command of the Java TARN, or it asks for what no version of ours
             has: every error at once.
     """
     command = commandline.read(words)
@@ -74,7 +74,7 @@ def _dropped(options: dict[str, object]) -> Iterator[str]:
     for key, value in list(options.items()):
         if value == "":
             del options[key]
-            yield f"--{key} is empty, which the Java TARN took for not given"
+            yield f"--{key} is empty, which the Java TARN took as not given"
         elif isinstance(value, str) and _PLACEHOLDER.fullmatch(value):
             del options[key]
             yield f"--{key} {value}: left out, a placeholder"
@@ -118,7 +118,9 @@ def _token(
 ) -> None:
     if loaded.api_token is not None:
         plain.setdefault("api", {})["token"] = "env:TARN_TOKEN"  # noqa: S105 (where it is)
-        comments["api.token"] = "the token is not written down: export TARN_TOKEN before `tarn up`"
+        comments["api.token"] = (
+            "the token is not written into the file: export TARN_TOKEN before `tarn up`"
+        )
     else:
         head.append(
             "without --token the Java TARN let everybody in; here a token is generated "
@@ -133,7 +135,8 @@ def _secrets(plain: dict[str, Any], comments: dict[str, str]) -> None:
         if value == MASK:
             environ[name] = value
             comments[join("triton.env", name)] = (
-                "a secret is not written down: give it in a secret store, or here"
+                "a secret is not written into the file: put it into a secret store, or write it "
+                "here"
             )
 
     def shown(value: Any) -> Any:

@@ -46,7 +46,7 @@ def read(path: Path) -> Document:
     """Return the content of the YAML file *path*; an empty file is an empty mapping.
 
     Raises:
-        ConfigErrors: It cannot be read, is no YAML, is no mapping, or gives a key twice.
+        ConfigErrors: It cannot be read, is not YAML, is not a mapping, or gives a key twice.
     """
     name = path.name
     try:
@@ -189,7 +189,7 @@ class _Walk:
 
     def _tagged(self, tag: str, node: yaml.Node, path: str) -> None:
         what = f"{path}: " if path else ""
-        self._bad(node, f"{what}the tag {shown(tag, '')} is not known here", "Remove the tag")
+        self._bad(node, f"{what}the tag {shown(tag, '')} is not supported", "Remove the tag")
 
     def _refuse_unseen(self, node: yaml.ScalarNode, path: str) -> None:
         sign = next((s for s in node.value if s != " " and unicodedata.category(s) in _UNSEEN), "")
@@ -275,4 +275,4 @@ def _named(sign: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    return f'Remove it; where it is meant, write "\\u{ord(sign):04x}" in double quotes'
+    return f'Remove it; if it is intended, write "\\u{ord(sign):04x}" in double quotes'

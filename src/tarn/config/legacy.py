@@ -77,7 +77,7 @@ class Legacy:
         if alias.part:
             self._refuse(given)
         elif alias.note:
-            self.notes.append(f"{given.origin}: accepted, and does nothing: {alias.note}")
+            self.notes.append(f"{given.origin}: accepted, but has no effect: {alias.note}")
         elif alias.key in self._rules:
             self._rules[alias.key](given)
         elif alias.key.startswith("docker-"):
@@ -125,8 +125,10 @@ class Legacy:
 
     def _no_jaas(self, given: GivenOption) -> None:
         """Refuse: an ensemble that asks for a login must not be spoken to without one."""
-        found = "no JVM speaks to ZooKeeper any more, so no JAAS file is read"
-        step = "Write user:password into a file, and digest: file:PATH into the discovery's options"
+        found = "TARN no longer reaches ZooKeeper from a JVM, so it does not read a JAAS file"
+        step = (
+            "Write user:password into a file, and set digest: file:PATH in the discovery's options"
+        )
         self._wrong(given, found, "TARN-2004", step)
 
     # -- options with a rule of their own
@@ -271,14 +273,17 @@ class Legacy:
         if not level:
             return
         if not str(level).isdigit():
-            self.notes.append(f"{origin}: no Triton reads {name}={masked(str(level))}; not used")
+            self.notes.append(
+                f"{origin}: Triton does not read {name}={masked(str(level))}; not used"
+            )
             return
         if inside is not None:
             self._draft.discard(at)
         if self._draft.get("triton.args.log-verbose") is None:
             self._draft.put(("triton", "args", "log-verbose"), int(str(level)), origin)
             self.notes.append(
-                f"{origin}: no Triton reads {name}; it became triton.args.log-verbose = {level}"
+                f"{origin}: Triton does not read {name}; it became triton.args.log-verbose = "
+                f"{level}"
             )
 
 

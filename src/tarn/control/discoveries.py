@@ -36,7 +36,7 @@ class NamedDiscovery:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Under which names its word comes."""
+        """The names under which it acknowledges."""
         return self.followers or (self.name,)
 
 
@@ -127,5 +127,5 @@ def _unreached(name: str, why: str, code: str = "") -> DiscoveryError:
         code=code,
         where=f"discovery {name}",
         right="A cluster starts when every required discovery answers.",
-        next_step="Mend it, or start with `required: false` and let it be tried again meanwhile",
+        next_step="Fix it, or start with `required: false`: then the master keeps trying",
     )

@@ -78,7 +78,7 @@ def read(data: bytes) -> RetainedHistory:
         raise ValueError(f"it is damaged: {error}") from error
     lines = text.splitlines()
     if len(text) > LARGEST or not text.startswith(b'["tarn history"'):
-        raise ValueError("it is no history of a master")
+        raise ValueError("it is not the history of a master")
     try:
         return _Reading().fold(json.loads(line) for line in lines[1:])
     except (TypeError, IndexError, KeyError, AttributeError, RecursionError) as error:
@@ -163,5 +163,5 @@ def _number(said: object) -> float | None:
 def _known(said: object) -> float:
     """Return a finite number; anything else is a damaged line."""
     if isinstance(said, bool) or not isinstance(said, int | float) or not math.isfinite(said):
-        raise ValueError(f"{said!r} is no number")
+        raise ValueError(f"{said!r} is not a number")
     return said

@@ -60,7 +60,7 @@ class ReplyParser:
     """Puts one reply together from the pieces that come; sans I/O.
 
     Raises:
-        Garbage: From `feed` and `eof`; the parser is of no use afterwards.
+        Garbage: From `feed` and `eof`; the parser cannot be used afterwards.
     """
 
     def __init__(self, longest_body: int = LONGEST_BODY) -> None:
@@ -231,7 +231,7 @@ class ProbeConnection(asyncio.Protocol):
 
         Raises:
             Closed: It ended before the answer did.
-            Garbage: What came is no reply, or too long.
+            Garbage: What came is not a reply, or too long.
         """
         if not self.usable:
             raise ConnectionEnded("the connection is closed")

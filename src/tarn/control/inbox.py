@@ -32,7 +32,7 @@ class Request:
             else:
                 self.answer.set_exception(answer)
         except InvalidStateError:
-            log.debug("an answer came too late for its asker")
+            log.debug("an answer came after its caller had given up")
 
 
 class Inbox:

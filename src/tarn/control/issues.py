@@ -108,17 +108,17 @@ def of_calls(fleet: Fleet, at: float) -> Iterator[Issue]:
 def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Issue]:
     """Say that replacements are frozen, and name the required followers lost, or never come."""
     if fleet.frozen_s is not None:
-        fault = "replacements are frozen: most fell silent at once"
+        fault = "replacements are frozen: most instances fell silent at once"
         yield Issue(fault, "", "TARN-1010", fleet.name, noted=True)
     if fleet.blind:
         fault = (
-            f"the master cannot look at every instance: {fleet.blind}; "
-            "none is taken out of the view or replaced for that"
+            f"the master cannot check every instance: {fleet.blind}; until it can, silence "
+            "neither removes an instance from the view nor replaces it"
         )
         yield Issue(fault, fault, "TARN-1021", fleet.name)
     mixed = mixture(fleet, now_s)
     if mixed is not None:
-        warning = f"instances serve different things: {mixed.said}. {REPLACE}"
+        warning = f"instances serve different models: {mixed.said}. {REPLACE}"
         yield Issue("instances serve different models", warning, "TARN-1147", fleet.name)
     yield from _of_stubs(fleet)
     yield from _alike(fleet, now_s)
@@ -128,7 +128,10 @@ def of_fleet(fleet: Fleet, rules: Rules, now_s: float) -> Iterator[Issue]:
     for name in sorted(rules.required):
         follower = fleet.followers.get(name)
         if follower is not None and follower.lost:
-            fault = "a required follower is lost; drains wait longer instead of its word"
+            fault = (
+                "a required follower is lost; drains wait a longer fixed time instead of its "
+                "acknowledgement"
+            )
             warning = f"follower {name} is lost: its lease ran out"
             yield Issue(fault, warning, "TARN-1301", name, noted=True)
         elif late and (follower is None or not follower.came):
@@ -172,7 +175,7 @@ def _told(fleet: Fleet, now_s: float) -> Iterator[Issue]:
     for instance in fleet.of(InstanceState.READY) if told else ():
         if instance.unwell is None and (count := told.get(instance.id, 0)):
             answers = "1 bad answer" if count == 1 else f"{count} bad answers"
-            warning = f"{instance.id}: clients leave it alone after {answers}"
+            warning = f"{instance.id}: clients avoid it after {answers}"
             yield Issue("", warning, "TARN-1128", instance.id)
 
 
@@ -185,7 +188,7 @@ def _of_memory(fleet: Fleet, rules: Rules) -> Iterator[Issue]:
     if not beyond:
         return
     most = max(beyond, key=lambda i: i.fresh_mib or 0)
-    fault = f"{len(beyond)} instances held more than instance.max_rss from the beginning"
+    fault = f"{len(beyond)} instances held more than instance.max_rss from the start"
     warning = (
         f"instance.max_rss = {limit} MiB: {most.id} held {most.fresh_mib} MiB within "
         f"{FRESH_S / 60:.0f} minutes after it became ready, so a replacement would, too; "

@@ -81,7 +81,7 @@ def _model_of(warm: WarmupRequest) -> str:
 
 
 def _secrets(path: Path) -> Mapping[str, Secret]:
-    """Return what instances get beside the spec, by variable."""
+    """Return what instances get besides the spec, by variable."""
     values = json.loads(path.read_bytes()) if path.exists() else {}
     return {variable: Secret(value) for variable, value in values.items()}
 

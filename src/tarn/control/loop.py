@@ -87,7 +87,7 @@ class ControlDependencies:
     over: Callable[[], None]
     """Told, on the control thread, that its work has ended."""
     kept: SignalSelection = attrs.field(factory=SignalSelection)
-    """What the policy reads beside the signals that are always there."""
+    """What the policy reads besides the signals that are always there."""
     journal: Journal | None = None
     """Writes down what happens; None: nobody does."""
     pulse: Pulse = attrs.field(factory=Pulse)
@@ -240,7 +240,7 @@ class Control:
     def _obey_one(self, request: Request, now_s: float, at: float, *, fenced: bool) -> Done:
         if fenced and not isinstance(request.command, Acknowledge | Demand):
             raise RefusedError(
-                "the master has lost its runtime, so it does not act",
+                "the master has lost contact with its runtime, so it does not act",
                 code="TARN-1008",
                 next_step="Try again when the runtime answers",
             )
@@ -364,7 +364,7 @@ class Control:
     ) -> Iterator[Issue]:
         near, name = self._dependencies, self._fleet.name
         if fenced:
-            fault = "the master has lost its runtime and does not act"
+            fault = "the master has lost contact with its runtime and does not act"
             yield Issue(fault, "", "TARN-1008", name)
         yield from near.lasting
         yield from of_policy(near.policy.failure(), name)

@@ -1,4 +1,4 @@
-"""What the control thread measures beside the fleet itself: its tally, and its models' looks."""
+"""What the control thread measures besides the fleet itself: its tally, and its models' looks."""
 
 from tarn.control.scrape import Scraper
 from tarn.domain import Fact

@@ -122,7 +122,7 @@ class PolicyRunner:
 
 
 def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:
-    """Return what *policy* wishes; Unknown where it raised, or answered what is no wish."""
+    """Return what *policy* wishes; Unknown where it raised, or answered what is not a wish."""
     try:
         return _checked(policy.wanted(fleet))
     except Exception as error:  # noqa: BLE001 (foreign code: its size counts for nothing now)
@@ -130,7 +130,7 @@ def answered(policy: ScalingPolicy, fleet: FleetView) -> Sample[Wish]:
 
 
 def _checked(wish: object) -> Sample[Wish]:
-    """Refuse what is no wish: a policy is foreign code."""
+    """Refuse what is not a wish: a policy is foreign code."""
     if not isinstance(wish, Wish):
         return Unknown(f"the policy answered {type(wish).__name__}, not a Wish")
     replicas = wish.replicas

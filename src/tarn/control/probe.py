@@ -50,7 +50,7 @@ _INDEXES = 16
 """Indexes whose models are kept: equal instances answer the same bytes, second after second."""
 _AN_ID = re.compile(r".+-[0-9]{4,}")
 _SIGNALS = tuple(TritonMetrics({}).signals())
-_LEAVING = Unknown("not asked any more: the instance leaves")
+_LEAVING = Unknown("not asked any more: the instance is leaving")
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ class ProbeTarget:
 
 @attrs.frozen
 class Families:
-    """Families of Triton's metrics to keep beside the usual ones."""
+    """Families of Triton's metrics to keep besides the usual ones."""
 
     sums: tuple[str, ...] = ()
     """Those of which the sum is enough."""
@@ -310,7 +310,7 @@ class Probe:
             self._begin("warm")
 
     async def _ask_kinds(self, line: PortWatcher, models: Sample[tuple[ModelState, ...]]) -> None:
-        """Ask which models are ensembles, some in each look; no answer is no fault of the look."""
+        """Ask which models are ensembles, some in each look; a missing answer is not an error."""
         kinds, now_s = self._around.kinds, self._around.clock.now_s()
         unknown = kinds.unknown(models.value if isinstance(models, Known) else (), now_s)
         with contextlib.suppress(OSError, MalformedReply):  # a TimeoutError is an OSError

@@ -72,7 +72,7 @@ class Publishers:
                 _close(name, discovery, withdraw=ended)
 
     def _applied(self, name: str) -> Applied | None:
-        """Return its last word; one that raises has said nothing, and the tick goes on."""
+        """Return what it acknowledged last: nothing if it raises, and the tick goes on."""
         try:
             word = self._discoveries[name].applied()
         except Superseded:
@@ -92,4 +92,4 @@ def _close(name: str, discovery: Discovery, *, withdraw: bool) -> None:
     try:
         discovery.close(withdraw=withdraw)
     except Exception:
-        log.exception("discovery %s raised while it was closed", name)
+        log.exception("discovery %s raised while it was being closed", name)

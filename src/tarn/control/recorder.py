@@ -91,7 +91,7 @@ class Recorder:
                 raise
             past, trouble = RetainedHistory(), str(error)
         except (OSError, ValueError) as error:
-            past, trouble = RetainedHistory(), f"what an earlier master saw is lost: {error}"
+            past, trouble = RetainedHistory(), f"the history of earlier masters is lost: {error}"
         if trouble:
             log.warning("history: %s", trouble)
         self._past, self._begun = attrs.evolve(past, trouble=trouble), True

@@ -54,7 +54,7 @@ class Scraper:
         timeout_s: For one look; a slow instance is asked again when its look ended, never before.
         wake: Called on the scraper's thread when ``live``, ``models``, ``gone``, ``warm`` or
             ``tested`` of some instance changed; must not block.
-        families: Metric families to keep beside the usual ones.
+        families: Metric families to keep besides the usual ones.
         tests: The test requests that the user wrote; what is learned of them is kept there.
     """
 
@@ -96,7 +96,7 @@ class Scraper:
     def watch(self, targets: Mapping[str, ProbeTarget]) -> None:
         """Look at exactly these from now on, by instance id; any thread, never blocks.
 
-        One whose endpoint or warm-up changed is begun anew; one that is not named is let go.
+        One whose endpoint or warm-up changed is begun again; one that is not named is let go.
         """
         with self._lock:
             self._wanted = dict(targets)
@@ -219,7 +219,7 @@ class Scraper:
     def _say_that_it_ended(self) -> None:
         """The loop itself failed: nobody looks any more, and every reading says so."""
         self.crashes += 1
-        ended = Unknown("the scraper has ended by an error")
+        ended = Unknown("the scraper has ended with an error")
         self._readings = MappingProxyType(
             {
                 instance_id: Reading(instance_id, self._clock.now_s(), live=ended, models=ended)

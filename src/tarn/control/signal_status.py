@@ -1,4 +1,4 @@
-"""The newest of each signal, and whose word it is: what people are shown beside a wish. Pure."""
+"""The newest of each signal, and its source: what people are shown next to a wish. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,7 @@ class SignalStatus:
     unit: str
     """Empty where nobody says: of plugins, and of Triton's metrics by their name."""
     source: str
-    """Whose word it is, in words."""
+    """Its source, in words."""
     read: bool
     """Whether the policy in use looks at it."""
 

@@ -35,7 +35,7 @@ class Follower:
     revision: int
     """Last acknowledged in this epoch; -1 before the first."""
     age_s: float | None
-    """Since its last word; None before the first."""
+    """Since its last message; None before the first."""
     lost: bool = False
     error: str = ""
     behind_s: float = 0.0

@@ -50,7 +50,7 @@ class Totals:
         """
         before = self._rows.get(instance_id, {})
         known = instance_id in self._rows
-        # Whoever is back takes its place again before a new model takes that of the longest idle.
+        # A model that is back gets its place again before a new one replaces the longest idle.
         for name, row in sorted(rows.items(), key=lambda item: item[0] not in self._idle):
             if name not in before:
                 self._hold(name)
@@ -79,7 +79,7 @@ class Totals:
     def _move(
         self, name: str, old: ModelCounters, new: ModelCounters, *, waited: float | None
     ) -> None:
-        """Add what grew from *old* to *new*; a counter that fell began anew at 0."""
+        """Add what grew from *old* to *new*; a counter that fell began again at 0."""
         key = name if self._own[name] else OTHER
         total = self._totals.get(key, _NO_TOTALS)
         self._totals[key] = attrs.evolve(

@@ -131,7 +131,7 @@ async def try_out(
     if judged is AnswerVerdict.UNFIT:
         known.refuse(test, said)
         log.warning(
-            "the test request for %s (%s) cannot tell whether an instance is well: %s",
+            "the test request for %s (%s) does not show whether an instance is healthy: %s",
             test.model,
             test.source,
             said,

@@ -34,7 +34,7 @@ __all__ = ["apply_command"]
 _Ask = Scale | Adapt | PauseScaling | Resume | Drain | Down | ControlRequest
 """What changes the spec revision; an acknowledgement and a demand do not."""
 MOST_FOLLOWERS = 1000
-"""Followers beside those of the spec; each is kept, shown and looked at in every tick."""
+"""Followers besides those of the spec; each is kept, shown and looked at in every tick."""
 MOST_NAMES = 100
 """Of those, followers of one principal: so that nobody locks out the others."""
 NAMED = 10
@@ -118,15 +118,15 @@ def _changed(  # noqa: PLR0911 (one for each command)
 def _welcome(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> None:
     """Raise where *who* may not follow as *name*: it belongs to another, or is one too many.
 
-    A drain would go by the word of whoever took the name of another follower.
+    A drain would trust whoever took the name of another follower.
     """
     old = fleet.followers.get(name)
     if old is not None and old.heard_s is not None and old.lease_until_s is None:
         raise RefusedError(
-            f"'{name}' is a discovery that the master runs itself",
+            f"'{name}' is the name of a discovery that the master itself runs",
             where=fleet.name,
-            right="A follower elsewhere has a name of its own.",
-            next_step="Give it another one with --name",
+            right="A follower elsewhere needs a name of its own.",
+            next_step="Give it another name with --name",
         )
     if old is not None and who != old.held_by:
         left_s = held_until_s(fleet, name, rules) - now_s
@@ -135,8 +135,8 @@ def _welcome(fleet: Fleet, name: str, rules: Rules, who: str, now_s: float) -> N
                 f"the follower '{name}' belongs to {old.held_by}, not to {who or 'nobody'}",
                 code="TARN-1312",
                 where=fleet.name,
-                right="A name belongs to its first principal while its lease lasts, and five "
-                "minutes longer where the spec names it.",
+                right="A name belongs to the principal that used it first, until its lease ends, "
+                "and five minutes longer if the spec lists it.",
                 next_step=f"Take another name with --name, or wait {max(1, round(left_s))} s",
             )
     if name not in rules.required and name not in rules.followers:
@@ -150,11 +150,14 @@ def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
     others = fleet.followers.keys() - rules.required - rules.followers - {name}
     theirs = sum(fleet.followers[one].held_by == who for one in others) if who else 0
     if theirs >= MOST_NAMES:
-        found = f"{who} follows {fleet.name} under {theirs} names, and '{name}' is not one of them"
-        right = f"One may follow under {MOST_NAMES}, beside those that the spec names"
+        found = (
+            f"{who} already follows {fleet.name} under {theirs} names, and '{name}' is not one "
+            "of them"
+        )
+        right = f"One principal may use {MOST_NAMES} names, besides those in the spec"
     elif len(others) >= MOST_FOLLOWERS:
         found = f"{fleet.name} has {len(others)} followers, and '{name}' is not one of them"
-        right = f"{MOST_FOLLOWERS} may follow, beside those that the spec names"
+        right = f"At most {MOST_FOLLOWERS} may follow, besides those in the spec"
     else:
         return
     raise RefusedError(
@@ -162,7 +165,7 @@ def _room(fleet: Fleet, name: str, rules: Rules, who: str) -> None:
         code="TARN-1322",
         where=fleet.name,
         right=right,
-        next_step="Name it in `followers` of a discovery, or wait until others are forgotten",
+        next_step="Add it to `followers` of a discovery, or wait until the master forgets others",
     )
 
 
@@ -175,7 +178,7 @@ def _demanded(fleet: Fleet, demand: Demand, who: str, now_s: float) -> tuple[Fle
         message = "heard" if demand.failures else "nobody waits"
         return fleet, Done(fleet.spec_revision, message)
     heard = DemandReport(demand.source, demand.waiting, now_s, demand.refused)
-    message = "heard" if fleet.manual != 0 else "heard; a person set 0 replicas"
+    message = "heard" if fleet.manual != 0 else "the demand was noted, but a person set 0 replicas"
     return attrs.evolve(fleet, demand=heard), Done(fleet.spec_revision, message)
 
 
@@ -203,9 +206,9 @@ def _adapt(fleet: Fleet, command: Adapt, rules: Rules, when: _CommandContext) ->
     high = limits.max if command.max is None else command.max
     if not 0 <= low <= high:
         raise RefusedError(
-            f"min {low} and max {high} cannot both be meant",
+            f"min {low} and max {high} contradict each other",
             where=fleet.name,
-            right=f"0 <= min <= max; the present limits are {limits.min} to {limits.max}",
+            right=f"0 <= min <= max; the limits are now {limits.min} to {limits.max}",
         )
     message = f"the policy decides, {low} to {high}"
     given = attrs.evolve(fleet, manual=None, min=low, max=high, sized_by=None)
@@ -288,7 +291,8 @@ def _control(
     of_models = command.kind in (CallKind.LOAD, CallKind.UNLOAD)
     if of_models and rules.spec.models.control != "explicit":
         raise RefusedError(
-            f"its Tritons take no {command.kind}: models.control is '{rules.spec.models.control}'",
+            f"its Tritons do not take {command.kind} calls: models.control is "
+            f"'{rules.spec.models.control}'",
             code="TARN-1155",
             where=fleet.name,
             next_step="Start the cluster with `models: {control: explicit}`",
@@ -298,7 +302,7 @@ def _control(
         control.number + 1, command.kind, command.model, command.body, when.at, command.request
     )
     if (old := control.requested(command.request)) is not None:
-        return fleet, f"the {old.said} was asked for already, as call {old.number}"
+        return fleet, f"the {old.said} was already requested, as call {old.number}"
     if not of_models and (before := control.of(call.slot)) is not None:
         merged = {**json.loads(before.body), **json.loads(command.body)}
         call = attrs.evolve(call, body=json.dumps(merged, sort_keys=True))

@@ -58,13 +58,15 @@ def _why(instance: Instance, progress: CallProgress, call: ControlCall) -> str:
     if refusal is not None:
         return f"it refused, and will be asked again: {refusal.error}"
     if progress.at_work == call.number:
-        return "it is doing this call"
+        return "it is carrying out this call"
     if instance.suspect:
         return f"it is out of the view: {instance.suspect}"
     if instance.state is InstanceState.STARTING:
         return f"it is starting{f': {instance.reason}' if instance.reason else ''}"
     return (
-        f"it is doing call {progress.at_work}" if progress.at_work else "it is waiting for its turn"
+        f"it is carrying out call {progress.at_work}"
+        if progress.at_work
+        else "it is waiting for its turn"
     )
 
 
@@ -119,13 +121,16 @@ def why_not_yet(instance: Instance, control: WantedCalls, had: Iterable[Instance
         if call.number <= progress.born or not instance.adopted or instance.ready_s is not None:
             refusal = progress.refusal(call.number)
             why = f": {refusal.error}" if refusal else ""
-            return f"it has not had the {call.said} yet (call {call.number}){why}"
+            return f"it has not carried out the {call.said} yet (call {call.number}){why}"
     loads = (c for c in control.calls if c.kind is CallKind.LOAD and progress.gave_up(c.number))
     for call in loads if fresh else ():
         if any(one.in_view and one.calls.has(call.number) for one in had):
             refusal = progress.refusal(call.number)
             assert refusal is not None
-            return f"it refuses the {call.said}, which others in the view have: {refusal.error}"
+            return (
+                f"it refuses the {call.said}, which others in the view have carried out: "
+                f"{refusal.error}"
+            )
     return ""
 
 

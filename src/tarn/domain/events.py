@@ -1,7 +1,7 @@
 """Things that happened: the one model of an event, and how equal ones are counted.
 
 The same fields stand in ``/api/v1/events``, in the stream, in the master's log and in the file
-beside it; ``docs/reference/events.md`` describes them.
+next to it; ``docs/reference/events.md`` describes them.
 """
 
 import attrs

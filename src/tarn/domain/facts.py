@@ -127,7 +127,8 @@ class Ended:
 class StubEnded:
     """A process of one of its Python models ended by itself, and Triton started none in its place.
 
-    Told beside `Running` for as long as it is so. Not each runtime sees it: none told is no proof.
+    Told together with `Running` for as long as it is so. Not each runtime sees it: none told proves
+    nothing.
     """
 
     instance_id: str

@@ -35,7 +35,7 @@ class FollowerState:
     """None: it lives in this process, so it has no lease to lose."""
     error: str = ""
     came: bool = False
-    """It acknowledged something, to this master or to an earlier one: drains wait for its word."""
+    """It has acknowledged to this master or an earlier one: drains wait for it."""
     lost: bool = False
     """Its lease ran out: drains do not wait for it any more."""
     sessions: Mapping[str, int] = attrs.field(factory=dict, hash=False)
@@ -59,7 +59,7 @@ class ReportedFailures:
     instance_id: str
     model: str
     count: int
-    """Bad answers that were no caller's fault, since it said so last."""
+    """Bad answers that the caller did not cause, since it said so last."""
     heard_s: float
 
 
@@ -114,7 +114,7 @@ class Rules:
     spec: ClusterSpec
     spec_hash: str
     required: frozenset[str] = frozenset()
-    """Names of the followers whose word a drain waits for."""
+    """Names of the followers that a drain waits for."""
     ceiling: int | None = None
     ceiling_reason: str = ""
     followers: frozenset[str] = frozenset()

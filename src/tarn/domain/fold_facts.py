@@ -94,7 +94,7 @@ def _stranger(
         notes.append(("TARN-1004", found.id, f"found late: {fact.container_id} on {fact.node}"))
         adopted = _stub_ended(attrs.evolve(found, adopted=True), stubs, notes)
         return _leaving(adopted, fact, now_s, notes)
-    reason = "it runs, though it is not wanted any more"
+    reason = "it runs although it is no longer wanted"
     notes.append(("TARN-1108", found.id, reason))
     stray = found.become(InstanceState.DRAINING, now_s, reason)
     return attrs.evolve(stray, condemned=True, withdrawn_s=now_s)
@@ -186,12 +186,12 @@ def _missing(instance: Instance, now_s: float, notes: list[Note]) -> Instance:
         return attrs.evolve(instance, missing_s=now_s)
     if now_s - instance.missing_s < MISSING_AFTER_S:
         return instance
-    return _over(instance, ExitStatus("the runtime knows it no more"), now_s, notes)
+    return _over(instance, ExitStatus("the runtime does not know it any more"), now_s, notes)
 
 
 def _over(instance: Instance, status: ExitStatus, now_s: float, notes: list[Note]) -> Instance:
     if _in_vain(instance):
-        own = f". Its last word: {status.last_error}" if status.last_error else ""
+        own = f". Its last message: {status.last_error}" if status.last_error else ""
         reason = f"{instance.reason}{own}"
         notes.append(("TARN-1105", instance.id, reason))
         return instance.become(InstanceState.FAILED, now_s, reason)

@@ -193,7 +193,7 @@ class _ReadingsFold:
 
 
 def _serves_as_before(before: Models, models: Models, reading: Reading) -> bool:
-    """Say whether it serves all that it served: what is loaded beside that takes nothing away.
+    """Say whether it serves all that it served: what is loaded besides that takes nothing away.
 
     While a newer version loads, Triton serves the older one (seen on 2.51).
     """

@@ -84,7 +84,7 @@ def _unfit(one: StoredSecret) -> Iterator[str]:
     text = one.value.reveal()
     for variable in one.variables:
         if not _VARIABLE.fullmatch(variable):
-            yield f"'{one.name}' would become '{variable}', which is no name of a variable"
+            yield f"'{one.name}' would become '{variable}', which is not a valid variable name"
         elif len(f"{variable}={text}".encode(errors="replace")) >= _LONGEST:
             yield f"'{one.name}' is too long for an environment variable (128 KiB)"
     if one.variables and "\0" in text:

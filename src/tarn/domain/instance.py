@@ -170,7 +170,7 @@ class Instance:
 
     @property
     def returnable(self) -> bool:
-        """Whether its drain may still be taken back; what does not answer is of no use."""
+        """Whether its drain may still be taken back; what does not answer is useless."""
         return (
             self.state is InstanceState.DRAINING
             and not (self.condemned or self.evicted or self.stop_posted or self.unloading)
@@ -181,7 +181,7 @@ class Instance:
 
     @property
     def unloading(self) -> bool:
-        """Whether its models were asked to unload, so that it is of no use any more."""
+        """Whether its models were asked to unload, so that it is useless now."""
         return self.drain is not None and self.drain.unload_s is not None
 
     @property

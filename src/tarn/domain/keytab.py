@@ -33,7 +33,7 @@ def keytab_keys(data: bytes) -> tuple[KeytabKey, ...]:
     """Return whose keys the content *data* of a keytab holds, in its order.
 
     Raises:
-        ValueError: It is no keytab, or it is cut off.
+        ValueError: It is not a keytab, or it is cut off.
     """
     order, version = _order(data), data[1:2]
     return tuple(_key(_KeytabReader(entry, order), version[0]) for entry in _entries(data))

@@ -34,7 +34,7 @@ HIGHEST_VERSION = 2**63 - 1
 
 
 def printable(text: str) -> str:
-    """Return *text* with everything that is no visible character escaped by a backslash."""
+    """Return *text* with everything that is not a visible character escaped by a backslash."""
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
@@ -55,7 +55,7 @@ class Kind(enum.Enum):
 
     FILE = "file"
     DIRECTORY = "directory"
-    LOST = "a link that leads nowhere"
+    LOST = "a link without a target"
     CIRCLE = "a link to a directory that holds it"
     UNREADABLE = "unreadable"
     OTHER = "neither a file nor a directory"

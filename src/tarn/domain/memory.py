@@ -16,7 +16,7 @@ __all__ = ["begin", "saved"]
 
 KEEP_DECISIONS = 10
 KEEP_EVENTS = 100
-"""Saved as often as once a second, perhaps over a network: the file beside the log has more."""
+"""Saved as often as once a second, perhaps over a network: the file next to the log has more."""
 KEEP_ABSENT = 200
 RETRY_MOST_S = 60.0
 """No back-off lasts longer, whatever the wall clock did meanwhile."""

@@ -30,7 +30,7 @@ _SHORT_S = 1.0
 LOOK_EACH_S = 0.9
 """More looks tell nothing: Triton is scraped once a second."""
 LONGEST_MOST_S = 60.0
-"""Longer requests than this are not learned from: a model that hung for an hour once is no rule."""
+"""Longer requests than this are not learned from: one hang of an hour is not a rule."""
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ class WaitsFor(enum.StrEnum):
     ANSWER = "answer"
     """An answer: it is silent."""
     FOLLOWERS = "followers"
-    """The word of followers that they send it nothing more."""
+    """The acknowledgement of followers that they send it nothing more."""
     QUIESCE = "quiesce"
     """The quiet time after that word."""
     REQUESTS = "requests"
@@ -52,7 +52,7 @@ class Prospect:
     until_s: float | None = None
     """Monotonic second at which it is replaced, or what it still does is cut; None: never."""
     followers: tuple[str, ...] = ()
-    """Whose word is missing, or who has sessions open, by name."""
+    """Who has not acknowledged, or has sessions open, by name."""
     sessions: int = 0
     """How many are open there."""
     lacks: str = ""

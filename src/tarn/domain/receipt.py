@@ -1,4 +1,4 @@
-"""The last word on a drain: what ended, what was lost, what was cut, and who had let go of it."""
+"""The receipt of a drain: what ended, what was lost, what was cut, and who had let go of it."""
 
 from tarn.domain.draining import DrainProgress
 from tarn.domain.instance import Instance, InstanceState
@@ -29,7 +29,7 @@ def drained(instance: Instance, now_s: float) -> str:
 
 
 def stopped(instance: Instance, now_s: float) -> str:
-    """Return the receipt of a stop that was no drain."""
+    """Return the receipt of a stop that was not a drain."""
     if instance.endpoint is None:
         return "cancelled before it started"
     why = f": {instance.reason}" if instance.reason else ""
@@ -76,4 +76,4 @@ def _estimated(drain: DrainProgress) -> list[str]:
     if not drain.refused:
         return []
     assert isinstance(drain.unloaded, Unknown)
-    return [f"that nothing executed is an estimate: {drain.refused}"]
+    return [f"it is an estimate that nothing executed: {drain.refused}"]

@@ -1,8 +1,8 @@
 """Which instances are replaced though they run: unwell ones, once confirmed, and aged ones. Pure.
 
-One that is out of the view already drains at once: it is no loss. One that still serves *retires*:
-its replacement comes first, as when a person asks for a drain. Never many at once, and one that
-took the place of an unwell one and is unwell itself waits, longer each time.
+One that is out of the view already drains at once: it is not a loss. One that still serves
+*retires*: its replacement comes first, as when a person asks for a drain. Never many at once, and
+one that took the place of an unwell one and is unwell itself waits, longer each time.
 """
 
 from collections.abc import Iterator

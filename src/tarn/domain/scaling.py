@@ -57,7 +57,7 @@ class FleetView:
     )
     """Signal name to (monotonic seconds, sample), oldest first, fleet-wide.
 
-    Always there: those of `tarn.domain.signals`, which says what each is. Beside them: what the
+    Always there: those of `tarn.domain.signals`, which says what each is. Besides them: what the
     policy's factory says that it ``reads``. A sample is Unknown when one ready instance did not
     say, or none is ready.
     """

@@ -45,21 +45,22 @@ SIGNALS: Mapping[str, SignalSpec] = {
     ),
     "in_flight": SignalSpec("requests that wait or execute", "requests", total=True),
     "offered_load": SignalSpec(
-        "requests that would execute at once if none had to wait: how many come per second, times "
-        "the mean seconds that one computes, and those that wait where nothing is worked off; "
-        "`in_flight` until the first one has ended",
+        "requests that would execute at once if none had to wait: how many come per second, "
+        "times the mean seconds that one computes, plus those that wait where no request "
+        "completes; `in_flight` until the first one has ended",
         "requests",
         total=True,
     ),
     "requests_per_s": SignalSpec("requests that ended well", "requests/s", total=True),
     "failures_per_s": SignalSpec("requests that failed", "requests/s", total=True),
     "queue_time": SignalSpec(
-        "how long a request waited, of those that ended since the last look", "s", total=False
+        "how long requests waited that ended since the last sample", "s", total=False
     ),
     "request_time": SignalSpec("from arrival to answer, of the same requests", "s", total=False),
     "gpu_utilization": SignalSpec("how busy the GPUs are, in [0, 1]", "fraction", total=False),
     "when_full": SignalSpec(
-        "requests that a full instance executes: one in which a quarter as many wait, or more",
+        "requests that a full instance executes at once; it is full when at least a quarter as "
+        "many wait",
         "requests",
         total=False,
     ),
@@ -74,7 +75,7 @@ _Seen = Mapping[str, Contribution | Unknown]
 
 @attrs.frozen
 class SignalSelection:
-    """What is kept beside the signals that are always there, because the policy reads it."""
+    """What is kept besides the signals that are always there, because the policy reads it."""
 
     metrics: Mapping[str, str] = attrs.field(factory=dict, hash=False)
     """Signal to the name in `Reading.metrics` whose sum over the fleet it is."""
@@ -144,7 +145,7 @@ class Signals:
         rows: dict[str, tuple[tuple[float, Mapping[str, Sample[float]]], ...]] = {}
         for id_, one in seen.items():
             old = self.samples.get(id_, ())
-            if isinstance(one, Unknown):  # never scraped, or so long ago that it says nothing
+            if isinstance(one, Unknown):  # never scraped, or too long ago to say anything
                 rows[id_] = ()
             elif old and old[-1][1] is one.reading.metrics:
                 rows[id_] = old
@@ -286,7 +287,7 @@ def _age_s(seen: _Seen, now_s: float) -> float:
 def _each(total: Sample[float], count: Sample[float]) -> Sample[float]:
     """Return the mean of one request; where none ended there is no mean, and zero would be one."""
     if isinstance(count, Known) and count.value == 0:
-        return Unknown("no request ended since the last look")
+        return Unknown("no request ended since the last sample")
     return _divided(total, count.value) if isinstance(count, Known) else count
 
 

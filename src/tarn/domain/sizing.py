@@ -50,7 +50,8 @@ def size(fleet: Fleet, rules: Rules, wish: Sample[Wish], now_s: float, at: float
     way, and none begins. What they woke stays for the window in which a policy looks back before
     it goes down.
 
-    A wish that is held back is no decision: only changes are noted, with what held back the rest.
+    A wish that is held back is not a decision: only changes are noted, with what held back the
+    rest.
     """
     fleet = _heard(fleet, rules, wish, now_s)
     limits = fleet.limits(rules)

@@ -59,7 +59,7 @@ def _held(fleet: Fleet) -> str:
     staying = [
         i for i in fleet.instances if i.retiring is None and i.state is not InstanceState.DRAINING
     ]
-    kept = f"{retiring[0].id} is kept, though its drain was asked for"
+    kept = f"{retiring[0].id} is kept although its drain was requested"
     if fleet.strikes:
         return kept + _last_failure(fleet)
     if sum(i.in_view for i in staying) < fleet.desired:

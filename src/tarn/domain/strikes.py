@@ -67,7 +67,7 @@ def count_failure(
     if fleet.halted or _serves(fleet, now_s) or (strikes < STRIKES and not final):
         return fleet
     why = (
-        "trying again cannot help"
+        "another attempt cannot help"
         if final
         else f"{strikes} instances in a row failed quickly; the last"
     )

@@ -34,7 +34,7 @@ FIRST_TIMES = 6.0
 SLOW_TIMES = 4.0
 SLOW_LEAST_S = 0.001
 SLOW_REQUESTS = 5
-"""Times ``min_requests``: a mean of few is no mean."""
+"""Times ``min_requests``: a mean of few is not a mean."""
 SAME_BATCH = 1.5
 """Times another mean batch size within which computing times can be compared."""
 

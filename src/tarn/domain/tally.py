@@ -1,4 +1,4 @@
-"""What a master counts beside its events, from one fleet to the next. Pure; nothing ever falls."""
+"""What a master counts besides its events, from one fleet to the next. Pure; nothing ever falls."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
@@ -18,13 +18,13 @@ _FAILED, _DRAINED = "TARN-1105", "TARN-1114"
 
 FAILURES: Mapping[str, str] = {
     "start": "it ended before it was ready",
-    "never_ready": "it ran, and was given up before it was ready",
-    "silent": "it served, did not answer any more, and was replaced",
+    "never_ready": "it ran, and was ended before it was ready",
+    "silent": "it served, stopped answering, and was replaced",
     "exit": "it ended by itself",
     "signal": "it was killed",
     "runtime": "the runtime ended it: preemption, memory",
-    "node": "its node is to blame",
-    "lost": "the runtime knows it no more",
+    "node": "its node caused it",
+    "lost": "the runtime does not know it any more",
     "other": "not known",
 }
 """Why an instance failed: every word there is."""
@@ -36,7 +36,7 @@ OUTCOMES: Mapping[str, str] = {
 }
 """How a drain ended; the worst counts."""
 RESULTS: Mapping[str, str] = {
-    "finished": "they ended well",
+    "finished": "they succeeded",
     "lost": "they failed",
     "cut": "they were at work when the instance was stopped",
 }

@@ -39,7 +39,7 @@ class Observation:
     facts: tuple[Fact, ...] = ()
     readings: Mapping[str, Reading] = attrs.field(factory=dict, hash=False)
     applied: tuple[Applied, ...] = ()
-    """The word of the followers in this process."""
+    """What the followers in this process acknowledge."""
     wish: Sample[Wish] = attrs.field(default=Unknown("no policy has answered yet"))
     late: bool = False
     """This tick came much later than it should."""

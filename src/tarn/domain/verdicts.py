@@ -383,7 +383,7 @@ class _Judge:
         stalled = self._history.waits(instance.id, unwell.model)
         proven = stalled or count >= UNTESTED_EJECTIONS
         if proven and self._spec.replace and not unwell.confirmed:
-            why = "requests wait in it still" if stalled else f"it was ejected {count} times"
+            why = "requests still wait in it" if stalled else f"it was ejected {count} times"
             self._changed[instance.id] = attrs.evolve(
                 unwell, confirmed_s=self._now_s, answer=f"none can be sent, and {why}"
             )

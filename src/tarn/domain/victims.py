@@ -44,7 +44,7 @@ def _cost(instance: Instance, sessions: Counter[str]) -> tuple[int, bool, float]
 def _together(cheapest: Sequence[Instance]) -> dict[str, int]:
     """Return how many are on each one's node once all that are cheaper there have left.
 
-    Taking the highest among equals is the same as counting anew after each one that leaves.
+    Taking the highest among equals is the same as counting again after each one that leaves.
     """
     left = Counter(instance.node for instance in cheapest)
     together = {}

@@ -1,6 +1,6 @@
-"""The agent: keeps a discovery like the view of a master elsewhere, and gives it its word.
+"""The agent: keeps a discovery like the view of a master elsewhere, and acknowledges.
 
-It runs beside what it keeps (a load balancer), not beside the master. Without a master everything
+It runs next to what it keeps (a load balancer), not next to the master. Without a master everything
 stays as it is; the next master's views are obeyed as soon as there is one.
 """
 
@@ -76,7 +76,7 @@ class Agent:
         say: Gets a line for people at each change.
     """
 
-    def __init__(  # noqa: PLR0913 (what it follows for, and by keyword what may be beside)
+    def __init__(  # noqa: PLR0913 (what it follows for, and by keyword what may be besides)
         self,
         find: MasterSource,
         discovery: Discovery,
@@ -114,9 +114,9 @@ class Agent:
         )
         if capacity is not None and capacity < most:
             raise ConfigError(
-                f"there are {capacity} places for servers, and replicas.max is {most}",
+                f"there are places for {capacity} servers, but replicas.max is {most}",
                 where=f"cluster '{self._find.name}'",
-                right=f"{most} places or more would be right"
+                right=f"Provide at least {most} places"
                 + (f", or replicas.max of {capacity}." if capacity else "."),
             )
         self._telling.met(self._name, status)
@@ -173,7 +173,7 @@ class Agent:
     def _word(self) -> Applied | None:
         """Return what the discovery says it did, and why the newest view is not done."""
         applied, failure = self._discovery.applied(), self._applying.failure
-        if applied is None:  # revision 0 is no view's
+        if applied is None:  # revision 0 is not a view's
             if failure is None:
                 return None
             return Applied(self._name, failure.view.epoch, 0, failure.at, failure.why)

@@ -36,9 +36,10 @@ class AgentReporter:
         awaited = [one["name"] for one in status.get("followers", ()) if one.get("required")]
         if awaited and name not in awaited:
             self._say(
-                f"drains of {self._cluster} wait for {', '.join(awaited)}, and not for {name}, as "
-                f"this agent is called. If they should, give it another --name, or write {name} "
-                "into `followers` of a discovery with `required: true`"
+                f"drains of {self._cluster} wait for {', '.join(awaited)}, but not for this "
+                f"agent, which is called {name}. If they should wait for it, give it one of "
+                f"those names with --name, or add {name} to `followers` of a discovery with "
+                "`required: true`"
             )
 
     def way(self, lost: Exception | None) -> None:
@@ -52,12 +53,12 @@ class AgentReporter:
             self._say(f"the master of {self._cluster} answers again")
         elif refused:
             self._say(
-                f"the master of {self._cluster} does not let us in: {lost}. "
-                f"All stays as it is; asked again each {REFUSED_EVERY_S:g} s"
+                f"access to the master of {self._cluster} was denied: {lost}. Keeping the last "
+                f"view; retrying every {REFUSED_EVERY_S:g} s"
             )
         else:
             why = str(lost) or type(lost).__name__
-            self._say(f"no master of {self._cluster} answers: {why}. All stays as it is")
+            self._say(f"no master of {self._cluster} answers: {why}. Keeping the last view")
 
     def failure(self, failure: ApplyFailure | None) -> None:
         """Hear why the newest view is not applied."""
@@ -73,7 +74,7 @@ class AgentReporter:
         if self._mute or (quiet and self._unheard < SILENT_TIMES):
             return
         self._mute = True
-        self._say(f"the master of {self._cluster} does not take our word: {error}")
+        self._say(f"the master of {self._cluster} rejects the acknowledgement: {error}")
 
     def heard(self, view: DiscoveryView | None, word: Applied) -> None:
         """Hear that *word* arrived; *view* is what was applied last."""
@@ -91,9 +92,11 @@ class AgentReporter:
         """Say what the discovery itself complains of; what failed was said before."""
         failed = self._failed is not None and self._failed.why == word.error
         if word.error and not failed and word.error != self._short:
-            self._say(f"revision {word.revision} of {self._cluster}, but for this: {word.error}")
+            self._say(
+                f"revision {word.revision} of {self._cluster} is applied only in part: {word.error}"
+            )
         elif self._short and not word.error:
-            self._say(f"revision {word.revision} of {self._cluster}: that is over")
+            self._say(f"revision {word.revision} of {self._cluster} is now applied in full")
         self._short = "" if failed else word.error
 
 

@@ -144,9 +144,9 @@ class RequestSigner(httpx.Auth):
         """
         if response.is_server_error or response.status_code == TOO_MANY_REQUESTS:
             return UnreachableError(
-                f"answered {response.status_code} before it proved to be the master",
+                f"answered {response.status_code} before it proved that it is the master",
                 where=self._url,
-                next_step="It may have too much to do: ask again in a moment",
+                next_step="It may be overloaded: try again in a moment",
             )
         if response.status_code == httpx.codes.BAD_REQUEST and _wants_tls(response):
             right = self._url.replace("http:", "https:", 1)
@@ -154,7 +154,7 @@ class RequestSigner(httpx.Auth):
                 "this port speaks HTTPS only",
                 code=WANTS_TLS,
                 where=self._url,
-                right=f"Right would be {right}.",
+                right=f"Expected {right}.",
             )
         return self._stranger(asks=not response.is_success)
 
@@ -162,14 +162,14 @@ class RequestSigner(httpx.Auth):
         """Return what to say of who answers and does not hold the token; *asks*: for a proof."""
         step = (
             "Another program may have taken the port of a master that ended; `ss -ltnp` on that "
-            "machine shows whose it is. A master of an older TARN cannot prove itself: ask it "
-            "with the TARN that started it"
+            "machine shows whose it is. A master of an older TARN cannot prove its identity: "
+            "use the TARN that started it"
         )
         if not asks:
-            step = f"{step}. One that asks for no token (api.token: none) is asked without one"
+            step = f"{step}. For a master without a token (api.token: none), leave the token out"
         return UnreachableError(
-            "who answers there did not prove to be the cluster's master, so the api token was not "
-            "sent",
+            "the program that answers there did not prove that it is the cluster's master, so "
+            "the api token was not sent",
             code="TARN-3703",
             where=self._url,
             next_step=step,
@@ -192,11 +192,11 @@ class RequestSigner(httpx.Auth):
         answer = _answered(response)
         if answer is None or not proof.confirmed(answer):
             raise UnreachableError(
-                f"answered, and did not prove to hold the key of HTTP/{self._host}",
+                f"answered, but did not prove that it holds the key of HTTP/{self._host}",
                 code="TARN-3768",
                 where=self._url,
-                next_step="Somebody else may answer there. Else the master's keytab lacks this "
-                "host, or a proxy takes `WWW-Authenticate` out of answers.",
+                next_step="Another program may answer there; or the master's keytab lacks this "
+                "host; or a proxy removes `WWW-Authenticate` from answers.",
             )
 
 

@@ -180,7 +180,7 @@ class ViewFollower:
                     self._apply_view(asked(api.instances()))
                     self.lost = None
             except (TarnError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-                # Whatever a wrong or broken master says, the last good view stands.
+                # A wrong or broken master never replaces the last good view.
                 self.lost = error
             refused = isinstance(self.lost, NotAuthorizedError)
             self._stop.wait(REFUSED_EVERY_S if refused else self._poll_every_s)

@@ -61,7 +61,7 @@ class Admission:
     async def refusal(self, scope: Scope, add: Add) -> Response | None:
         """Return the answer for who may not; None lets the request in, its principal in *scope*.
 
-        What the answer must carry beside (the other half of a proof) goes to *add*.
+        What the answer must carry besides (the other half of a proof) goes to *add*.
         """
         what = request_info(scope)
         need, who = asking(what.path), None
@@ -150,8 +150,8 @@ class Admission:
             "a page of another site may have sent the request",
             code="TARN-3713",
             where=what.path,
-            right=f"Right would be {', '.join(self._hosts.shown(what.local))}.",
-            next_step="If the master is meant to be reached by that name, write it into api.hosts",
+            right=f"Expected {', '.join(self._hosts.shown(what.local))}.",
+            next_step="If the master should be reachable by that name, add it to api.hosts",
         )
         return error_answer(error, MISDIRECTED)
 

@@ -153,7 +153,7 @@ class ApiRoutes:
         """Stream ``instances`` (the whole view) and ``status`` as they change, for followers."""
         if _streaming(request):
             return await self._stream(request, self._fleet)
-        right = "Right would be Accept: text/event-stream"
+        right = "Expected Accept: text/event-stream"
         error = ConfigError("is a stream", where="/api/v1/stream", right=right)
         raise RejectedError(406, error)
 
@@ -174,9 +174,9 @@ class ApiRoutes:
             raise NotAuthorizedError(
                 principal.user,
                 "load a model with parameters",
-                next_step="Parameters can bring code, which runs as the cluster's owner. They are "
-                "for the owner, for those in `admins`, and for who has the api token; without them "
-                "the model is loaded as the repository has it",
+                next_step="Parameters can contain code, which runs as the cluster's owner. Only "
+                "the owner, those in `admins`, and holders of the api token may send them; "
+                "without parameters the model is loaded as it is in the repository",
             )
 
     async def follower(self, request: Request) -> Response:
@@ -226,7 +226,7 @@ class ApiRoutes:
         raise TimedOutError(
             f"the control thread did not answer within {self._answer_within_s:g} s",
             where="master",
-            next_step="It may still obey; look at the status before asking again",
+            next_step="It may still carry out the command; check the status before you repeat it",
         )
 
     async def _stream(self, request: Request, feed: Feed) -> Response:

@@ -259,6 +259,6 @@ async def _bug(_request: Request, _error: Exception) -> Response:
 
 
 def _internal() -> Response:
-    step = f"Its log says more: look there for {request_id()}"
+    step = f"Its log says more: search it for {request_id()}"
     error = TarnError("the master failed on this request", next_step=step)
     return error_answer(error, 500)

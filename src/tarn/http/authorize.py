@@ -50,7 +50,7 @@ def question(query: bytes) -> AuthorizeRequest | None:
     if model != EVERY and not is_model_name(model):
         raise _wrong("model", "the name of a model: letters, digits, '_', '.' and '-'; or '*'")
     if user is not None and not is_name(user):
-        raise _wrong("user", "the short name of a user; left out, it is who asks")
+        raise _wrong("user", "the short name of a user; if left out, the one who asks")
     return AuthorizeRequest(action, model, user)
 
 
@@ -71,8 +71,8 @@ def _fields(query: bytes) -> Mapping[str, str]:
 
 
 def _wrong(where: str, right: str) -> ConfigError:
-    found = "is not what is asked for here"
-    return ConfigError(found, code="TARN-2002", where=where, right=f"Right would be {right}")
+    found = "is not a parameter of this request"
+    return ConfigError(found, code="TARN-2002", where=where, right=f"Expected {right}")
 
 
 @attrs.frozen(eq=False)

@@ -101,7 +101,7 @@ def _ask(
         _LOG.exception("the authorizer raised")
         return _no("the authorizer failed", models)
     if len(verdicts) != len(models) or not all(isinstance(one, Verdict) for one in verdicts):
-        return _no("the authorizer gave no verdict", models)
+        return _no("the authorizer returned no verdict", models)
     return verdicts
 
 

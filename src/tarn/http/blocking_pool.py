@@ -61,13 +61,13 @@ class BlockingPool:
         """
         answer: Future[Any] = Future()
         if self._closed.is_set():
-            raise self._no("is asked no more: the master leaves")
+            raise self._no("takes no more questions: the master is leaving")
         try:
             # what is logged about it carries the id of the request
             asking = contextvars.copy_context()
             self._questions.put_nowait((lambda: asking.run(question), answer))
         except queue.Full as error:
-            raise self._no("has too many questions waiting") from error
+            raise self._no("has too many requests waiting") from error
         try:
             async with asyncio.timeout(self._deadline_s):
                 return cast("T", await asyncio.wrap_future(answer))

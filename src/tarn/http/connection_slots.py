@@ -1,7 +1,7 @@
 """How many connections the API holds, and who leaves when one more comes.
 
-Connections are bounded, not requests: who says nothing holds a place, too. Whoever was let in by a
-proof, and a trusted proxy from the start, has places that nobody else can take.
+Connections are bounded, not requests: who says nothing holds a place, too. Everybody who was let in
+by a proof, and a trusted proxy from the start, has places that nobody else can take.
 """
 
 import logging
@@ -85,7 +85,11 @@ class ConnectionSlots:
         """Return a place for a new connection from *peer*; None: there is none for it."""
         kept = self._trusted(peer)
         if not self._make_room(peer, kept=kept):
-            log.warning("connections from %s are refused: all are at work", peer, extra=_REFUSED)
+            log.warning(
+                "connections from %s are refused: all its connections are in use",
+                peer,
+                extra=_REFUSED,
+            )
             return None
         place = ConnectionSlot(peer, self, kept=kept)
         self._all.add(place)
@@ -143,7 +147,7 @@ class ConnectionSlots:
         if place is None:
             return False
         log.warning(
-            "idle connections are closed for new ones, this one from %s: %d are open",
+            "idle connections are closed to make room, this one from %s: %d are open",
             place.peer,
             len(self._all),
             extra=_IDLERS,

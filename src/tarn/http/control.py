@@ -22,7 +22,7 @@ def asked_number(text: str | None) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 16):  # noqa: PLR2004 (fits a double)
-        right = "Right would be the number of a control call"
+        right = "Expected the number of a control call"
         raise ConfigError(f"= '{text[:40]}'", code="TARN-2002", where="call", right=right)
     return int(text)
 

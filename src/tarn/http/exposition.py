@@ -12,7 +12,8 @@ __all__ = ["Exposition"]
 class Exposition:
     """Makes the text on a thread of its own loop, so that no other answer waits for it.
 
-    Lives on one event loop. Whoever asks for a text that is being made waits for the same one.
+    Lives on one event loop. Everybody who asks for a text that is being made waits for the same
+    one.
     """
 
     def __init__(self) -> None:

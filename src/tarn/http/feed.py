@@ -120,10 +120,10 @@ class StreamPlaces:
         who = (principal.via, principal.user)
         theirs, free = self._taken[who], MOST_STREAMS - len(self)
         if not follows and theirs >= EACH_VIEWER:
-            return f"{theirs} streams of yours are open already"
+            return f"you already have {theirs} open streams"
         few = KEPT_FOR_FEW if theirs >= FEW else 0
         if free <= (few if follows else KEPT_FOR_FOLLOWERS):
-            return f"{len(self)} streams are open already"
+            return f"{len(self)} streams are already open"
         self._taken[who] += 1
         return ""
 

@@ -107,7 +107,7 @@ def span_s(given: str | None) -> float:
     """Return how far back *given* asks for, in seconds; `SHOWN_S` without it.
 
     Raises:
-        ConfigError: It is no number of seconds.
+        ConfigError: It is not a number of seconds.
     """
     if given is None:
         return SHOWN_S
@@ -116,7 +116,7 @@ def span_s(given: str | None) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= LONGEST_S:
-        right = f"Right would be seconds, more than 0 and at most {LONGEST_S:.0f}"
+        right = f"Expected seconds, more than 0 and at most {LONGEST_S:.0f}"
         raise ConfigError(f"= '{given[:40]}'", code="TARN-2002", where="since_s", right=right)
     return value
 

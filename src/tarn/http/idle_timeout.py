@@ -16,7 +16,7 @@ async def close_idle_connections(server: uvicorn.Server, head_within_s: float) -
     """Cut connections that have waited for the rest of a head for *head_within_s* seconds.
 
     So are those that were closed three times as long ago and have not taken what was sent to them.
-    Runs beside *server* on its loop until it is cancelled. One that is being answered is left
+    Runs next to *server* on its loop until it is cancelled. One that is being answered is left
     alone, however long the answer (a stream) takes; the body before it, and each part of it, have
     deadlines of their own.
     """

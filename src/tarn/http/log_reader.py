@@ -24,14 +24,14 @@ def own_log(lines: int) -> LogTail:
     """Return the end of what this process writes to standard error.
 
     Raises:
-        NotFoundError: That is no file.
+        NotFoundError: That is not a file.
     """
     path = standard_error()
     if path is None:
         raise NotFoundError(
             "the master's log is in no file",
             where="master",
-            next_step="Look where its standard error goes: a terminal, or a pipe",
+            next_step="Look where its standard error goes, such as a terminal or a pipe",
         )
     return LogTail(*last_lines(rotated(path), lines, MOST_BYTES))
 
@@ -55,7 +55,7 @@ class LogReader:
         self._of_instance = of_instance
         self._of_master = of_master
         self._pool = BlockingPool(
-            "who keeps the logs", threads=2, waiting=16, deadline_s=deadline_s
+            "the reader of the logs", threads=2, waiting=16, deadline_s=deadline_s
         )
 
     async def tail(self, instance_id: str, lines: int, hidden: VisibilityFilter) -> LogTail:

@@ -38,7 +38,7 @@ class LogRoutes:
                 f"instance has {len(instance_id)} characters",
                 code="TARN-2002",
                 where="/api/v1/logs",
-                right="Right would be the id of an instance, as `tarn status` shows it",
+                right="Expected the id of an instance, as `tarn status` shows it",
             )
         lines = _lines(request.query_params.get("lines", ""))
         reader = self.sources.logs
@@ -62,5 +62,5 @@ def _lines(text: str) -> int:
         f"lines = '{text[:20]}'",
         code="TARN-3810",
         where="/api/v1/logs",
-        right=f"Right would be a number from 1 to {MOST_LINES}",
+        right=f"Expected a number from 1 to {MOST_LINES}",
     )

@@ -23,7 +23,7 @@ def cross_site_reason(asked: RequestInfo) -> str:
     """
     sites = asked.values(b"sec-fetch-site")
     if any(site.strip().lower() not in _OWN_SITES for site in sites):
-        return "the page of another site sent it"
+        return "a page of another site sent it"
     origins, hosts = asked.values(b"origin"), asked.values(b"host")
     if not origins:
         return ""

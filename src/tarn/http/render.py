@@ -46,7 +46,7 @@ NO_INSTANCES_READY = "NO_INSTANCES_READY"
 AUTHORIZER_UNAVAILABLE = "RANGER_UNAVAILABLE"
 """The contract's word; it stands for whatever authorizer is configured."""
 
-STALE = "the authorizer answers from what it knew last"
+STALE = "the authorizer answers from what it last knew"
 
 Json = Mapping[str, object]
 
@@ -85,7 +85,7 @@ def render_status(
 ) -> bytes:
     """Return the body of ``GET /api/v1/status``; *now_s* is monotonic, for the ages.
 
-    *more* goes into its head, in place of what stands there.
+    *more* goes into its head, in place of the text there.
     """
     waits = snapshot.prospects
     return _join(
@@ -109,7 +109,7 @@ def render_instances_json(
 ) -> bytes:
     """Return the body of ``/instances`` in JSON; ``in_view`` marks who may get traffic.
 
-    Beside it stands the ``weight`` that the view gives it, null without: rows in view say what
+    Next to it stands the ``weight`` that the view gives it, null without: rows in view say what
     `view_json` says.
     """
     head = {
@@ -168,8 +168,8 @@ def stopped(silent_s: float) -> Iterator[str]:
     """Say that the control thread has missed its ticks for *silent_s*; nothing where it is 0."""
     if silent_s:
         yield (
-            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: what is "
-            "shown is that old, and no command is obeyed; restart the master"
+            f"TARN-1031 the control thread has not finished a tick for {silent_s:.0f} s: the "
+            "status shown is that old, and no command is carried out; restart the master"
         )
 
 

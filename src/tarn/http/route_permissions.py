@@ -13,7 +13,7 @@ __all__ = ["ACTIONS", "NOWHERE", "OPEN", "READ", "SELF", "WRITE", "RoutePermissi
 OPEN = "open"
 """Asks nobody, and therefore names nobody."""
 SELF = "ask"
-"""Whoever is believed may ask; the route decides what about."""
+"""Everybody who is believed may ask; the route decides what about."""
 
 READ = ("GET", "HEAD")
 WRITE = ("PUT",)

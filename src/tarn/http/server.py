@@ -60,7 +60,7 @@ class HttpServer:
         LaunchError: The fixed port, or the address, is taken (TARN-3103), or is not this machine's.
     """
 
-    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be beside)
+    def __init__(  # noqa: PLR0913 (the place, and by keyword what may be besides)
         self,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -228,7 +228,7 @@ def _taken(host: str, port: int, error: OSError) -> LaunchError:
             f"the master's HTTP service cannot listen: {error.strerror}",
             where=host,
             right="The name must lead to an address of this machine.",
-            next_step="Mend the name service or /etc/hosts of this machine",
+            next_step="Fix name resolution or /etc/hosts on this machine",
         )
     return LaunchError(
         "http",

@@ -116,7 +116,7 @@ class SignIn:
         _ = self._sessions
         if principal_of(request).via != "token" or _session(request) is not None:
             # a session gives no code: it would be one without an end
-            step = "Only the holder of the api token makes one: `tarn dashboard`"
+            step = "Only the holder of the api token can make one: run `tarn dashboard`"
             raise NotAuthorizedError(principal_of(request).user, "make a link", next_step=step)
         return json_answer({"code": self._links.give(), "expires_in_s": LINK_S})
 
@@ -124,7 +124,8 @@ class SignIn:
     def _sessions(self) -> Sessions:
         if self._known is None:
             raise RefusedError(
-                "nobody signs in here: this master asks for no api token", code="TARN-3803"
+                "there is no sign-in here: this master does not ask for an api token",
+                code="TARN-3803",
             )
         return self._known
 
@@ -157,14 +158,14 @@ def _brought(body: Mapping[str, object]) -> tuple[str | None, str]:
     value = next(iter(body.values()), None)
     named = fields in ({"token"}, {"code"})
     if not named or not isinstance(value, str) or not 0 < len(value) <= LONGEST:
-        right = 'Right would be {"token": "…"} or {"code": "…"}'
-        raise ConfigError("is not what signs in", code="TARN-2002", where="body", right=right)
+        right = 'Expected {"token": "…"} or {"code": "…"}'
+        raise ConfigError("is not a way to sign in", code="TARN-2002", where="body", right=right)
     return (value, "") if "token" in fields else (None, value)
 
 
 async def _nothing(request: Request) -> None:
     if await body_of(request):
-        right = "Right would be an empty object"
+        right = "Expected an empty object"
         raise ConfigError("holds fields", code="TARN-2002", where="body", right=right)
 
 
@@ -175,4 +176,4 @@ def _refused(found: str) -> TarnError:
 
 def _far(direct: str) -> TarnError:
     step = f"Sign in at the master itself: {direct}"
-    return TarnError("it came through a proxy, which reads it", code="TARN-3804", next_step=step)
+    return TarnError("it came through a proxy, which can read it", code="TARN-3804", next_step=step)

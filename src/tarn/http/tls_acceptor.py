@@ -1,7 +1,7 @@
 """Accept on the master's port: a slot for each connection, and TLS that begins in time.
 
 uvicorn counts requests and not connections, would let one that says nothing stay for a minute
-before it counts it, and hangs up on a plain HTTP request to a TLS port without a word.
+before it counts it, and hangs up on a plain HTTP request to a TLS port without a message.
 """
 
 import asyncio
@@ -191,7 +191,7 @@ class TlsAcceptor:
             self._tasks.discard(task)
             error = None if task.cancelled() else task.exception()
             if error is not None:
-                log.error("a connection could not be begun", exc_info=error)
+                log.error("a connection could not be set up", exc_info=error)
             if error is not None or task.cancelled():  # perhaps before it closed anything
                 connection.close()
                 place.leave()
@@ -252,7 +252,7 @@ class TlsAcceptor:
         """Write down who did not get in; anybody may cause it."""
         why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or str(error)
         said = why or "it was silent for too long"
-        log.info("no TLS with %s: %s", peer, said, extra=_NO_TLS)
+        log.info("the TLS handshake with %s failed: %s", peer, said, extra=_NO_TLS)
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -280,7 +280,7 @@ def _plain_answer(url: str) -> bytes:
         "code": "TARN-3728",
         "where": url,
         "found": "this port speaks HTTPS only",
-        "right": f"Right would be {url}.",
+        "right": f"Expected {url}.",
         "next_step": "",
     }
     body = json.dumps({"error": error}).encode() + b"\n"

@@ -1,6 +1,6 @@
 """Answers without the models that somebody may not list. Pure.
 
-It works on what is about to be sent: mappings and lists of plain values, row by row. Whatever is
+It works on what is about to be sent: mappings and lists of plain values, row by row. What is
 not known to be something else is taken for text that may name a model, so a field that is added
 later is covered.
 """
@@ -62,7 +62,7 @@ class VisibilityFilter:
     _masks: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     """Names that stand in no text."""
     _odd: tuple[str, ...] = attrs.field(init=False, eq=False, repr=False)
-    """Those that are no single word, the longest first."""
+    """Those that are not a single word, the longest first."""
     _seen: dict[str, str] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     """Words and keys that were looked at: most stand in every row."""
 
@@ -122,7 +122,7 @@ class VisibilityFilter:
         for name in self._odd:
             text = text.replace(name, MASK)
         masked = _WORD.sub(lambda match: self._word(match[0]), text)
-        # a name that stood beside another one stands alone now
+        # a name that stood next to another one stands alone now
         return masked if masked == text else self._masked(masked)
 
     def _mapping(self, row: Json, kept: frozenset[str]) -> dict[str, object]:

@@ -80,7 +80,7 @@ class ClientContext:
 
 
 def _no_policy(choice: Choice) -> "ScalingPolicy":
-    raise LookupError(f"no scaling policy is made here, '{choice.use}' neither")
+    raise LookupError(f"a scaling policy such as '{choice.use}' cannot be created here")
 
 
 @attrs.frozen
@@ -138,7 +138,8 @@ class Check:
     matters: str
     """Why it matters: one sentence, shown with what is wrong."""
     look: Callable[[], CheckResult]
-    """Looks, and changes nothing. Called once, on a thread beside others, with a deadline; a
+    """Looks, and changes nothing. Called once, on a thread in parallel with others, with a
+    deadline; a
     `TarnError` becomes a finding, any other exception is a fault of the plugin and shown as one."""
     within_s: float = 60.0
     """Seconds, from when it begins, after which nobody waits for it any more."""
@@ -165,7 +166,7 @@ class LaunchPlan:
     """Arguments of the first instance, a command for each of its ranks; ``free`` stands where a
     port is chosen at the launch."""
     environ: Mapping[str, str] = attrs.field(hash=False, repr=False)
-    """What an instance gets beside the environment it inherits; secrets in it are not masked."""
+    """What an instance gets besides the environment it inherits; secrets in it are not masked."""
     files: Mapping[str, str] = attrs.field(hash=False)
     """What is written, and what is read, to where it lies."""
 

@@ -2,8 +2,8 @@
 
 Two programs that bring other versions of one jar cannot share a classpath. An island is a class
 loader that knows its own jars and the JDK's classes, nothing else; the other way round nobody sees
-what is in it. A class that both sides have exists twice, and an object of one side is no argument
-of the other's; what the JDK brings (``String``, ``HashSet``) is shared.
+what is in it. A class that both sides have exists twice, and an object of one side is not an
+argument of the other's; what the JDK brings (``String``, ``HashSet``) is shared.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class IsolatedClassLoader:
         try:
             return jvm.load(name, self._loader)
         except LaunchError as error:
-            found = f"no jar of this island has the class {name}"
+            found = f"none of these jars has the class {name}"
             raise LaunchError("java", found, code=error.code) from error
 
     def implemented(self, name: str, methods: Mapping[str, Callable[..., Any]]) -> Any:

@@ -90,7 +90,7 @@ def _memory(name: str, where: str) -> Problem:
     return Problem(
         where,
         "TARN-2002",
-        f": the signal {shown(name, '')} is GPU memory, which says nothing of the load: frameworks "
-        "keep what they once took, so it never falls when a fleet may shrink",
+        f": the signal {shown(name, '')} is GPU memory, which does not show the load: "
+        "frameworks keep the memory that they once took, so it does not fall when load does",
         "A signal of the load, such as offered_load, in_flight, queue_time or gpu_utilization",
     )

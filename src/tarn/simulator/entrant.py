@@ -42,7 +42,7 @@ def enter(
 
     Raises:
         ConfigErrors: *options* cannot be meant.
-        ProviderMissingError: Nobody offers the policy, and it is no rival.
+        ProviderMissingError: Nobody offers the policy, and it is not a rival.
     """
     given = spec.scaling
     if use is None or use == given.use:
@@ -56,7 +56,7 @@ def enter(
         raise ProviderMissingError(
             use,
             f"there is no policy '{use}'",
-            right=f"Right would be one of {', '.join(known)}",
+            right=f"Expected one of {', '.join(known)}",
             next_step=did_you_mean(use, known),
         )
     factory = plugins.choose("scaling", use, "scaling.use")

@@ -26,7 +26,7 @@ class WaitTimes:
 
     seconds: tuple[float, ...] = attrs.field(repr=False)
     requests: tuple[float, ...] = attrs.field(repr=False)
-    """Summed up: how many waited no longer than the seconds beside."""
+    """Summed up: how many waited no longer than the seconds next to it."""
 
     @classmethod
     def of(cls, waits: Iterable[tuple[float, float]]) -> "WaitTimes":
@@ -183,7 +183,7 @@ class Run:
 def flaps(moments: Sequence[float], sizes: Sequence[int]) -> int:
     """Count the changes of *sizes* that were followed by the opposite one within `FLAP_S`.
 
-    Only the next change counts: up, up, down is one flap. The first size is no change.
+    Only the next change counts: up, up, down is one flap. The first size is not a change.
     """
     found, before, before_s = 0, 0, 0.0
     for place in range(1, len(sizes)):

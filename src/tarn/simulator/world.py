@@ -36,7 +36,7 @@ __all__ = ["StepResult", "World"]
 
 _MODELS = Known((ModelState("model", "READY"),))
 _LIVE = Known(True)  # noqa: FBT003 (the value of a sample)
-_ABSENT = Unknown("its process has yet to answer")
+_ABSENT = Unknown("its process has not answered yet")
 _QUIET = 0.05
 """An instance without arrivals counts as quiet below so many requests: a fluid never ends."""
 _US = 1e6
@@ -62,7 +62,7 @@ class _Triton:
     request_us: float = 0.0
     end: ExitStatus | None = None
     fact: Fact | None = None
-    """What is said of it; None: it must be made anew."""
+    """What is said of it; None: it must be made again."""
     reading: Reading | None = None
     sick: str = ""
     """``failing`` or ``stalled``; empty while it is well."""
@@ -144,7 +144,7 @@ class World:
     ) -> Mapping[str, Reading]:
         """Return what a scrape at *now_s* says.
 
-        With *anew* of every instance; else only of those that are not in the view (they start, or
+        With *again* of every instance; else only of those that are not in the view (they start, or
         leave), the others as they were read last. *tested* ones were sent a test request.
         """
         if anew:
@@ -361,4 +361,4 @@ def _level(heights: list[float], amount: float) -> float:
         total += height
         if count == len(filled) or total / count <= filled[count]:
             return total / count
-    raise AssertionError("there is a vessel")
+    raise AssertionError("there is a container")

@@ -97,7 +97,7 @@ class FakeTriton:
 
     @property
     def requests(self) -> list[tuple[str, str, bytes]]:
-        """(method, path, body) of what came beside health, index and metrics."""
+        """(method, path, body) of what came besides health, index and metrics."""
         return self._server.requests
 
     @property

@@ -163,7 +163,7 @@ def _per_second(before: Activity, now_s: float, grown_us: float) -> float:
 def _longest_mean_s(before: Activity | None, seen: TritonMetrics) -> float:
     """Return how long a request executes in the mean: of the slowest model, or of the newest ones.
 
-    What it waited is no part of it: nothing waits when this is asked. Where that cannot be known,
+    What it waited is not part of it: nothing waits when this is asked. Where that cannot be known,
     since there is no gauge for it, it is.
     """
     counts = dict(seen.series.get(SUCCESS, ()))

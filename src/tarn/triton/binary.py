@@ -119,7 +119,7 @@ def locate(binary: str | None, environ: Mapping[str, str]) -> str | Wheel:
         return on_path
     wheel = find_wheel()
     if wheel is None:
-        found_text = "no tritonserver on PATH, and the wheel nvidia-pytriton is not installed"
+        found_text = "no tritonserver is on PATH, and the wheel nvidia-pytriton is not installed"
         raise _missing(found_text, "triton.binary")
     return wheel
 
@@ -145,8 +145,11 @@ def check(
         if isinstance(found, Wheel):
             _check_wheel(found)
             if cache is not None and (signs := unloadable(cache)):
-                what = f"{cache} has {signs} in its path, from which Triton cannot load its backend"
-                step = "Set XDG_CACHE_HOME to a folder without such signs"
+                what = (
+                    f"the path {cache} contains {signs}, and Triton cannot load its backend "
+                    "from such a path"
+                )
+                step = "Set XDG_CACHE_HOME to a folder without such characters"
                 yield Finding("TARN-2205", "the cache", what, step)
     except LaunchError as error:
         yield Finding(error.code, error.where, error.found, error.next_step)
@@ -213,7 +216,7 @@ def _check_wheel(wheel: Wheel) -> None:
         found = f"the wheel has no Python backend for Python {version}"
         raise _unfit("TARN-3104", wheel, found, "Use Python 3.11 to 3.13, or set triton.binary")
     if missing := _libpython(wheel.stub)[1]:
-        found = f"Triton's Python backend needs {missing}, and this system has none"
+        found = f"Triton's Python backend needs {missing}, which this system does not have"
         package = f"libpython{version}"
         step = f"Install it (Debian: {package}), or use a Python built with --enable-shared"
         raise _unfit("TARN-3104", wheel, found, step)

@@ -30,7 +30,7 @@ def parse_index(body: bytes) -> tuple[ModelState, ...]:
 
     The highest version that is not UNAVAILABLE speaks for its model, else the highest one. A model
     that lies in the repository and was never asked for has no state in the index: it is
-    ``UNAVAILABLE`` with the reason ``not loaded``. What `stubs_ended` reads is no model.
+    ``UNAVAILABLE`` with the reason ``not loaded``. What `stubs_ended` reads is not a model.
 
     Raises:
         ValueError: *body* is not such an index.
@@ -77,7 +77,7 @@ def _state(row: dict[str, Any]) -> ModelState:
 def stubs_ended(body: bytes) -> tuple[StubEnd, ...]:
     """Return the processes of Python models of which a repository index tells that they ended.
 
-    They are no part of Triton's own index: see `tarn.triton.stubs`.
+    They are not part of Triton's own index: see `tarn.triton.stubs`.
 
     Raises:
         ValueError: *body* is not such an index.

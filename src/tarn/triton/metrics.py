@@ -1,8 +1,8 @@
 """Triton's ``/metrics`` text -> the few numbers that decisions need. Pure, and by lines.
 
-The text may have megabytes, and is read beside threads that answer users: no single call into C
-works on more than one line or one `PIECE` of it, so the interpreter can switch threads at any
-time. Lines of families that nobody asked for cost one look at their name.
+The text may have megabytes, and is read in parallel with threads that answer users: no single call
+into C works on more than one line or one `PIECE` of it, so the interpreter can switch threads at
+any time. Lines of families that nobody asked for cost one look at their name.
 
 Source: Triton ``docs/user_guide/metrics.md``; Prometheus "Exposition formats", text version 0.0.4;
 checked against the text of Triton 2.51.
@@ -181,7 +181,7 @@ class MetricsParser:
     """Reads the text piece by piece, so that the caller can do something else in between.
 
     Args:
-        families: Names to keep beside `FAMILIES`; a name is compared whole.
+        families: Names to keep besides `FAMILIES`; a name is compared whole.
     """
 
     def __init__(self, families: Iterable[str] = ()) -> None:
@@ -236,7 +236,7 @@ def parse(text: bytes, families: Iterable[str] = ()) -> TritonMetrics:
 
     Args:
         text: The body of ``/metrics`` of a single tritonserver, UTF-8.
-        families: Names to keep beside `FAMILIES`.
+        families: Names to keep besides `FAMILIES`.
     """
     parser = MetricsParser(families)
     for start in range(0, len(text), PIECE):

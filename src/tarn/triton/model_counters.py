@@ -61,7 +61,7 @@ class Rows:
 def rows(seen: TritonMetrics, before: Rows | None = None) -> Rows | None:
     """Return the row of each model in *seen*; None where a line of it could not be read.
 
-    A value that is no finite number counts as 0: nothing is added for it. Where nothing changed
+    A value that is not a finite number counts as 0: nothing is added for it. Where nothing changed
     since *before*, that is returned: a Triton with thousands of models is mostly idle.
     """
     if any(family in seen.unreadable for family in _FAMILIES):

@@ -1,7 +1,8 @@
 """Whether a path of the user's answers: asked in a child process that may be left behind.
 
-Whoever looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back, and no
-signal ends that. So a child looks first; when nothing comes of it, the child waits, and we do not.
+Everybody who looks at a file on a mount whose server is away (NFS, FUSE) waits until it is back,
+and no signal ends that. So a child looks first; when nothing comes of it, the child waits, and we
+do not.
 """
 
 import contextlib
@@ -110,7 +111,7 @@ def unanswered(
     return Finding(
         "TARN-3205",
         where,
-        f"{mount or path} does not answer: nobody could look at {path} within {within_s:g} s",
+        f"{mount or path} does not answer: {path} could not be read within {within_s:g} s",
         "Bring its server back, or unmount it (umount -l) and name another path",
     )
 

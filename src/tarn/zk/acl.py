@@ -55,11 +55,11 @@ class AclEntry:
         letters = set(permissions)
         if not scheme or not colon or not letters or not letters <= set("cdrwa"):
             raise ConfigError(
-                f"'{text}' is no line of an ACL",
-                right="Right would be scheme:id:permissions: world:anyone:r, auth::cdrwa.",
+                f"'{text}' is not a line of an ACL",
+                right="Expected scheme:id:permissions: world:anyone:r, auth::cdrwa.",
             )
         return cls(scheme, name, permissions)
 
 
 CREATOR_AND_READERS = (AclEntry("auth", "", "cdrwa"), AclEntry("world", "anyone", "r"))
-"""Whoever made a node may do everything with it, and everybody may read it."""
+"""The user who made a node may do everything with it, and everybody may read it."""

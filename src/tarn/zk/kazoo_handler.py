@@ -18,7 +18,7 @@ __all__ = ["KazooHandler", "silent_logger"]
 class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's threads and sockets, with two things of our own.
 
-    The connection is ours: kazoo would trust every authority that the system trusts beside the one
+    The connection is ours: kazoo would trust every authority that the system trusts besides the one
     that is named, and leave the socket of a failed handshake to the garbage collector.
     One server that swallows packets takes only its share of the session's life, so that the
     others are tried before the session is over. And a line that was cut stays cut: closing a
@@ -47,7 +47,7 @@ class KazooHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo h
             OSError: The server could not be reached or is not believed, or the line was cut.
         """
         if self._is_cut:
-            raise ConnectionAbortedError("the line was cut")
+            raise ConnectionAbortedError("the connection was cut")
         try:
             made = self._connect(address, hostname, min(self._connect_s, timeout))
         except OSError as error:

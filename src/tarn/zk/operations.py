@@ -5,7 +5,7 @@ import attrs
 __all__ = ["CheckVersion", "Create", "Delete", "Operation", "SetData", "ZNode", "size"]
 
 _FRAME = 96
-"""Bytes of one operation beside path and data: headers, lengths, flags and a short ACL."""
+"""Bytes of one operation besides path and data: headers, lengths, flags and a short ACL."""
 
 
 @attrs.frozen

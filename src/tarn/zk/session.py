@@ -41,7 +41,7 @@ CALL_S: Final = 5.0
 """Longest wait for one answer."""
 CLOSE_S: Final = 0.7
 _FOLLOWERS: Final = (RolledBackError, RuntimeInconsistency)
-"""What the operations beside the failed one get: no reason of their own."""
+"""What the operations next to the failed one get: no reason of their own."""
 _ENDS: Final = (KeeperState.AUTH_FAILED, KeeperState.CLOSED)
 """States that kazoo does not leave by itself."""
 
@@ -60,7 +60,7 @@ class ZooKeeperSession:
 
     Args:
         ensemble: ``host:port,host:port``, with a chroot (``/a/b``) at its end where wanted.
-        timeout_s: After this long without a word, the servers end the session.
+        timeout_s: After this long without a message, the servers end the session.
         login: User and password of the scheme ``digest``.
         grants: Who may do what with the nodes that this session makes.
         tls: None: not encrypted.
@@ -68,7 +68,7 @@ class ZooKeeperSession:
             only wake somebody.
 
     Raises:
-        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or of no use.
+        ConfigError: *ensemble* names no servers; a file of *tls* is missing, or unusable.
     """
 
     def __init__(  # noqa: PLR0913 (what a connection is made of, all by keyword)
@@ -359,9 +359,10 @@ def _context(tls: TlsFiles | None) -> ssl.SSLContext | None:
     except (ssl.SSLError, OSError) as error:
         why = error.strerror or type(error).__name__
         raise ConfigError(
-            f"the files are of no use ({why})",
+            f"the files cannot be used ({why})",
             where="tls",
-            right="Right would be PEM, a key without a password, and a cert that belongs to it.",
+            right="Use PEM files: a key without a password, and the certificate that belongs to "
+            "it.",
         ) from error
     return context
 

@@ -13,7 +13,8 @@ __all__ = ["NoAuthorizer", "NoneSettings", "tarn_authorizers"]
 
 _REASON = "no authorizer is configured"
 _GUARDED = (
-    "no authorizer is configured: only the api token, the owner and admins may; viewers may look"
+    "no authorizer is configured: only the api token, the owner and admins may act; viewers may "
+    "look"
 )
 
 

@@ -48,7 +48,7 @@ def _missing(model: Model) -> Iterator[LintFinding]:
         yield _misnamed(model, near)
         return
     if model.versions and not backend_of(model):
-        found = f"has no {CONFIG}, and no file that tells Triton which back end to take"
+        found = f"has no {CONFIG}, and no file that tells Triton which back end to use"
         step = f'Write {model.name}/{CONFIG} with `backend: "…"`.'
         yield LintFinding("TARN-2328", Location(model.name), found, next_step=step)
 
@@ -64,7 +64,7 @@ def _misnamed(model: Model, near: Entry) -> LintFinding:
         "TARN-2327",
         Location(near.path),
         f"is not read: its name is not {CONFIG}",
-        f"Right would be {right}",
+        f"Expected {right}",
         "`tarn lint --fix` renames it." if only_case else "Rename it.",
         Rename(near.path, right) if only_case else None,
         _harm(model),
@@ -83,7 +83,7 @@ def _in_versions(model: Model) -> Iterator[LintFinding]:
         entry = model.find(f"{version}/{CONFIG}")
         if entry is not None and model.config is None:
             found = "is not read: it lies in a version"
-            right = f"Right would be {model.name}/{CONFIG}"
+            right = f"Expected {model.name}/{CONFIG}"
             level = _harm(model)
             yield LintFinding(
                 "TARN-2327", Location(entry.path), found, right, "Move it.", None, level

@@ -62,11 +62,11 @@ def _lack(model: Model, version: str, wanted: Sequence[str], backend: str) -> Li
         return LintFinding("TARN-2316", place, f"is empty{consequence}", next_step=want)
     for entry in held:
         if entry.kind is Kind.LOST and entry.name in wanted:
-            found = f"has no {entry.name}, only a link that leads nowhere{consequence}"
+            found = f"has no {entry.name}, only a link without a target{consequence}"
             step = "Bring its target back, or put the file itself there."
             return LintFinding("TARN-2318", place, found, next_step=step)
     if any(entry.name == _SAVED for entry in held) and _SAVED_AT in wanted:
-        found = f"has no {_SAVED_AT}: what should be in that directory lies beside it"
+        found = f"has no {_SAVED_AT}: what should be in that directory lies next to it"
         step = (
             f"Make the directory {place.file}/{_SAVED_AT}, and move {_SAVED} and the rest into it."
         )
@@ -107,7 +107,7 @@ def _case(entry: Entry, right: str) -> LintFinding:
         "TARN-2319",
         Location(entry.path),
         f"'{entry.name}' differs from '{right}' in case",
-        f"Right would be {right}",
+        f"Expected {right}",
         "`tarn lint --fix` renames it.",
         Rename(entry.path, f"{entry.parent}/{right}"),
     )
@@ -116,6 +116,6 @@ def _case(entry: Entry, right: str) -> LintFinding:
 def _at_top(model: Model, wanted: Sequence[str]) -> Iterator[LintFinding]:
     for entry in model.at():
         if entry.name in wanted and entry.kind in {Kind.FILE, Kind.DIRECTORY}:
-            found = "lies beside the versions, where Triton does not look"
+            found = "lies next to the versions, where Triton does not look"
             step = f"Move it to {model.name}/1/{entry.name}."
             yield LintFinding("TARN-2313", Location(entry.path), found, next_step=step)

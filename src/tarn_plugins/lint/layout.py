@@ -92,13 +92,13 @@ def _harm(entry: Entry) -> str:
 
 def _top(entry: Entry) -> Iterator[LintFinding]:
     if entry.is_directory and is_junk(entry.name):
-        found = "is no model, and Triton would take it for one"
+        found = "is not a model, but Triton would take it for one"
         yield LintFinding("TARN-2304", Location(entry.path), found, next_step="Remove or move it.")
     elif entry.kind is Kind.FILE and (
         entry.name.endswith(_MODEL_FILES) or entry.name == _STRAY_PYTHON
     ):
         found = "lies at the top of the repository, where Triton does not look"
-        right = "Right would be <model>/config.pbtxt or <model>/<version>/<file>"
+        right = "Expected <model>/config.pbtxt or <model>/<version>/<file>"
         yield LintFinding("TARN-2306", Location(entry.path), found, right, "Move or remove it.")
 
 

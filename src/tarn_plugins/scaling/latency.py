@@ -61,8 +61,8 @@ class LatencySettings:
         """Refuse a signal that is known to be no duration."""
         if self.signal in SIGNALS and self.signal not in _DURATIONS:
             raise ValueError(
-                f"signal = '{self.signal}' is no duration; {', '.join(_DURATIONS)} and latency_p95 "
-                "are; for others there is 'use: target'"
+                f"signal = '{self.signal}' is not a duration; use {', '.join(_DURATIONS)} or "
+                "latency_p95; for other signals there is 'use: target'"
             )
 
 

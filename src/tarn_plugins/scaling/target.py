@@ -150,10 +150,10 @@ class TargetPolicy:
         exact = self._replicas(value + more, fleet, there)
         urgent = panics or more > _CLIMBS * value or self._overflows(exact, fleet)
         if self._half_seen(newest.value, fleet, there):
-            return Wish(fleet.desired, f"{load}: the next look will show all of it")
+            return Wish(fleet.desired, f"{load}: the next sample will show all of it")
         buried = self._buried(exact, fleet, there)
         if buried:
-            load += f", and {buried:.1f} more while ready ones are full of what waits"
+            load += f", and {buried:.1f} more while the ready ones are full of waiting requests"
         return self._sized(load, exact + buried, fleet, there, urgent=urgent)
 
     def _buried(self, exact: float, fleet: FleetView, there: Capacity) -> float:
@@ -215,11 +215,11 @@ class TargetPolicy:
             need = max(1, self._rounded_up(fleet.waiting / self._target))
             rule = f" ({self._rule})"
         if need <= fleet.desired:
-            return Wish(fleet.desired, f"{waits}{rule}: {replicas(fleet.desired)} will do")
+            return Wish(fleet.desired, f"{waits}{rule}: {replicas(fleet.desired)} are enough")
         return Wish(need, f"{waits}{rule}: {replicas(need)}", urgent=True)
 
     def _sample(self, fleet: FleetView, sample: Sample[float]) -> Sample[float]:
-        """Return a load that can be reckoned with; nothing asked for is no load."""
+        """Return a load that can be reckoned with; nothing asked for is not a load."""
         if isinstance(sample, Unknown) and self.settings.unit == "s" and idle(fleet):
             return Known(0.0)
         sample = finite(sample)

@@ -1,7 +1,7 @@
 """The scaling policy `threshold`: the rule of the Java TARN, without its faults.
 
 One number says how full the fleet is. Above one mark it grows to the size that the queue fits, not
-by one a minute; below another it gives up one replica. A metric that is missing is no zero.
+by one a minute; below another it gives up one replica. A metric that is missing is not a zero.
 """
 
 import math

@@ -36,7 +36,7 @@ class GpuNvml:
         """
         newest = [rows[-1][1] for rows in samples.values() if rows]
         if not any(isinstance(said, Known) for metrics in newest for said in metrics.values()):
-            return Unknown("no ready instance says anything")
+            return Unknown("no ready instance has reported")
         return self.measure()
 
 

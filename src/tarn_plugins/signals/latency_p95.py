@@ -66,7 +66,7 @@ def _parts(rows: _Rows, window_s: float) -> Iterator[tuple[float, float, float]]
         ended = None if count is None else newest.get(count)
         if count is not None and isinstance(sample, Known) and isinstance(ended, Known):
             before = _first(within[:-1], count)
-            # a counter that fell began anew: the model was loaded again
+            # a counter that fell began again: the model was loaded again
             weight = ended.value - before if before <= ended.value else ended.value
             yield sample.value, weight, sample.age_s
 

@@ -73,7 +73,7 @@ def _absent(path: Path, where: str) -> RepositoryError:
         "mount",
         f"{path} does not exist; {there} does",
         where=where,
-        next_step=f"{meant}Correct the path, or mount the file system; TARN never makes a "
+        next_step=f"{meant}Correct the path, or mount the file system; TARN never creates a "
         "repository.",
     )
 

@@ -215,7 +215,7 @@ def test_jars_with_which_audits_would_vanish_are_refused(own: Open) -> None:
     with PolicyServer(POLICIES) as stage:
         authorizer = own(stage.url, jars=jars)
         assert not authorizer.check(ALICE, "infer", "ocr").allowed
-        assert "every audit would be lost" in authorizer.ready().reason
+        assert "every audit record would be lost" in authorizer.ready().reason
 
 
 def test_without_audit_nothing_is_written(own: Open, tmp_path: Path) -> None:

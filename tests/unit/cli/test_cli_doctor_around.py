@@ -105,8 +105,8 @@ def test_where_all_is_well_each_thing_has_a_line(doctor, roof, spec):
     seen = {parts[1 if parts[1] else 2].strip(): parts[-1].strip() for parts in lines}
     assert lines[0][0] == "STATE"
     assert seen["roof"] == "it is tight"
-    assert seen["model repository"].endswith("models, used where it lies")
-    assert seen["what else `tarn up` looks at"] == "nothing is in the way"
+    assert seen["model repository"].endswith("models, used in place")
+    assert seen["what else `tarn up` looks at"] == "nothing prevents a start"
     assert "TARN's directory" in seen
     assert done.summary == "7 checks: 7 ok"
 
@@ -142,7 +142,7 @@ def test_what_one_check_told_no_other_tells_again(doctor, roof, spec, fleet):
     assert done.code == 1
     assert done.rows["roof"]["state"] == "error"
     last = done.rows["what else `tarn up` looks at"]
-    assert (last["state"], last["seen"]) == ("ok", "nothing beside what other checks tell")
+    assert (last["state"], last["seen"]) == ("ok", "nothing that other checks do not report")
     assert [len(row["findings"]) for row in done.rows.values()].count(1) == 1
 
 
@@ -286,7 +286,7 @@ def test_a_cluster_that_runs_is_examined_by_its_name(doctor, roof, fleet, spec, 
     monkeypatch.chdir("/")
     done = doctor("-c", "demo", "-o", "json")
     assert roof.specs[-1].models.repository.endswith("models")
-    assert "runs" in done.rows["what else `tarn up` looks at"]["seen"]
+    assert "is running" in done.rows["what else `tarn up` looks at"]["seen"]
     assert done.rows["the master's API"]["findings"][0]["code"] == "TARN-3604"
 
 
@@ -315,7 +315,7 @@ def test_a_plugin_that_fails_while_it_offers_is_told(doctor, spec, fleet, roof):
     results = {one.check.partition(" (")[0]: one for one in cluster.doctor().results}
     assert "KeyError" in results["checks of Broken"].findings[0].found
     assert results["checks of Lacking"].findings[0].next_step == "Build some"
-    assert "no Check" in results["checks of Odd"].findings[0].found
+    assert "not a Check" in results["checks of Odd"].findings[0].found
 
 
 def test_two_checks_of_one_name_are_a_fault_of_plugins(doctor, roof, spec):

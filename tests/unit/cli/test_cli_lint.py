@@ -51,8 +51,8 @@ def test_an_error_is_exit_1_and_a_line_that_editors_follow(tarn):
     assert code == 1
     assert out == (
         "repo/ocr/config.pbtxt:2:1: error TARN-2330: name = 'text', and the directory is 'ocr'. "
-        "Right would be the same name, or none: Triton takes the directory's. "
-        "`tarn lint --fix` removes the line.\n"
+        "Expected the same name, or none: Triton takes the directory's. `tarn lint --fix` "
+        "removes the line.\n"
     )
     assert err == "1 model: 1 error; --fix repairs 1\n"
 
@@ -79,9 +79,9 @@ def test_a_back_end_that_this_machine_lacks_is_noted(fleet, tmp_path, capsys):
     code = run(("lint", "repo"), attrs.evolve(fleet.environment, plugins=load))
     assert code == 0
     assert capsys.readouterr().out == (
-        "repo/net/config.pbtxt:1:1: note TARN-2345: it needs the back end 'onnxruntime', and "
-        f"{server} has only: python. Nothing, if it is meant for another one: `tarn doctor` asks "
-        "the spec's.\n"
+        "repo/net/config.pbtxt:1:1: note TARN-2345: it needs the back end 'onnxruntime', but "
+        f"{server} has only: python. Nothing, if it is meant for another tritonserver: `tarn "
+        "doctor` checks the one in the spec.\n"
     )
 
 

@@ -155,7 +155,7 @@ def test_a_cluster_named_before_the_verb_is_not_lost(tarn: Tarn) -> None:
     """It would be another cluster's configuration else."""
     code, _, err = tarn("metrics", "-c", "demo", "scrape-config")
     assert code == 2
-    assert "-c NAME stands behind" in err
+    assert "-c NAME comes after" in err
 
 
 def test_https_below_a_path_is_scraped_there(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_up_tells_of_each_phase_and_ends_with_what_to_paste(tarn, fleet):
     assert code == 0
     assert err.splitlines() == [
         "preflight: checking the spec, the runtime and the model repository",
-        "staging: making the model repository usable",
+        "staging: preparing the model repository",
         "launching: starting the master of 'demo'",
         "ready: 2 of 2 instances ready",
     ]
@@ -200,7 +200,7 @@ def test_status_of_a_fleet_without_a_master_says_so(tarn, running):
     running.ref = attrs.evolve(running.ref, url=None, orphans=(("demo-0001", "127.0.0.1:41001"),))
     code, out, _ = tarn("status")
     assert code == 0
-    assert "no master; 1 instance serves; `tarn up` takes it over" in out
+    assert "no master is running; 1 instance serves; `tarn up` takes it over" in out
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_logs_of_an_instance_or_the_master(tarn, running):
 
 def test_why_says_sentences(tarn, running):
     """Of the cluster, or of one instance."""
-    assert tarn("why")[1] == "demo: 2 of 2 ready; nothing is amiss\n"
+    assert tarn("why")[1] == "demo: 2 of 2 ready; nothing is wrong\n"
     assert tarn("why", "demo-0001")[1].startswith("demo-0001 is ready")
     assert tarn("why", "demo-0404")[0] == 3
 

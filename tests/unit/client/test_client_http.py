@@ -347,7 +347,7 @@ def test_a_sequence_is_never_repeated(three):
         asks(client, 1, sequence_id="s", sequence_start=True)
         (home,) = [triton for triton in three if triton.requests]
         home.crash()
-        with pytest.raises(UnreachableError, match="sequence 's' lived there"):
+        with pytest.raises(UnreachableError, match="that instance held the state of sequence 's'"):
             asks(client, 2, sequence_id="s")
     assert sum(len(triton.requests) for triton in three) == 1
     with (
@@ -590,7 +590,7 @@ def test_addresses_with_https_are_known_by_the_ca_that_is_given(tmp_path):
         with tarn.client.http([url], ca=authority.ca) as client:
             assert client.is_server_live()
         served.result(10)
-    with pytest.raises(ConfigError, match="clear text"):
+    with pytest.raises(ConfigError, match="is not an https:// address"):
         tarn.client.http(["127.0.0.1:8000"], ca=authority.ca)
 
 

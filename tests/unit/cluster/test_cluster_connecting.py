@@ -51,7 +51,7 @@ def test_what_is_kept_without_its_spec_is_not_said_to_be_over(fleet: FakeFleet) 
     """Nothing says how its runtime is asked."""
     fleet.run({})
     cluster = connect("demo", environment=fleet.environment)
-    with pytest.raises(UnreachableError, match="not kept here"):
+    with pytest.raises(UnreachableError, match="is not on this machine"):
         cluster.down()
 
 
@@ -83,7 +83,11 @@ def test_a_runtime_of_this_machine_is_not_asked(elsewhere: FakeFleet) -> None:
     [
         ("TARN-3120", NotFoundError, "does not run"),
         ("TARN-6001", NotFoundError, "does not run"),
-        ("TARN-3130", UnreachableError, "is not known: fake could not be asked"),
+        (
+            "TARN-3130",
+            UnreachableError,
+            "it is not known whether cluster 'demo' runs: fake could not be asked",
+        ),
     ],
 )
 def test_who_does_not_answer_is_told_and_what_is_not_here_is_not(
@@ -168,7 +172,9 @@ def test_no_token_passes_a_proxy_and_that_is_told_each_time(elsewhere: FakeFleet
     elsewhere.answers = {URL: closed, PROXY: NOBODY}
     cluster = connect("demo", environment=elsewhere.environment)
     for _ in range(2):
-        with pytest.raises(NotAuthorizedError, match=r"(?s)No api token passes.*token: none"):
+        with pytest.raises(
+            NotAuthorizedError, match=r"(?s)does not pass api tokens on.*token: none"
+        ):
             cluster.events()
         elsewhere.clock.time_s += 3.0
     elsewhere.answers = {URL: None}

@@ -170,7 +170,7 @@ def test_the_status_of_a_cluster_that_is_over_says_how_it_ended(over: FakeFleet)
 def test_why_says_it_with_a_next_step(over: FakeFleet) -> None:
     """One sentence."""
     assert found(over).why() == (
-        "demo failed at 2027-01-15T08:00:00Z: killed by alice. `tarn up` starts it anew;"
+        "demo failed at 2027-01-15T08:00:00Z: killed by alice. `tarn up` starts it again;"
         " `tarn logs -c demo` shows what it wrote."
     )
 
@@ -220,7 +220,7 @@ def test_one_that_runs_again_is_not_over(over: FakeFleet) -> None:
 
 
 def test_down_of_what_is_over_removes_what_is_left(over: FakeFleet) -> None:
-    """Its secrets are kept for nobody; and `up` starts it anew."""
+    """Its secrets are kept for nobody; and `up` starts it again."""
     assert found(over).down() == "cluster 'demo' had ended already; what was left is removed"
     assert ("end", "demo") in over.asked
     over.answers = {URL: None}

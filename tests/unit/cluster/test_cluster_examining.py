@@ -115,7 +115,7 @@ def test_a_name_that_leads_nowhere_is_said(seen, fleet):
     """It is no firewall."""
     fleet.answers = {}
     (found,) = seen("http://no-such-host.invalid:8888").findings
-    assert "'no-such-host.invalid' leads nowhere" in found.found
+    assert "'no-such-host.invalid' has no address" in found.found
 
 
 def test_a_proxy_that_lets_no_token_through_is_said_too(seen, fleet):
@@ -151,7 +151,7 @@ def test_a_file_in_the_way_of_the_home_is_an_error(tmp_path):
     (found,) = home(Paths(tmp_path / "home", tmp_path)).findings
     assert (found.code, found.fatal) == ("TARN-3600", True)
     assert str(tmp_path / "home") in found.where
-    assert "is no directory" in found.found
+    assert "is not a directory" in found.found
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o700, False), (0o755, False), (0o775, True)])

@@ -76,7 +76,7 @@ def test_shows_instances_that_serve_without_a_master(running):
     running.ref = attrs.evolve(running.ref, url=None, orphans=orphans)
     cluster = found(running)
     shown = cluster.status()
-    assert shown["reason"] == "no master; 3 instances serve; `tarn up` takes them over"
+    assert shown["reason"] == "no master is running; 3 instances serve; `tarn up` takes them over"
     assert shown["state"] == "degraded"
     assert [item["http"] for item in cluster.instances()] == [http for _, http in orphans]
     assert "no master" in cluster.why()

@@ -84,8 +84,8 @@ def test_everything_that_is_wrong_is_said_at_once(fleet: FakeFleet) -> None:
     told = [f"{one.code} {one}" for one in caught.value.errors]
     assert told == [
         (
-            "TARN-3743 secrets[0]: options.names speaks of a secret 'gone', which is not there. "
-            "There are: tarn.env.a."
+            "TARN-3743 secrets[0]: options.names lists a secret 'gone' that the store does not "
+            "have. There are: tarn.env.a."
         ),
         "TARN-3744 secrets[1]: away: the name node is down. Start it",
         "TARN-3743 secrets[2]: 'tarn.env.set' would become SET, which triton.env sets, too",

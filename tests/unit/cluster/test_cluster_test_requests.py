@@ -54,7 +54,7 @@ def test_what_is_wrong_in_the_file_is_told_with_place_and_what_is_right(fleet: F
     """All of it at once."""
     Path("test.json").write_text(json.dumps({"inputs": [{"name": "IN"}]}))
     said = refused(fleet, "test.json")
-    assert "test.json', model: is missing. Right would be the name of a model" in said
+    assert "test.json', model: is missing. Expected the name of a model" in said
     assert "test.json', inputs[0].shape: is missing" in said
 
 

@@ -62,8 +62,8 @@ def test_a_keytab_and_tokens_are_brought(tmp_path: Path) -> None:
     ("content", "word"),
     [
         (None, "cannot be read"),
-        (b"", "no keytab"),
-        (b"-----BEGIN", "no keytab"),
+        (b"", "not a keytab"),
+        (b"-----BEGIN", "not a keytab"),
         (keytab(), "only of: nobody"),
         (keytab("hdfs/n1@R", "alice@R", "http/n1@R"), "only of: alice@R, hdfs/n1@R, http/n1@R"),
     ],
@@ -135,7 +135,7 @@ def test_contradictions_stand_with_the_other_errors_of_a_file(tmp_path: Path) ->
         config.load(path, environ={})
     text = str(caught.value)
     assert len(caught.value.errors) == 4
-    for words in ("lb1.example.com", "names no source", "client_ca", "replicas"):
+    for words in ("lb1.example.com", "does not say where the token is", "client_ca", "replicas"):
         assert words in text
     assert "hunter2" not in text
     assert "tarn.yaml:6" in text

@@ -89,7 +89,7 @@ def test_who_cannot_be_asked_is_no_proof(
 
     before = kept(fleet.directory)
     monkeypatch.setattr(FakeFleet, "find", find)
-    with pytest.raises(UnreachableError, match="runtime 'fake', which cannot be asked"):
+    with pytest.raises(UnreachableError, match="runtime 'fake', and the runtime did not say"):
         up(around)
     assert kept(fleet.directory) == before
     assert other.verbs() == []

@@ -94,12 +94,12 @@ def test_a_start_that_failed_and_never_served_is_replaced(fleet, overrides):
 
     def hear(progress):
         heard.append(progress.message)
-        fleet.gone_after = 1 if "and is ended" in progress.message else fleet.gone_after
+        fleet.gone_after = 1 if "and was ended" in progress.message else fleet.gone_after
 
     again = cluster(fleet, **overrides).up(hear)
     assert again.started_here
     assert fleet.verbs().count("submit") == 2
-    assert "the last start failed, never served, and is ended" in heard
+    assert "the last start failed before it served, and was ended" in heard
 
 
 @pytest.mark.parametrize(

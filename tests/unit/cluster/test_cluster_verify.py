@@ -137,15 +137,15 @@ def test_the_view_is_followed(tritons, quick):
     [
         (lambda: VerifyOptions(0, 1), ConfigError, "0 requests a second"),
         (lambda: VerifyOptions(2000, 1), ConfigError, "at most 1000"),
-        (lambda: VerifyOptions(1, 0), ConfigError, "sends nothing"),
+        (lambda: VerifyOptions(1, 0), ConfigError, "would send nothing"),
         (
             lambda: VerifyOptions(1, 1, body=b"{}"),
             ConfigError,
-            "one body cannot be meant for all models",
+            "one request body cannot fit all models",
         ),
-        (lambda: VerifyOptions(1, 1, ("a", "b"), body=b"{}"), ConfigError, "for 2 models"),
+        (lambda: VerifyOptions(1, 1, ("a", "b"), body=b"{}"), ConfigError, "fit 2 models"),
         (lambda: VerifyOptions(1, 1, ("orc",)), NotFoundError, "Did you mean 'ocr'"),
-        (lambda: VerifyOptions(1, 1, ("zzz",)), NotFoundError, "Served are: echo, ocr"),
+        (lambda: VerifyOptions(1, 1, ("zzz",)), NotFoundError, "Served models: echo, ocr"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_anything_is_sent(tritons, order, error, words):

@@ -193,7 +193,7 @@ def test_a_goal_is_a_number_or_a_state(text, goal):
 @pytest.mark.parametrize("text", ["ready", "ready=", "ready=x", "ready=-1", "state=", "size=3", ""])
 def test_anything_else_is_no_goal(text):
     """Said with what would be right."""
-    with pytest.raises(ConfigError, match="Right would be ready=N, or state=S"):
+    with pytest.raises(ConfigError, match="Expected ready=N, or state=S"):
         Goal.of(text)
 
 

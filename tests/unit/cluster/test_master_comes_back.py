@@ -98,7 +98,10 @@ def test_one_that_is_silent_for_another_reason_is_not_waited_for(running: FakeFl
 
 @pytest.mark.parametrize(
     ("restarts", "begins"),
-    [(True, "the master is being started again; 2 instances serve. "), (False, "no master; 2 ")],
+    [
+        (True, "the master is being started again; 2 instances serve. "),
+        (False, "no master is running; 2 "),
+    ],
 )
 def test_a_stranger_at_the_masters_port_is_told(
     running: FakeFleet, restarts: bool, begins: str

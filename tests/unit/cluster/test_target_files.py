@@ -86,7 +86,7 @@ def test_they_follow_a_master_that_moves_and_stay_without_one(
     assert addresses(files.master) == [second.url.removeprefix("http://")]
     assert files.triton.read_text() == before
     assert said == [
-        "all stays as it is: nobody listens there",
+        "the targets are kept: nobody listens there",
         f"llama is scraped at {second.url}",
     ]
 

@@ -388,7 +388,7 @@ def judged(path: Path, mutation: Mutation, good: dict[str, Any]) -> Iterator[str
     except ConfigErrors as errors:
         places = [f"tarn.yaml:{line}:" if line else "tarn.yaml: " for line in mutation.lines]
         if not any(str(e).startswith(place) for e in errors.errors for place in places):
-            yield f"{mutation.text!r}: {errors}; right would be {mutation.says}"
+            yield f"{mutation.text!r}: {errors}; expected {mutation.says}"
         return
     if mutation.says is None:
         yield f"{mutation.text!r}: read"

@@ -70,7 +70,10 @@ def test_required_followers_that_are_lost_or_never_came_are_troubles() -> None:
     lost = {"lb": FollowerState(3, came=True, lost=True)}
     some = attrs.evolve(FLEET, followers=lost, started_s=0.0)
     early = list(of_fleet(some, RULES, 29.9))
-    fault = "a required follower is lost; drains wait longer instead of its word"
+    fault = (
+        "a required follower is lost; drains wait a longer fixed time instead of its "
+        "acknowledgement"
+    )
     warning = "follower lb is lost: its lease ran out"
     assert early == [Issue(fault, warning, "TARN-1301", "lb", noted=True)]
     late = list(of_fleet(some, RULES, 30.0))

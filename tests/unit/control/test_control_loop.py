@@ -394,14 +394,14 @@ def test_a_fenced_master_posts_nothing_refuses_commands_and_acts_again_later() -
         revision = runtime.wishes[-1].revision
         runtime.world.crash("w-0001")
         for command in (Scale(3), Adapt(), PauseScaling(1.0), Resume(), Drain("w-0002"), Down()):
-            with pytest.raises(RefusedError, match="lost its runtime") as refused:
+            with pytest.raises(RefusedError, match="lost contact with its runtime") as refused:
                 desk.ask(command)
             assert refused.value.code == "TARN-1008"
         assert desk.ask(Acknowledge(Applied("lb", Epoch(1, 1), 1, 0.0))).spec_revision == 1
         assert desk.ask(Demand("lb", 1)).message == "heard"
         assert desk.tick(30.0).ready == 2
         assert runtime.wishes[-1].revision == revision
-        assert desk.now.faults[0] == "the master has lost its runtime and does not act"
+        assert desk.now.faults[0] == "the master has lost contact with its runtime and does not act"
         assert desk.now.event_totals["TARN-1008"] == 1
         runtime.world.answer()
         assert not desk.tick().stale
@@ -711,7 +711,9 @@ def test_a_mass_silence_is_a_fault_until_it_thaws() -> None:
         desk.reach(4)
         desk.tick()
         desk.scraper.silent = {"w-0001", "w-0002", "w-0003"}
-        assert "replacements are frozen: most fell silent at once" in desk.tick(1.0).faults
+        assert (
+            "replacements are frozen: most instances fell silent at once" in desk.tick(1.0).faults
+        )
         for _ in range(12):
             desk.tick(5.0)
         assert desk.now.ready == 4

@@ -55,5 +55,5 @@ def test_what_clients_tell_is_a_warning_of_its_instance_for_a_while() -> None:
     rules = Rules(ClusterSpec("w", ModelsSpec("/models")), "h")
     (trouble,) = of_fleet(fleet, rules, 11.0)
     assert (trouble.code, trouble.subject, trouble.fault) == ("TARN-1128", "w-0001", "")
-    assert trouble.said == "w-0001: clients leave it alone after 3 bad answers"
+    assert trouble.said == "w-0001: clients avoid it after 3 bad answers"
     assert list(of_fleet(fleet, rules, 10.0 + HOLDS_S)) == []

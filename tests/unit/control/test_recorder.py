@@ -183,7 +183,7 @@ def test_what_is_damaged_or_cannot_be_written_is_said_and_the_master_goes_on(
     one = recorder(context, store, board, clock)
     board.publish(seen(AT + 1))
     until(looked_at(one, AT + 1))
-    assert "what an earlier master saw is lost" in one.past().trouble
+    assert "the history of earlier masters is lost" in one.past().trouble
     store.shelf.broken = "disk full"
     clock.advance(KEEP_EACH_S)
     board.publish(seen(AT + 2))

@@ -373,7 +373,7 @@ def test_a_leaving_instance_is_let_go_on_http_and_still_watched() -> None:
         assert triton.http_connections == 1
         watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, leaving=True)})
         watcher.until(lambda r: triton.http_connections == 0)
-        watcher.until(lambda r: "leaves" in str(r.live))
+        watcher.until(lambda r: "is leaving" in str(r.live))
         assert triton.exit(timeout_s=5.0)
         assert "connection refused" in watcher.until(is_gone).gone
 
@@ -639,7 +639,7 @@ def test_a_scraper_that_ends_by_an_error_says_so_in_every_reading() -> None:
         watcher.until(is_live)
         watcher.woken.clear()
         watcher.scraper._loop.call_soon_threadsafe(watcher.scraper._loop.stop)
-        reading = watcher.until(lambda r: "has ended by an error" in str(r.live))
+        reading = watcher.until(lambda r: "has ended with an error" in str(r.live))
         assert isinstance(reading.busy, Unknown)
         assert watcher.woken.wait(DEADLINE_S)
         watcher.scraper.close()

@@ -294,7 +294,7 @@ def test_a_leaving_instance_is_not_tested() -> None:
         watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, test=body(1))})
         watcher.until(lambda _: triton.executing == 1)
         watcher.scraper.watch({"a": ProbeTarget(triton.endpoint, leaving=True, test=body(2))})
-        watcher.until(lambda r: "leaves" in str(r.live))
+        watcher.until(lambda r: "is leaving" in str(r.live))
         watcher.until(lambda _: triton.http_connections == 0)
         assert infers(triton) == 1
 

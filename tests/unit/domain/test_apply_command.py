@@ -73,7 +73,7 @@ def test_adapt_gives_the_size_to_the_policy_between_bounds() -> None:
 @pytest.mark.parametrize("bounds", [Adapt(min=9), Adapt(max=-1), Adapt(5, 4), Adapt(-1, 4)])
 def test_bounds_that_cannot_be_meant_are_refused(bounds: Adapt) -> None:
     """With the present limits."""
-    with pytest.raises(RefusedError, match="the present limits are 0 to 8"):
+    with pytest.raises(RefusedError, match="the limits are now 0 to 8"):
         after(fleet(), bounds)
 
 
@@ -227,7 +227,10 @@ def test_a_demand_is_heard_and_is_no_ask() -> None:
     some, done = after(fleet(desired=0), Demand("lb1", 2), if_match=99)
     assert some.demand == DemandReport("lb1", 2, NOW_S)
     assert done == Done(1, "heard")
-    assert after(fleet(manual=0), Demand("lb1", 2))[1].message == "heard; a person set 0 replicas"
+    assert (
+        after(fleet(manual=0), Demand("lb1", 2))[1].message
+        == "the demand was noted, but a person set 0 replicas"
+    )
 
 
 @pytest.mark.parametrize("some", [fleet(ending=True), fleet()])
@@ -255,7 +258,7 @@ def test_followers_are_not_without_number() -> None:
 def test_no_agent_speaks_for_the_masters_own_discovery() -> None:
     """Its word would end a drain for which the discovery has done nothing yet."""
     own = acknowledged(fleet(), Applied("zookeeper", EPOCH, 1, AT), NOW_S, AT, lease_s=None)
-    with pytest.raises(RefusedError, match="runs itself"):
+    with pytest.raises(RefusedError, match="the master itself runs"):
         after(own, Acknowledge(Applied("zookeeper", EPOCH, 5, AT)))
     assert after(own, WORD)[0].followers.keys() == {"zookeeper", "lb"}
 
@@ -305,7 +308,7 @@ def test_one_principal_takes_no_place_of_the_others() -> None:
     with pytest.raises(RefusedError) as caught:
         follow(some, CAROL, "one-more")
     assert caught.value.code == "TARN-1322"
-    assert "the user carol follows w under 100 names" in str(caught.value)
+    assert "the user carol already follows w under 100 names" in str(caught.value)
     assert len(follow(some, CAROL, "carol-7").followers) == MOST_NAMES
     assert {"dave-1", "carol-7"} < follow(
         some, Requester("r", "dave", "spnego"), "dave-1"

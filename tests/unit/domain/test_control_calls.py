@@ -248,19 +248,19 @@ def test_a_new_instance_serves_only_once_it_has_every_call() -> None:
     """It says what it waits for; what it refuses and others have keeps it out."""
     some, _ = asked(fleet(ready(1), starting(2)), LOAD)
     assert not seen(some, 2, ECHO).serving
-    assert seen(some, 2, ECHO).reason == "it has not had the load of second yet (call 1)"
+    assert seen(some, 2, ECHO).reason == "it has not carried out the load of second yet (call 1)"
     assert seen(some, 2, ECHO).stuck_s is None
     assert seen(having(some, 1, 2), 2, ECHO).serving
     assert seen(refusing(some, 1, 2), 2, ECHO).serving  # nobody serves it
     refused = seen(refusing(having(some, 1, 1), 1, 2), 2, ECHO)
-    assert "which others in the view have: no weights" in refused.reason
+    assert "which others in the view have carried out: no weights" in refused.reason
     assert refused.stuck_s is not None
 
 
 def test_who_comes_back_has_every_call_first() -> None:
     """One that an earlier master had in the view waits only for what it lacked before that."""
     some, _ = asked(fleet(ready(1, suspect="no answer")), LOAD)
-    assert "has not had the load of second" in seen(some, 1, ECHO).suspect
+    assert "has not carried out the load of second" in seen(some, 1, ECHO).suspect
     assert seen(having(some, 1, 1), 1, ECHO).suspect == ""
     some, _ = asked(fleet(starting(1, adopted=True)), LOAD)
     assert seen(some, 1, ECHO).serving

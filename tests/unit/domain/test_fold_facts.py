@@ -63,7 +63,7 @@ def test_an_instance_of_which_nothing_is_said_is_lost_after_ten_seconds() -> Non
     assert one(told(some, running(1), now_s=NOW_S + 9.9), 1).missing_s is None
     lost = told(some, now_s=NOW_S + 10.0)
     assert one(lost, 1).state is InstanceState.FAILED
-    assert one(lost, 1).reason == "the runtime knows it no more"
+    assert one(lost, 1).reason == "the runtime does not know it any more"
 
 
 def test_an_ask_forgives_a_gap_too() -> None:
@@ -126,7 +126,7 @@ def test_a_back_end_that_is_missing_is_not_tried_again() -> None:
     missing = "Invalid argument: unable to find backend library for backend 'onnxruntime', try …"
     lacking = (("net", "UNAVAILABLE", missing), ("echo", "READY", ""))
     some = told(fleet(starting(1, models=lacking)), ended(1))
-    assert "trying again cannot help" in some.halted
+    assert "another attempt cannot help" in some.halted
     other = (("net", "UNAVAILABLE", missing), ("echo", "UNAVAILABLE", "no memory"))
     assert not told(fleet(starting(1, models=other)), ended(1)).halted
     assert not told(fleet(starting(1)), ended(1)).halted
@@ -148,9 +148,9 @@ def test_only_the_last_twenty_ends_are_kept() -> None:
 def test_the_receipt_of_a_stop_that_did_not_end_well_says_so() -> None:
     """Triton ends with 0 only when nothing was in flight: anything else is never silent."""
     some = fleet(draining(1, stop_posted=True))
-    said = told(some, ended(1, "a request on them is lost", expected=True, code=1)).ended[-1]
+    said = told(some, ended(1, "requests on them are lost", expected=True, code=1)).ended[-1]
     assert said.state is InstanceState.STOPPED
-    assert said.reason.endswith("; a request on them is lost")
+    assert said.reason.endswith("; requests on them are lost")
     well = told(some, ended(1, "stopped as asked", expected=True, code=0)).ended[-1]
     assert "stopped as asked" not in well.reason
 

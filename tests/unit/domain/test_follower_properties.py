@@ -96,7 +96,7 @@ def test_nothing_is_stopped_while_a_living_follower_may_send_to_it(seed: int) ->
         world.step()
         stops = {i.id: i for i in world.fleet.instances if i.stop_posted}
         for id_ in stops.keys() - posted:
-            stray = stops[id_].reason.startswith("it runs, though")
+            stray = stops[id_].reason.startswith("it runs although")
             heard = world.fleet.followers.get("lb")
             assert stray or id_ not in lb.table or heard is None or heard.lost
             assert not held_open(world, lb, stops[id_])

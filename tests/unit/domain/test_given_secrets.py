@@ -54,8 +54,8 @@ def test_no_variable_is_ever_given_twice(pairs: list[tuple[str, str]], env: set[
 @pytest.mark.parametrize(
     ("those", "said"),
     [
-        ([held("a", "A-B")], "'a' would become 'A-B', which is no name of a variable"),
-        ([held("a", "")], "'a' would become '', which is no name of a variable"),
+        ([held("a", "A-B")], "'a' would become 'A-B', which is not a valid variable name"),
+        ([held("a", "")], "'a' would become '', which is not a valid variable name"),
         ([held("a", "A", value="x\0y")], "'a' has a byte 0 in it"),
         ([held("a", "A", value="x" * 131_072)], "'a' is too long"),
         ([held("a", "A"), held("b", "A")], "'a' and 'b' would both become A"),

@@ -41,7 +41,7 @@ def test_another_version_is_told_with_the_way_out() -> None:
     assert (found.said, found.missing) == (said, False)
     (trouble,) = of_fleet(some, RULES, NOW_S + 10.0)
     assert (trouble.code, trouble.subject) == ("TARN-1147", "w")
-    assert trouble.said.startswith(f"instances serve different things: {said}. `tarn drain`")
+    assert trouble.said.startswith(f"instances serve different models: {said}. `tarn drain`")
     assert standing(some, RULES, NOW_S + 10.0) == ("ready", "")
 
 

@@ -101,9 +101,9 @@ def test_what_makes_sense_is_passed_on(answer: object) -> None:
         (ValueError("no"), "the signal mine raised ValueError: no"),
         (3.0, "the signal mine answered float, neither Known nor Unknown"),
         (None, "the signal mine answered NoneType, neither Known nor Unknown"),
-        (Known(float("nan")), "the signal mine says nan, which is no finite number"),
-        (Known("3"), "the signal mine says '3', which is no finite number"),
-        (Known(True), "the signal mine says True, which is no finite number"),
+        (Known(float("nan")), "the signal mine says nan, which is not a finite number"),
+        (Known("3"), "the signal mine says '3', which is not a finite number"),
+        (Known(True), "the signal mine says True, which is not a finite number"),
     ],
 )
 def test_nonsense_is_unknown_with_what_it_was(answer: object, reason: str) -> None:

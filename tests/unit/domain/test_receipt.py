@@ -86,8 +86,8 @@ def over(instance: Instance, **more: object) -> tuple[str, str, str]:
         (
             attrs.evolve(QUIET, unload_s=NOW_S, unloaded=Unknown("Triton refused: 403")),
             (
-                "12 requests in 3.1 s, 0 lost, 0 cut; "
-                "that nothing executed is an estimate: Triton refused: 403"
+                "12 requests in 3.1 s, 0 lost, 0 cut; it is an estimate that nothing executed: "
+                "Triton refused: 403"
             ),
         ),
     ],

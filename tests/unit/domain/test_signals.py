@@ -114,7 +114,7 @@ def test_no_request_is_a_rate_of_zero_and_no_duration() -> None:
     """Idle is known; how long a request waits then is not."""
     seen = look(look(Signals(), 10.0, reading(1, 10.0)), 11.0, reading(1, 11.0))
     assert newest(seen, "requests_per_s") == Known(0.0)
-    assert newest(seen, "queue_time") == Unknown("no request ended since the last look")
+    assert newest(seen, "queue_time") == Unknown("no request ended since the last sample")
 
 
 def test_a_counter_that_fell_is_no_negative_rate() -> None:

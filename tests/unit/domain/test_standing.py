@@ -51,12 +51,12 @@ def stands(some: Fleet) -> tuple[str, str]:
         (
             fleet(RETIRING, desired=1, served=1, strikes=1, ended=(FAILED,)),
             "degraded",
-            "w-0001 is kept, though its drain was asked for; w-0009 failed: killed by signal 9",
+            "w-0001 is kept although its drain was requested; w-0009 failed: killed by signal 9",
         ),
         (
             fleet(RETIRING, ready(2), desired=1, served=1),
             "degraded",
-            "w-0001 is kept, though its drain was asked for: no other instance serves model 'ok'",
+            "w-0001 is kept although its drain was requested: no other instance serves model 'ok'",
         ),
         (
             fleet(ready(1), SUSPECT, served=2),

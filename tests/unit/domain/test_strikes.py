@@ -52,7 +52,7 @@ def test_a_crowd_that_fails_together_breaks_no_arithmetic() -> None:
 def test_a_failure_that_trying_again_cannot_help_gives_up_at_once() -> None:
     """There is no tritonserver: five attempts would not find one."""
     some = told(fleet(starting(1)), ended(1, "no tritonserver was found", permanent=True))
-    assert some.halted == "trying again cannot help, w-0001: no tritonserver was found"
+    assert some.halted == "another attempt cannot help, w-0001: no tritonserver was found"
 
 
 def test_a_failure_after_five_seconds_ready_is_no_strike() -> None:
@@ -140,5 +140,5 @@ def test_a_start_given_up_is_a_strike_with_tritons_own_words() -> None:
         some = attrs.evolve(some, instances=(vain,))
         some = told(some, ended(number, "stopped as asked", expected=True, last_error="E1"))
     assert some.ended[-1].state is InstanceState.FAILED
-    assert some.ended[-1].reason == "no weights. Its last word: E1"
-    assert some.halted.endswith("w-0005: no weights. Its last word: E1")
+    assert some.ended[-1].reason == "no weights. Its last message: E1"
+    assert some.halted.endswith("w-0005: no weights. Its last message: E1")

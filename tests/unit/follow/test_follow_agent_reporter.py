@@ -42,7 +42,9 @@ def test_an_agent_that_no_drain_waits_for_learns_so(telling, lines, followers, s
     telling.met("lb1", {"followers": followers})
     assert bool(lines) is said
     if said:
-        assert "drains of llama wait for lb2, and not for lb1" in lines[0]
+        assert (
+            "drains of llama wait for lb2, but not for this agent, which is called lb1" in lines[0]
+        )
         assert "--name" in lines[0]
 
 
@@ -84,8 +86,8 @@ def test_what_the_discovery_complains_of_is_told_once(telling, lines):
     telling.heard(shown, word(shown))
     assert lines == [
         "revision 3 of llama is not applied: away",
-        "revision 3 of llama, but for this: no address for gpu1",
-        "revision 3 of llama: that is over",
+        "revision 3 of llama is applied only in part: no address for gpu1",
+        "revision 3 of llama is now applied in full",
         f"follows the master {shown.epoch} of llama",
         "revision 3 of llama: 1 server, acknowledged",
     ]
@@ -98,7 +100,7 @@ def test_a_lost_way_is_told_when_it_is_lost_and_found(telling, lines):
         telling.way(lost)
     assert [line.partition(":")[0] for line in lines] == [
         "no master of llama answers",
-        "the master of llama does not let us in",
+        "access to the master of llama was denied",
         "the master of llama answers again",
     ]
 
@@ -110,7 +112,7 @@ def test_a_word_that_does_not_arrive_is_told_when_that_lasts(telling, lines):
     assert lines == []
     for _ in range(3):
         telling.unheard(UnreachableError("gone"))
-    assert lines == ["the master of llama does not take our word: gone"]
+    assert lines == ["the master of llama rejects the acknowledgement: gone"]
     telling.heard(None, word(seen(1)))
     for _ in range(2):
         telling.unheard(RefusedError("no"))

@@ -187,4 +187,4 @@ def test_a_connection_that_fails_for_any_reason_gives_its_place_back(
         return said, len(places)
 
     assert asyncio.run(connect()) == (b"", 0)
-    assert [record.message for record in caplog.records] == ["a connection could not be begun"]
+    assert [record.message for record in caplog.records] == ["a connection could not be set up"]

@@ -220,11 +220,11 @@ def test_not_ready_is_closed_and_said_and_the_owner_still_gets_in() -> None:
     ):
         told = web.get("/api/v1/status").json()
         assert told["authorizer"]["stale"] is True
-        assert "the authorizer answers from what it knew last" in told["warnings"]
+        assert "the authorizer answers from what it last knew" in told["warnings"]
         health = web.get("/health")
     assert (health.status_code, health.text) == (
         200,
-        "OK\nthe authorizer answers from what it knew last\n",
+        "OK\nthe authorizer answers from what it last knew\n",
     )
 
 

@@ -445,7 +445,7 @@ def test_a_wrong_body_is_400_and_says_what_is_right(
     answer = web.put(f"/api/v1/{path}", content=body, headers=headers)
     error = answer.json()["error"]
     assert (answer.status_code, error["where"]) == (400, where)
-    assert error["right"].startswith("Right would be ")
+    assert error["right"].startswith("Expected ")
     assert master.commands == before
 
 

@@ -145,7 +145,7 @@ def test_a_silent_control_thread_is_503() -> None:
         with httpx.Client(headers=headers, trust_env=False) as web:
             answer = web.put(f"{master.url}/api/v1/resume")
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "TARN-4002")
-            assert "may still obey" in answer.json()["error"]["next_step"]
+            assert "may still carry out the command" in answer.json()["error"]["next_step"]
             (request,) = master.inbox.drain()
             request.answer.set_exception(ProviderError("master", "too late"))
             master.app._api._answer_within_s = 20.0

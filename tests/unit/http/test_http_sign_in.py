@@ -97,7 +97,7 @@ def test_a_body_that_is_no_proof_is_told_what_is_right(page: httpx.Client, body:
     answer = page.put("/api/v1/session", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400
     assert "xxx" not in answer.text
-    assert "Right would be" in answer.json()["error"]["right"]
+    assert "Expected" in answer.json()["error"]["right"]
 
 
 def test_whoever_tries_too_often_waits_and_the_right_token_too() -> None:

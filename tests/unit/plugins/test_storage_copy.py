@@ -261,7 +261,9 @@ def test_junk_alone_is_an_empty_repository(context: ClientContext, tmp_path: Pat
 
 def test_a_scheme_that_nobody_speaks_is_guessed(context: ClientContext) -> None:
     """A slip in the scheme is answered with the likely one."""
-    with pytest.raises(StorageError, match=r"nobody speaks 'memroy'.*Did you mean 'memory://'"):
+    with pytest.raises(
+        StorageError, match=r"no storage supports 'memroy'.*Did you mean 'memory://'"
+    ):
         CopyStorage().resolve("memroy://x/y", context)
 
 

@@ -112,7 +112,7 @@ def test_a_plot_is_written_as_its_ending_says(runs: tuple[Run, ...], tmp_path: P
     if find_spec("matplotlib"):
         plot(runs, tmp_path / "a.png")
         assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ConfigError, match=r"'.gif' is no form of a plot"):
+    with pytest.raises(ConfigError, match=r"'.gif' is not a plot format"):
         plot(runs, tmp_path / "a.gif")
     with pytest.raises(TarnError, match="cannot be written: No such file"):
         plot(runs, tmp_path / "absent" / "a.html")

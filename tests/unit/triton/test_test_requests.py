@@ -99,17 +99,17 @@ def test_a_list_holds_a_request_for_each_of_several_models() -> None:
         (
             written(inputs=[{**INPUT, "parameters": {"binary_data_size": 8}}]),
             "inputs[0].parameters.binary_data_size",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (
             written(parameters={"binary_data_output": True}),
             "parameters.binary_data_output",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (
             written(outputs=[{"name": "OUT", "parameters": {"binary_data": True}}]),
             "outputs[0].parameters.binary_data",
-            "asks for data outside of the JSON",
+            "refers to data outside of the JSON",
         ),
         (written(outputs=["OUT"]), "outputs[0]", 'is "OUT"'),
         (written(outputs={}), "outputs", "is {}"),

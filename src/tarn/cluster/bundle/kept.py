@@ -21,7 +21,7 @@ _NOTES = ("ref.json", "keeper.json", "epoch", STAGED)
 """Small files that hold no secret."""
 _STATES = "state-*.json"
 _HISTORIES = (f"{EVENTS_FILE}*", "history*.json*")
-"""What a master writes down over time, beside its state."""
+"""What a master writes down over time, next to its state."""
 
 
 def offers(directory: Path | None, spec: ClusterSpec | None, most_bytes: int) -> Iterator[Offer]:
@@ -85,4 +85,4 @@ def _states(directory: Path) -> Iterator[Part]:
         try:
             yield of_json(name, what, shape(json.loads(path.read_bytes())))
         except ValueError as error:
-            yield left_out(name, what, f"it is no JSON: {error}")
+            yield left_out(name, what, f"it is not JSON: {error}")

@@ -92,7 +92,7 @@ def _said(path: str, what: str, words: tuple[str, ...], around: ClusterEnvironme
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise TimedOutError(f"it said nothing within {_WITHIN_S:g} s", where=program) from error
+        raise TimedOutError(f"it printed nothing within {_WITHIN_S:g} s", where=program) from error
     except OSError as error:
         raise NotFoundError(f"it does not start ({error.strerror})", where=program) from error
     told = done.stdout.decode("utf-8", "replace")[:_MOST]

@@ -33,8 +33,8 @@ Hear = Callable[[Progress], None]
 _MIB = 2**20
 _NO_SPEC = "no spec of it is known here: name its tarn.yaml with -f"
 _UNSEARCHED = (
-    "so nobody knows which secrets its logs may tell: --unsearched-logs takes them nevertheless, "
-    "and you look through them"
+    "so its logs cannot be searched for secrets: --unsearched-logs includes them anyway; then "
+    "look through them yourself"
 )
 _STATUS = "cluster/status.json"
 
@@ -172,7 +172,7 @@ def _gather(
     )
     for number, offer in enumerate(offers):
         if offer.path.partition("/")[0] in wanted.without:
-            yield left_out(offer.path, offer.what, "it was not wanted")
+            yield left_out(offer.path, offer.what, "it was left out on request")
             continue
         hear(Progress("gathering", offer.what, number, len(offers)))
         yield from gathered(offer)
@@ -233,7 +233,7 @@ def _names(subject: BundleSubject, parts: Sequence[Part]) -> Pseudonyms:
     names = people_and_machines(subject.spec, subject.around)
     for part in parts:
         names.learn(part.left_out)
-        if part.path != machine.VERSIONS:  # 4.12.0.88 is no address there
+        if part.path != machine.VERSIONS:  # 4.12.0.88 is not an address there
             names.learn(part.text)
     return names
 
@@ -259,9 +259,9 @@ def _assert_silent(files: Mapping[str, str], scrubber: Scrubber) -> None:
         kinds = scrubber.told(text) + scrubber.told(name)
         if kinds:
             raise TarnError(
-                f"{name} would still tell: {', '.join(kinds)}; nothing was written",
+                f"{name} would still contain: {', '.join(kinds)}; nothing was written",
                 code="TARN-3843",
-                next_step=f"Report it, and leave the part out: --without {name.partition('/')[0]}",
+                next_step=f"Report it, and leave that part out: --without {name.partition('/')[0]}",
             )
 
 

@@ -17,16 +17,16 @@ FORMAT = 1
 _HEAD = """\
 A support bundle of TARN {tarn}, made {made_at}, about {about}.
 
-Look through it before you give it away. Secrets were taken out where TARN knew them, or where they
-looked like such. {names}
+Look through it before you share it. Secrets were removed where TARN knew them, or where text
+looked like one. {names}
 
-manifest.json tells the same to programs.
+manifest.json has the same for programs.
 """
 _STOOD_IN = (
     "People and machines have stand-ins\n(user-1, host-2), the same in every file; "
     "names of models and of the cluster are kept."
 )
-_KEPT = "People and machines have their names, as it was wished."
+_KEPT = "People and machines keep their names, as requested."
 
 
 @attrs.frozen

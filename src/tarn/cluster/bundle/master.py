@@ -32,7 +32,7 @@ _TEXTS = {
     "config": ("config", "txt", "the spec as the master has it, redacted by itself"),
 }
 _SILENT = (UnreachableError, TimedOutError, NotAuthorizedError)
-"""Whoever answered so once will answer so again, and each time only after a while."""
+"""A master that answered so once will do it again, and each time only after a while."""
 
 
 class MasterPages:
@@ -75,7 +75,7 @@ class MasterPages:
             self._silent = f"the master did not say: [{error.code}] {error}"
             return left_out(path, what, self._silent)
         except NotFoundError as error:
-            return left_out(path, what, f"this master has no such page: {error.found}")
+            return left_out(path, what, f"this master does not have that page: {error.found}")
         except TarnError as error:
             return left_out(path, what, f"[{error.code}] {error}")
         assert isinstance(made, Part)

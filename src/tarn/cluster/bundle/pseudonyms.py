@@ -123,7 +123,7 @@ class Pseudonyms:
             self.realm(realm)
         for name in _found(text, _FOLDER, _FIELD_USER):
             self.user(name)
-        for domain in tuple(self._domains):  # who lives beside a known machine is one, too
+        for domain in tuple(self._domains):  # who lives next to a known machine is one, too
             beside = re.compile(
                 rf"(?<![A-Za-z0-9.\-])((?:{_LABEL}\.)+{re.escape(domain)})(?!{_WORD})"
             )

@@ -96,7 +96,7 @@ def follow_targets(
         try:
             line = f"{files.cluster} is scraped at {link.url}" if files.write(link) else ""
         except TarnError as error:
-            line = f"all stays as it is: {error}"
+            line = f"the targets are kept: {error}"
         if line and line != told:
             say(line)
         told = line or told
@@ -108,7 +108,7 @@ def _read(text: str, url: str) -> Sequence[Any]:
     except ValueError:
         found = None
     if not isinstance(found, list):
-        raise UnreachableError("answered and not as a master does", where=f"{url}/api/v1/sd")
+        raise UnreachableError("answered, but not as a master does", where=f"{url}/api/v1/sd")
     return found
 
 

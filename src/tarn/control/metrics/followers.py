@@ -56,7 +56,7 @@ FAMILIES = (
     ),
     _family(
         "tarn_follower_age_seconds",
-        "Since its last word, seconds.",
+        "Seconds since its last message.",
         lambda follower, _snapshot: follower.age_s,
     ),
     _family(

@@ -96,7 +96,7 @@ FAMILIES = (
         "Requests that ended, as Triton counts them.",
         _each(_requests),
         ("model", "status"),
-        {"success": "they ended well", "error": "they failed"},
+        {"success": "they succeeded", "error": "they failed"},
     ),
     Family(
         "tarn_inference_latency_seconds",

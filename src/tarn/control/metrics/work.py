@@ -108,7 +108,7 @@ FAMILIES = (
     Family(
         "tarn_late_ticks_total",
         MetricType.COUNTER,
-        "Steps that came so late that silences were not believed.",
+        "Steps that came so late that silences were ignored.",
         lambda s: one(s.tally.late),
     ),
 )

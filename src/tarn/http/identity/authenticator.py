@@ -34,9 +34,9 @@ __all__ = ["OWNER", "Authenticator"]
 _LOG = logging.getLogger(__name__)
 
 OWNER = Principal("owner", via="token")
-"""Whoever holds the api token."""
+"""Everybody who holds the api token."""
 SCRAPER = Principal("scraper", via="scrape")
-"""Whoever holds the token of the metrics, which is derived from the api token."""
+"""Everybody who holds the token of the metrics, which is derived from the api token."""
 SCRAPED = ("/metrics", "/api/v1/sd")
 """All that it opens."""
 
@@ -106,8 +106,8 @@ class Authenticator:
         """Return who asks, or a refusal of somebody who may not.
 
         A token or a session counts first, then a ticket, then a proxy's certificate, then the
-        cookie of the runtime's proxy. Whoever brings a wrong one is refused, whatever else they
-        bring.
+        cookie of the runtime's proxy. Everybody who brings a wrong one is refused, whatever else
+        they bring.
         """
         try:
             claimed = claims(asked)
@@ -123,7 +123,7 @@ class Authenticator:
             return Identity(None, 503, error.found)
         except Exception:  # noqa: BLE001 (whatever a directory of users raises is a no, and logged)
             _LOG.exception("a user could not be looked up")
-            found = "Who you are could not be looked up; the master's log says why"
+            found = "Your user name could not be looked up; the master's log says why"
             return Identity(None, 503, found)
         headers = {"WWW-Authenticate": proven.answer} if proven.answer else {}
         if proven.answer_proof:
@@ -200,12 +200,12 @@ class Authenticator:
             if not self._hosts.reached(host, asked.local, tls=asked.tls):
                 found = (
                     f"The request was sent to {host or 'an address without a name'}, which is "
-                    "not an address of this master: whoever listens there passed it on. If that "
-                    "is meant to be, write it into api.hosts"
+                    "not an address of this master: the program that listens there passed it "
+                    "on. If that is intended, add it to api.hosts"
                 )
                 return Identity(None, 421, found)
             if not self._nonces.take(proof.nonce, proof.count):
-                return self._sign_again("The nonce is over, or the signature was used before")
+                return self._sign_again("The nonce has expired, or the signature was used before")
             answer = answer_proof(key, proof.signature)
             return _Proof(who, answer_proof=answer, digest=proof.digest)
         return self._unidentified()
@@ -218,7 +218,9 @@ class Authenticator:
         session = sessions.read(said)
         if session is not None:
             return _Proof(OWNER, session=session)
-        return Identity(None, 401, "The session is over, or none of this cluster: sign in", _BEARER)
+        return Identity(
+            None, 401, "The session has ended, or belongs to another cluster: sign in", _BEARER
+        )
 
     async def _by_ticket(self, asked: RequestInfo, encoded: bytes) -> "_Proof | Identity":
         tickets, pool, people = self._proofs.tickets, self._proofs.pool, self._proofs.people
@@ -226,7 +228,7 @@ class Authenticator:
         assert pool is not None
         token = ticket(encoded)
         if token is None:
-            return Identity(None, 401, "The ticket is no base64", _NEGOTIATE)
+            return Identity(None, 401, "The ticket is not base64", _NEGOTIATE)
         try:
             accepted = await pool.ask(lambda: tickets.accept(token))
         except NotAuthorizedError as error:
@@ -234,7 +236,7 @@ class Authenticator:
         answer = f"Negotiate {base64.b64encode(accepted.answer).decode()}".strip()
         user = await people.short(accepted.principal) if people is not None else ""
         if not is_name(user):
-            found = "By the cluster's auth_to_local your principal is nobody here"
+            found = "The cluster's auth_to_local rules map your principal to no user"
             return Identity(None, 403, found, {"WWW-Authenticate": answer})
         for one in self._proofs.trusted:
             if one.by == "kerberos" and one.name == user and one.at(asked.peer):
@@ -270,7 +272,7 @@ class Authenticator:
             same = claimed.user == who.user.encode()
             found = f"{who.user} may not speak for others: only a trusted proxy names users"
             return Identity(who) if same else Identity(None, 403, found)
-        # Beside the api token a name says nothing: it opens more than any name. But a proxy that
+        # Besides the api token a name says nothing: it opens more than any name. But a proxy that
         # proved itself and names somebody must not be given that much on their behalf.
         if self._by_certificate(asked) is not None:
             return Identity(None, 400, "The api token and X-TARN-User came together: send one")
@@ -280,11 +282,14 @@ class Authenticator:
         if claimed.user is None:
             return Identity(Principal(proxy.name, via="trusted-proxy"))
         if claimed.signed is not None:  # whoever passed the request on could have changed the name
-            found = "No signature covers X-TARN-User: send the token itself, over HTTPS"
+            found = "The signature does not cover X-TARN-User: send the token itself, over HTTPS"
             return Identity(None, 400, found)
         user = claimed.user.decode("latin-1")
         if not is_name(user):
-            found = "X-TARN-User is no user's name: letters, digits and . _ @ $ + = -, at most 128"
+            found = (
+                "X-TARN-User is not a valid user name: use at most 128 letters, digits and . _ "
+                "@ $ + = -"
+            )
             return Identity(None, 400, found)
         groups = await self._proofs.groups(user)
         if not proxy.speaks_for(user, groups):

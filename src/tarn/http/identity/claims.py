@@ -46,7 +46,7 @@ def claims(asked: RequestInfo) -> Claims:
     """
     for name in _ONCE:
         if len(asked.values(name)) > 1:
-            raise ValueError(f"The header {_title(name)} stands twice: send it once")
+            raise ValueError(f"The header {_title(name)} is there twice: send it once")
     own = _only(asked, b"x-tarn-token")
     scheme, _, rest = (_only(asked, b"authorization") or b"").partition(b" ")
     kind, said = scheme.lower(), rest.strip()

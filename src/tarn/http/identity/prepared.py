@@ -28,7 +28,7 @@ def brought_token(directory: Path) -> bytes | None:
 def renewed_token(directory: Path) -> bytes:
     """Put a new api token into *directory*, and return it: the old one may be known to others.
 
-    Whoever reads the file where it lies follows at once.
+    A reader of the file follows at once.
 
     Raises:
         LaunchError: It cannot be written: no master goes on with a token that may be known.
@@ -43,7 +43,7 @@ def renewed_token(directory: Path) -> bytes:
             "http",
             f"a new api token cannot be written ({error.strerror})",
             where=str(directory / master_files.API_TOKEN),
-            next_step="Free disk space, or see to the permissions of the cluster's directory",
+            next_step="Free disk space, or fix the permissions of the cluster's directory",
         ) from error
     return token
 
@@ -94,10 +94,10 @@ def prepared(
         known.append(api_token)
     if len(set(known)) < len(known):
         raise ConfigError(
-            "two have one token: it would prove either of them",
+            "two have one token: it would prove the identity of either",
             code="TARN-3702",
             where="api.trusted_proxies",
-            next_step="Give each trusted proxy a token of its own, and none the api token",
+            next_step="Give each trusted proxy its own token, and none of them the api token",
         )
     tickets = None if api.spnego is None else _tickets(directory / master_files.SPNEGO_KEYTAB)
     pool = BlockingPool("the directory of users")

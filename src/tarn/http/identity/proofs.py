@@ -1,4 +1,4 @@
-"""What a master can check beside its api token: tickets, trusted proxies, how people are called.
+"""What a master can check besides its api token: tickets, trusted proxies, how people are called.
 
 Pure, but for what they are asked for elsewhere.
 """
@@ -62,7 +62,7 @@ class KnownProxy:
     groups: frozenset[str] = frozenset()
 
     def at(self, peer: str) -> bool:
-        """Say whether it may connect from the address *peer*; what is no address is none of its."""
+        """Say whether it may connect from the address *peer*; no other text is."""
         return _is_in(peer, self.network)
 
     def holds(self, token: bytes) -> bool:
@@ -143,7 +143,7 @@ def _token(proxy: TrustedProxy, tokens: Mapping[str, str]) -> bytes:
     token = tokens.get(proxy.name, "")
     if not token:
         raise ConfigError(
-            f"the token of '{proxy.name}' was not brought to the master",
+            f"the master did not get the token of '{proxy.name}'",
             code="TARN-3702",
             where="api.trusted_proxies",
             next_step="`tarn down`, then `tarn up`: it is read on the client's machine",

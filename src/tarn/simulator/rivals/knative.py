@@ -11,7 +11,7 @@ and the grace period (here all of it, its upper bound).
 It begins in panic where there is more than one pod, so that it does not shrink before it has seen
 a stable window.
 
-It remembers its panic, as the original does, so it is made anew for each run. The activator's
+It remembers its panic, as the original does, so it is made again for each run. The activator's
 buffering while capacity is short (target burst capacity) is not modelled: our load balancer has
 none.
 

@@ -144,7 +144,7 @@ class DeployerContract:
         assert len(refs) == 1
 
     def test_ending_ends_it_and_twice_is_once(self, tmp_path: Path) -> None:
-        """Nothing is found afterwards, and ending what is over is no error."""
+        """Nothing is found afterwards, and ending what is over is not an error."""
         ref = self._submit(tmp_path)
         for _ in range(2):
             self._end(tmp_path, ref)

@@ -91,7 +91,7 @@ class DoctorContract:
             assert self.offered(self.spec(plain), self.context(tmp_path)) == ()
 
     def test_offers_without_models(self, tmp_path: Path) -> None:
-        """Whoever prepares a cluster has none yet: what needs a repository is not offered."""
+        """Everybody who prepares a cluster has none yet: what needs a repository is not offered."""
         for plain in self.specs:
             spec = self.spec(plain)
             bare = attrs.evolve(spec, models=attrs.evolve(spec.models, repository=""))
@@ -125,7 +125,7 @@ class DoctorContract:
             assert check.within_s >= 1.0
 
     def test_looking_raises_nothing_of_its_own(self, tmp_path: Path) -> None:
-        """Whatever is missing here is a finding, or makes the check unknown; it is no fault."""
+        """What is missing here is a finding, or makes the check unknown; it is not a fault."""
         for result in self._results(tmp_path):
             codes = [one.code for one in result.findings]
             assert PluginError.default_code not in codes, result

@@ -171,7 +171,7 @@ class RuntimeContract:
                 assert new.running(_A).container_id == before.container_id
 
     def test_a_stub_that_ended_is_told_until_it_is_started_again(self, tmp_path: Path) -> None:
-        """Beside `Running`, which does not change; of a runtime that looks, and of no other id."""
+        """Together with `Running`, which does not change; only of this id, if a runtime looks."""
         with self._session(tmp_path) as session:
             session.want(_A, _B)
             before = session.running(_A)
@@ -248,7 +248,7 @@ class RuntimeContract:
             session.all_facts()
 
     def test_hears_from_whoever_grants(self, tmp_path: Path) -> None:
-        """The second of the last good word goes on, and is never in the future."""
+        """The second of the last answer goes on, and is never in the future."""
         with self._session(tmp_path) as session:
             clock = master_context(tmp_path).clock
             session.want(_A)
@@ -260,7 +260,7 @@ class RuntimeContract:
             assert session.runtime.heard_s() <= clock.now_s()
 
     def test_a_superseded_master_hears_of_it(self, tmp_path: Path) -> None:
-        """From the last good word, or from the next wish; never another error than that."""
+        """From the last answer, or from the next wish; never another error than that."""
         with self._session(tmp_path) as old:
             old.want(_A)
             old.running(_A)
@@ -282,7 +282,7 @@ class RuntimeContract:
             assert not any("\n" in line for line in more.lines)
 
     def test_a_log_that_is_not_there_is_not_found(self, tmp_path: Path) -> None:
-        """Whatever the id holds: it came over HTTP."""
+        """For every id: it came over HTTP."""
         with self._session(tmp_path) as session:
             session.want(_A)
             session.running(_A)
@@ -291,7 +291,7 @@ class RuntimeContract:
                     session.log(odd, 10)
 
     def test_the_log_of_who_ended_is_shown_while_its_end_is_told(self, tmp_path: Path) -> None:
-        """Whoever asks why it ended sees what it said last."""
+        """Everybody who asks why it ended sees what it said last."""
         with self._session(tmp_path) as session:
             session.want(broken=(_A,))
             session.ended(_A, broken=(_A,))
@@ -305,7 +305,7 @@ class RuntimeContract:
             assert all(line.strip() and "\n" not in line for line in warnings)
 
     def test_finishing_leaves_nothing_to_recover(self, tmp_path: Path) -> None:
-        """After `down` the next cluster of this name begins anew."""
+        """After `down` the next cluster of this name begins again."""
         with self._session(tmp_path) as session:
             session.want(_A)
             session.running(_A)

@@ -86,7 +86,9 @@ class RuntimeSession:
         lives = {fact.instance_id: fact for fact in facts if not isinstance(fact, StubEnded)}
         stubs = {fact.instance_id: fact for fact in facts if isinstance(fact, StubEnded)}
         for instance_id, stub in stubs.items():
-            assert isinstance(lives.get(instance_id), Running), f"{stub} of one that does not run"
+            assert isinstance(lives.get(instance_id), Running), (
+                f"{stub} of an instance that does not run"
+            )
             assert stub.said.strip()
         return lives, stubs
 
@@ -136,7 +138,7 @@ class RuntimeSession:
         return self.fact(instance_id) is None
 
     def hears_of_its_successor(self) -> bool:
-        """Ask for the last good word, and repeat a wish; say whether either was superseded."""
+        """Ask for the last answer, and repeat a wish; say whether either was superseded."""
         try:
             self.runtime.heard_s()
             self.want(FIRST)

@@ -61,7 +61,7 @@ class ScalingPolicyContract:
 
     @for_any(fleet=fleet_views(_SIGNALS))
     def test_the_same_view_gets_the_same_answer(self, tmp_path: Path, fleet: FleetView) -> None:
-        """Asked twice, and by a policy made anew: replay and the simulator depend on it."""
+        """Asked twice, and by a policy made again: replay and the simulator depend on it."""
         policy = self.make(tmp_path)
         first = policy.wanted(fleet)
         assert policy.wanted(fleet) == first

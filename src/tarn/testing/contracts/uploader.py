@@ -31,7 +31,7 @@ class UploaderContract:
         raise NotImplementedError
 
     def test_is_a_carrier(self, tmp_path: Path) -> None:
-        """Whoever has a file can ask for it."""
+        """Everybody who has a file can ask for it."""
         assert isinstance(self.make(tmp_path), Uploader)
 
     def test_a_file_arrives_whole(self, tmp_path: Path) -> None:

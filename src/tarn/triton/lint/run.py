@@ -34,7 +34,7 @@ def _heard(name: str, rule: LintRule, repository: Repository) -> Iterator[LintFi
             "TARN-2300",
             Location(""),
             f"the rule '{name}' raised {type(error).__name__}: {error}",
-            next_step="Tell its author; every other rule was heard.",
+            next_step="Tell its author; every other rule was checked.",
         )
 
 

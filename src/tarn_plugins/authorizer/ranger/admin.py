@@ -1,7 +1,7 @@
 """Ranger Admin over HTTP, by PyPI's apache-ranger: what is there, and putting something there.
 
 That client prints to standard output when it fails, takes 503 for "not found", and waits for ever;
-each is mended here.
+each is fixed here.
 """
 
 import contextlib
@@ -93,17 +93,20 @@ class Admin:
             raise self._refused(error, about) from error
         except OSError as error:  # of requests: no connection, no answer, no certificate
             found = f"it does not answer: {mask(str(error))[:300]}"
-            step = "Check the URL; for a certificate of the site's own name its signer with --ca"
+            step = (
+                "Check the URL; for a certificate of the site's own authority, name that "
+                "authority with --ca"
+            )
             raise self._trouble("TARN-3410", found, step) from error
 
     def _refused(self, error: Any, about: str) -> ProviderError:
         said = mask(_text(error))
         if error.statusCode in (401, 403):
-            found = f"it lets the user '{self._login.user}' not in (HTTP {error.statusCode})"
-            step = "Take a user with the role admin, and check the password"
+            found = f"it denies access to the user '{self._login.user}' (HTTP {error.statusCode})"
+            step = "Use a user with the role admin, and check the password"
             return self._trouble("TARN-3411", found, step)
         if error.statusCode == 400:  # noqa: PLR2004
-            step = "Make users and groups known to Ranger Admin first, by its sync or by hand"
+            step = "Add the users and groups to Ranger Admin first, with its sync or by hand"
             return self._trouble("TARN-3412", f"it refuses the {about}: {said}", step)
         found = f"it answered HTTP {error.statusCode}: {said}"
         return self._trouble("TARN-3410", found, "See its log")
@@ -120,7 +123,8 @@ def _client(login: RangerAdminLogin) -> tuple[Any, type[Exception]]:
     except ImportError as error:
         raise ProviderMissingError(
             "ranger",
-            f"it speaks to Ranger Admin, and {ProviderMissingError.reason('apache_ranger', error)}",
+            "it connects to Ranger Admin, and "
+            f"{ProviderMissingError.reason('apache_ranger', error)}",
             next_step="pip install 'tarn-orchestrator[ranger]'",
         ) from error
     logging.getLogger("apache_ranger").setLevel(logging.CRITICAL)
@@ -142,7 +146,7 @@ def _not_away(response: Any, *_more: object, **_most: object) -> None:
 def _text(error: Any) -> str:
     said = error.msgDesc
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said or "")
-    return " ".join(text.split())[:500] or "without a word"
+    return " ".join(text.split())[:500] or "without a message"
 
 
 def _host(url: str) -> str:

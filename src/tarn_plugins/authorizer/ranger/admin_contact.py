@@ -92,7 +92,7 @@ class AdminContact:
         if why:
             return Staleness(age_s, why)
         late = age_s > self._late_s
-        return Staleness(age_s, "Ranger Admin was not heard since") if late else None
+        return Staleness(age_s, "Ranger Admin has not answered since") if late else None
 
 
 def _touched_at(path: Path) -> float | None:

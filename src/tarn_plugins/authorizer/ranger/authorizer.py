@@ -131,7 +131,7 @@ class RangerAuthorizer:
     def _question(self, action: str, model: str) -> AccessRequest | str:
         """Return what to ask the engine, or why the answer is no without it."""
         if not _sayable(model):
-            return "that is no name of a model"
+            return "that is not the name of a model"
         if action in FLEET_ACTIONS:
             return AccessRequest("cluster", self._subject.cluster, action)
         if action not in MODEL_ACTIONS:
@@ -150,7 +150,7 @@ class RangerAuthorizer:
             _LOG.exception("Ranger's engine raised: the answer is no")
             return [_no("Ranger's engine failed")] * len(questions)
         if len(decisions) != len(questions):
-            return [_no("Ranger's engine answered something else")] * len(questions)
+            return [_no("Ranger's engine gave an unexpected answer")] * len(questions)
         stale = self._heard.stale()
         return [self._verdict(decision, stale) for decision in decisions]
 

@@ -123,7 +123,7 @@ def poll_s(site: RangerSite) -> float:
 
 
 def write(files: Mapping[str, bytes], places: RangerDirectories) -> None:
-    """Write the configuration anew, and make the other directories. Only the owner may read them.
+    """Write the configuration again, and make the other directories. Only the owner may read them.
 
     Raises:
         OSError: It cannot be written.

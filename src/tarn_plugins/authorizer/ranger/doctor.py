@@ -25,12 +25,12 @@ def checks(spec: ClusterSpec, _context: ClientContext) -> tuple[Check, ...]:
     return (
         Check(
             "Ranger's configuration and jars",
-            "Without them no master decides anything: everything is denied.",
+            "Without them the master denies every request.",
             lambda: _files(settings, here=here),
         ),
         Check(
             "Ranger Admin",
-            "Policies come from there; those of an earlier day decide while it is away.",
+            "Policies come from there; while it does not answer, the last downloaded ones decide.",
             lambda: _admin(settings),
         ),
     )
@@ -41,15 +41,13 @@ def _files(settings: RangerSettings, *, here: bool) -> CheckResult:
     if here:
         return CheckResult(f"{settings.conf_dir} and Ranger's jars are there", found)
     if found:
-        return CheckResult("they are not on this machine, and must be on each node", known=False)
+        return CheckResult("they are not on this machine, but must be on each node", known=False)
     return CheckResult("they are on this machine, and must be on each node")
 
 
 def _admin(settings: RangerSettings) -> CheckResult:
     if examine(settings):
-        return CheckResult(
-            "its address stands in a file that this machine does not have", known=False
-        )
+        return CheckResult("its address is in a file that this machine does not have", known=False)
     urls = read(settings).security.get(f"{PREFIX}policy.rest.url", "")
     silent = [url for url in map(str.strip, urls.split(",")) if url and not _answers(url)]
     if not silent:

@@ -2,7 +2,7 @@
 
 Seen with Ranger 2.9.0. Its jars clash with Hadoop's, so they live in an island. Two rules are not
 to be read anywhere: ``init`` needs the island as the thread's context loader, and a second
-``init`` in one island audits nothing without a word. So an engine is opened once, and a new one is
+``init`` in one island silently audits nothing. So an engine is opened once, and a new one is
 a new island, of which nothing is given back.
 """
 
@@ -77,7 +77,7 @@ class RangerEngine:
 
     Raises:
         LaunchError: A class is missing, or audits would be lost.
-        Exception: Whatever Java throws.
+        Exception: Everything that Java throws.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ def _log(island: IsolatedClassLoader, conf: Path, downloads: _Downloads) -> None
 
 
 def _audible(island: IsolatedClassLoader, config: Any) -> None:
-    """Refuse jars with which audits to a log vanish without a word: no slf4j, or two that differ.
+    """Refuse jars that silently lose audits to a log: no slf4j, or two that differ.
 
     Raises:
         LaunchError: There are such.
@@ -273,9 +273,9 @@ def _audible(island: IsolatedClassLoader, config: Any) -> None:
     if "NOP" in factory:
         raise LaunchError(
             "ranger",
-            "the slf4j among Ranger's jars writes nothing, so every audit would be lost",
+            "the slf4j among Ranger's jars writes nothing, so every audit record would be lost",
             code="TARN-3405",
-            right="slf4j-api and slf4j-reload4j must be of one version, 1.7.36",
+            right="slf4j-api and slf4j-reload4j must have the same version, 1.7.36",
         )
 
 

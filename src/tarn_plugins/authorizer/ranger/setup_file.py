@@ -16,7 +16,7 @@ __all__ = ["AdminState", "Policy", "PolicyItem", "RangerSetup", "SetupStep", "pa
 Plain = Mapping[str, Any]
 _CODE = "TARN-3414"
 _DOWNLOADERS = "policy.download.auth.users"
-"""Key of a service's configuration: who, beside administrators, may download its policies."""
+"""Key of a service's configuration: who, besides administrators, may download its policies."""
 _ITEMS = {
     "allow": "policyItems",
     "deny": "denyPolicyItems",
@@ -42,7 +42,7 @@ class PolicyItem:
         if not self.may:
             raise ValueError("may is empty: name what is allowed or denied")
         if not (self.users or self.groups or self.roles):
-            raise ValueError("nobody is named: users, groups or roles")
+            raise ValueError("nobody is named; list users, groups or roles")
 
 
 @attrs.frozen
@@ -73,8 +73,8 @@ class Policy:
                 for access in item.may:
                     if access not in known:
                         raise ValueError(
-                            f"policy '{self.name}': '{access}' is nothing that may be done with "
-                            f"a {self.kind}; right would be {', '.join(known)}"
+                            f"policy '{self.name}': '{access}' is not an action on a "
+                            f"{self.kind}; use {', '.join(known)}"
                         )
 
     @property
@@ -92,7 +92,7 @@ class RangerSetup:
     policies: tuple[Policy, ...] = ()
     description: str = ""
     download_users: tuple[str, ...] = ()
-    """Who may download the policies beside administrators: whom masters log in as."""
+    """Who may download the policies besides administrators: whom masters log in as."""
 
     def __attrs_post_init__(self) -> None:
         """Refuse one name for two policies."""

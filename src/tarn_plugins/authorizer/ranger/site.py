@@ -78,7 +78,7 @@ def _examined(settings: RangerSettings) -> Iterator[Finding]:
         yield _finding(
             _NO_CONF,
             "conf_dir",
-            f"'{conf}' is no directory of this machine",
+            f"'{conf}' is not a directory of this machine",
             f"Name the one that holds ranger-{SERVICE_TYPE}-security.xml",
         )
     else:
@@ -93,7 +93,7 @@ def _security(part: _Part, conf: Path) -> Iterator[Finding]:
     if part.problem:
         yield part.problem
     elif not part.found:
-        step = "docs/reference/ranger.md shows the least that must stand in it"
+        step = "docs/reference/ranger.md shows the least that it must contain"
         yield _finding(_NO_CONF, "conf_dir", f"'{conf}' has no {name}", step)
     elif not part.properties.get(f"{PREFIX}policy.rest.url", "").strip():
         found = f"{conf / name} does not say where Ranger Admin is"
@@ -105,16 +105,16 @@ def _audit(part: _Part, conf: Path) -> Iterator[Finding]:
     if part.problem:
         yield part.problem
     elif not part.found:
-        found = f"audit is on, and '{conf}' has no {name}: nobody would hear of a decision"
+        found = f"audit is on, but '{conf}' has no {name}: no decision would be recorded"
         yield _finding(_NO_AUDIT, "audit", found, f"Put it there, {off}")
     elif part.properties.get(_AUDIT, "true").strip().lower() != "true":
-        found = f"audit is on, and {conf / name} says {_AUDIT} = false"
+        found = f"audit is on, but {conf / name} says {_AUDIT} = false"
         yield _finding(_NO_AUDIT, "audit", found, f"Change it there, {off}")
     elif not any(
         name != _AUDIT and _DESTINATION.fullmatch(name) and value.strip().lower() == "true"
         for name, value in part.properties.items()
     ):
-        found = f"audit is on, and {conf / name} names no destination"
+        found = f"audit is on, but {conf / name} names no destination"
         step = f"Add one, such as xasecure.audit.destination.log4j = true, {off}"
         yield _finding(_NO_AUDIT, "audit", found, step)
 
@@ -165,7 +165,7 @@ def _merged(kind: str, settings: RangerSettings) -> _Part:
             return _Part(problem=_finding("TARN-3402", "conf_dir", words, step))
         except ConfigError as error:
             words = f"{error.where}: {error.found}"
-            return _Part(problem=_finding(error.code, "conf_dir", words, "Mend the file"))
+            return _Part(problem=_finding(error.code, "conf_dir", words, "Correct the file"))
     return _Part(properties, found)
 
 

@@ -48,7 +48,7 @@ def newest(needs: Iterable[BinaryNeeds]) -> Glibc:
 
 
 def foreign(needs: Iterable[BinaryNeeds]) -> tuple[str, ...]:
-    """Return the libraries that the nodes must have themselves, beside every Linux's. Pure."""
+    """Return the libraries that the nodes must have themselves, besides every Linux's. Pure."""
     needs = tuple(needs)
     own = {need.path.rpartition("/")[2] for need in needs}
     asked = {library for need in needs for library in need.binary.needed}

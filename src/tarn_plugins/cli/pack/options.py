@@ -52,7 +52,7 @@ class PackOptions:
     def _known(self, _attribute: object, value: str) -> None:
         if value not in _MACHINES:
             raise ConfigError(
-                f"archives are made on {' and '.join(_MACHINES)}, and this is {value}",
+                f"archives can be made on {' and '.join(_MACHINES)}, and this machine is {value}",
                 next_step="Pack on a machine like the nodes.",
             )
 
@@ -71,10 +71,10 @@ def glibc(text: str) -> Glibc:
     found = _VERSION.fullmatch(text)
     if found is None or (int(found[1]), int(found[2])) < (2, _PLATFORMS[0]):
         raise ConfigError(
-            f"'{text}' is no version of glibc that wheels are made for",
+            f"'{text}' is not a version of glibc that wheels are made for",
             where="--glibc",
             right=f"2.{_PLATFORMS[0]} or newer, such as {DEFAULT_GLIBC}",
-            next_step="`ldd --version` on a node tells it.",
+            next_step="`ldd --version` on a node shows it.",
         )
     return int(found[1]), int(found[2])
 
@@ -89,7 +89,7 @@ def python(text: str) -> str:
     if "/" in text or (found and _OLDEST_PYTHON <= int(found[1]) <= _NEWEST_PYTHON):
         return text
     raise ConfigError(
-        f"'{text}' is no Python that tarn runs on",
+        f"'{text}' is not a Python that tarn runs on",
         where="--python",
         right=f"3.{_OLDEST_PYTHON} to 3.{_NEWEST_PYTHON}, or a directory such as /opt/python3.11",
     )

@@ -48,7 +48,7 @@ class PackResult:
     written: archive.PackedArchive
     packages: Mapping[str, str] = attrs.field(hash=False)
     foreign: tuple[str, ...]
-    """Libraries that the nodes must have, beside every Linux's."""
+    """Libraries that the nodes must have, besides every Linux's."""
 
     @property
     def bytes(self) -> int:
@@ -71,7 +71,7 @@ def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> 
     if order.java:
         say("making a Java")
         java.bring(Path(order.java), root / "jre")
-    say("looking at what every program and library needs")
+    say("checking what every program and library needs")
     needs = fitness.binaries(root)
     if late := fitness.too_new(needs, order.glibc):
         raise _too_new(late, order, root, python)
@@ -80,7 +80,7 @@ def make(order: PackOptions, uv: Uv, work: Path, say: Callable[[str], None]) -> 
     made = work / "made.tar.gz"
     content = json.dumps(about, indent=1, sort_keys=True).encode() + b"\n"
     written = archive.write(root, (ABOUT, content), made)
-    say("starting it from another place")
+    say("starting it from another directory")
     shutil.rmtree(root)
     started(made, work / "elsewhere", order.extras)
     called = name(about, written.digest)
@@ -97,8 +97,8 @@ def _given(directory: str) -> Path:
         raise ConfigError(
             str(error),
             where=f"--python {directory}",
-            right="Right would be the directory of an interpreter that runs from anywhere, "
-            "or a version that uv brings, such as 3.11",
+            right="Expected the directory of an interpreter that runs from anywhere, or a version "
+            "that uv brings, such as 3.11",
         ) from error
     return home
 
@@ -172,7 +172,7 @@ def _unfit(found: str) -> ProviderError:
         "pack",
         f"the packed environment does not start: {found}",
         code="TARN-3199",
-        next_step="An interpreter that is named by its directory must run from any other one.",
+        next_step="An interpreter given as a directory must also run from any other directory.",
     )
 
 
@@ -191,10 +191,9 @@ def _too_new(
     highest = ".".join(map(str, late[0].binary.glibc))
     return ProviderError(
         "pack",
-        f"not for nodes with glibc {limit}:\n  " + "\n  ".join(lines),
+        f"these need a newer glibc than {limit}, the nodes':\n  " + "\n  ".join(lines),
         code="TARN-3195",
-        next_step=f"Take another version of what is named, or pack for newer nodes: "
-        f"--glibc {highest}.",
+        next_step=f"Use other versions of them, or pack for newer nodes: --glibc {highest}.",
     )
 
 

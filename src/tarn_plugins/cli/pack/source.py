@@ -44,7 +44,7 @@ def written(extras: tuple[str, ...], version: str, url: str, build: Callable[[Pa
     if not path.exists():
         raise ProviderError(
             "pack",
-            f"tarn was installed from {path}, which is gone",
+            f"tarn was installed from {path}, which no longer exists",
             code="TARN-3196",
             next_step="Install tarn from an index, or from where its source is now.",
         )

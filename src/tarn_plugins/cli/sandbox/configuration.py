@@ -130,7 +130,7 @@ def _hdfs(options: SandboxOptions, site: SandboxSite) -> Properties:
         "dfs.namenode.rpc-address": f"{name_node}:{PORTS['nn']['rpc']}",
         "dfs.namenode.http-address": f"{name_node}:{PORTS['nn']['http']}",
         "dfs.namenode.safemode.extension": "0",
-        # A crash of the machine may cost the sandbox's data: it is made anew.
+        # A crash of the machine may cost the sandbox's data: it is made again.
         "dfs.namenode.edits.noeditlogchannelflush": "true",
         "dfs.datanode.address": f"{data_node}:{ports['data']}",
         "dfs.datanode.http.address": f"{data_node}:{ports['http']}",

@@ -36,7 +36,7 @@ class Daemon:
     heap_mib: int
     arguments: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    """Java's, beside those that all have."""
+    """Java's, besides those that all have."""
 
     @property
     def kind(self) -> str:

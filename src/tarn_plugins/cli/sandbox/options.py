@@ -26,14 +26,14 @@ def _is_repository(_of: object, _field: object, url: str) -> None:
 
 @attrs.frozen
 class SandboxOptions:
-    """The shape of a sandbox; written beside it, so that every later command knows it."""
+    """The shape of a sandbox; written next to it, so that every later command knows it."""
 
     hadoop: str = attrs.field(default="3.4.2", validator=matches_re(VERSION))
     """Version of Hadoop that is fetched; without meaning where *hadoop_home* is given."""
     hadoop_home: str = ""
     """An installation whose jars are used; empty: they are fetched."""
     repository: str = attrs.field(default="", validator=_is_repository)
-    """URL of a Maven repository that is asked for *hadoop* beside those of Maven's settings; of a
+    """URL of a Maven repository that is asked for *hadoop* besides those of Maven's settings; of a
     distribution, whose jars are nowhere else."""
     nodes: int = attrs.field(default=3, validator=and_(ge(1), le(MOST_NODES)))
     """NodeManagers."""

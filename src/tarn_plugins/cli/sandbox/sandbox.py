@@ -246,7 +246,7 @@ class Sandbox:
             )
         if before is None and self.directory.is_dir() and any(self.directory.iterdir()):
             raise RefusedError(
-                "the directory holds something that is no sandbox",
+                "the directory holds something that is not a sandbox",
                 where=str(self.directory),
                 next_step="Name another one with --directory.",
             )
@@ -358,7 +358,7 @@ class Sandbox:
             if watched:
                 self._crew.check()
             if self._context.clock.now_s() > end_s:
-                raise TimedOutError(f"not in time: {what}", where=f"sandbox {self.directory}")
+                raise TimedOutError(f"timed out: {what}", where=f"sandbox {self.directory}")
             pause.wait(_LOOK_S)
 
     # -- where things are

@@ -67,7 +67,7 @@ def core(options: SandboxOptions) -> Properties:
 
 
 def hdfs(options: SandboxOptions, directory: str) -> Properties:
-    """Return what ``hdfs-site.xml`` has beside."""
+    """Return what ``hdfs-site.xml`` has besides."""
     keytab = f"{directory}/data/kerberos/hdfs.keytab"
     web = f"HTTP/{host('nn', options)}@{REALM}"
     return {
@@ -86,7 +86,7 @@ def hdfs(options: SandboxOptions, directory: str) -> Properties:
 
 
 def yarn(directory: str) -> Properties:
-    """Return what ``yarn-site.xml`` has beside; ``_HOST`` is whoever listens."""
+    """Return what ``yarn-site.xml`` has besides; ``_HOST`` is whoever listens."""
     keytab = f"{directory}/data/kerberos/yarn.keytab"
     return {
         # To read logs securely a NodeManager needs Hadoop's native library, which no jar holds:
@@ -100,12 +100,12 @@ def yarn(directory: str) -> Properties:
 
 
 def resource_manager() -> Properties:
-    """Return what a ResourceManager's own file has beside: its pages believe ``user.name``."""
+    """Return what a ResourceManager's own file has besides: its pages believe ``user.name``."""
     return {"hadoop.http.filter.initializers": _FILTER, "hadoop.http.authentication.type": "simple"}
 
 
 def node(name: str, options: SandboxOptions) -> Properties:
-    """Return what a NodeManager's own file has beside; its ``_HOST`` would be the machine."""
+    """Return what a NodeManager's own file has besides; its ``_HOST`` would be the machine."""
     return {"yarn.nodemanager.principal": f"yarn/{host(name, options)}@{REALM}"}
 
 

@@ -54,7 +54,7 @@ def _advice(options: SandboxOptions) -> str:
                 f"End the other sandbox (`tarn sandbox down --directory {directory}`), or "
                 "choose another --network."
             )
-    return "End what listens there, or choose another --network."
+    return "End the program that listens there, or choose another --network."
 
 
 def _sandboxes() -> Iterator[Path]:

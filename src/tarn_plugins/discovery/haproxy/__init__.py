@@ -1,4 +1,4 @@
-"""HAProxy: servers pushed through its Runtime API, by an agent beside it or by the master."""
+"""HAProxy: servers pushed through its Runtime API, by an agent next to it or by the master."""
 
 from collections.abc import Iterable, Mapping
 

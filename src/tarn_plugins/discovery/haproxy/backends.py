@@ -108,7 +108,7 @@ class HaproxyBackends:
         empty = next((backend.name for backend, servers in pairs if not servers), "")
         return self._api.error(
             f"no server of backend '{empty}' has a name that begins with '{self._target.slots}'",
-            next_step="Mend the prefix, or add placeholders to haproxy.cfg, as many as "
+            next_step="Correct the prefix, or add placeholders to haproxy.cfg, as many as "
             "replicas.max: `tarn lb haproxy config --slots N`.",
             code="TARN-3308",
         )
@@ -149,7 +149,7 @@ class HaproxyBackends:
             epoch: Of the master that wants it; None: nobody's, and nobody is asked.
             members: Who may get traffic.
             addresses: By host; a member whose host is missing is neither added nor taken out.
-            remove: Whether whoever is no member leaves.
+            remove: Whether whoever is not a member leaves.
             hold: Whether they may be kept until a member works.
 
         Raises:
@@ -229,7 +229,9 @@ class HaproxyBackends:
         """Return the error for an answer that is none."""
         backends = self._api.backends()
         if backend.name in backends:
-            return self._api.error(f"what HAProxy says of '{backend.name}' cannot be read: {said}")
+            return self._api.error(
+                f"HAProxy's answer about '{backend.name}' cannot be read: {said}"
+            )
         return self._api.error(
             f"HAProxy has no backend '{backend.name}'",
             code="TARN-3305",
@@ -258,7 +260,7 @@ class HaproxyBackends:
         return self._api.error(
             f"HAProxy refused commands about {len(wrong)} {noun}: "
             f"{'; '.join(list(wrong.values())[:_SHOWN_COMPLAINTS])}{tail}",
-            next_step="Mend what it complains about; it is tried again by itself.",
+            next_step="Fix what it complains about; the commands are repeated automatically.",
         )
 
     def _remember(self, situation: "_Situation", shown: "_Servers") -> None:

@@ -73,12 +73,12 @@ def _door(section: Section) -> Iterator[Said]:
         return
     obeyed = next((at for at, one in enumerate(rules) if at > asks and _obeys(one)), None)
     if obeyed is None:
-        text = f"{of} asks, and lets pass whatever the answer is"
+        text = f"{of} asks, but lets requests pass whatever the answer is"
         yield "TARN-3338", rules[asks].number, text
     until = len(rules) if obeyed is None else obeyed
     for line in rules[:until]:
         if line.starts("http-request", "allow"):
-            yield "TARN-3338", line.number, f"{of} lets requests pass before it obeys the answer"
+            yield "TARN-3338", line.number, f"{of} lets requests pass before it applies the answer"
     if len(rules[asks].words) > 3:  # noqa: PLR2004 (the action and its door)
         yield "TARN-3338", rules[asks].number, f"{of} asks only under a condition"
     yield from _claims(section, asks)
@@ -102,13 +102,13 @@ def _claims(section: Section, asks: int) -> Iterator[Said]:
     of, rules = f"{section.kind} '{section.name}'", _rules(section)
     names = _at(section, _IDENTIFY)
     if names is None or names > asks:
-        text = f"{of} asks before it knows about whom"
+        text = f"{of} asks before it knows the user"
         yield "TARN-3338", rules[asks].number, text
     removed = [at for at, one in enumerate(rules) if _removes_claims(one)]
     if not removed:
         yield "TARN-3339", section.number, f"{of} passes on X-TARN- headers of clients"
     elif names is not None and not names < removed[0] < asks:
-        text = f"{of} removes X-TARN- headers at another place than between the two rules of Lua"
+        text = f"{of} does not remove X-TARN- headers between the two Lua rules"
         yield "TARN-3339", rules[removed[0]].number, text
 
 
@@ -130,7 +130,10 @@ def _limits(section: Section) -> Iterator[Said]:
             shown = "no" if limit_s is None else f"{limit_s:g} s as"
             yield "TARN-3340", number, f"{of} has {shown} 'timeout {name}'"
     if section.last("http-response", "wait-for-body") is None:
-        text = f"{of} has no 'http-response wait-for-body time': an answer may drip for ever"
+        text = (
+            f"{of} has no 'http-response wait-for-body time': an answer may arrive byte by byte "
+            "without end"
+        )
         yield "TARN-3340", section.number, text
 
 
@@ -161,7 +164,7 @@ def _secrets(parts: tuple[Section, ...]) -> Iterator[Said]:
             if name in (TOKEN_VARIABLE, GATE_VARIABLE):
                 yield "TARN-3342", number, f"{name} is set in the file"
         elif header := _told(line):
-            yield "TARN-3342", number, f"what {header} holds stands in the file"
+            yield "TARN-3342", number, f"the value of {header} is in the file"
 
 
 def _told(line: ConfigLine) -> str:

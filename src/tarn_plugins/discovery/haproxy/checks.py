@@ -22,7 +22,7 @@ def checks(spec: ClusterSpec) -> Iterator[Check]:
             target = settings.target(spec.name, spec.replicas.max)
             yield Check(
                 f"HAProxy at {target.socket} ({target.backend})",
-                "The master tells it through this socket which instances get requests.",
+                "Through this socket the master tells it which instances get requests.",
                 _HaproxySurvey(target),
             )
 

@@ -1,4 +1,4 @@
-"""`tarn lb haproxy`: the agent beside a HAProxy."""
+"""`tarn lb haproxy`: the agent next to a HAProxy."""
 
 import contextlib
 import signal
@@ -82,13 +82,13 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     "--socket",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="HAProxy's Runtime API, 'level admin'. Required.",
+    help="Socket of HAProxy's Runtime API, 'level admin'. Required.",
 )
 @click.option(
     "--name",
     metavar="NAME",
     callback=_name,
-    help="Of this agent, as discovery.options.followers lists it. [default: the host's name]",
+    help="Name of this agent, as discovery.options.followers lists it. [default: the host's name]",
 )
 @click.option(
     "--backend",
@@ -104,48 +104,49 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
     "--slots",
     metavar="PREFIX",
     default="",
-    help="Use the placeholder servers whose names begin so. [default: servers are added]",
+    help="Use the placeholder servers with this name prefix. [default: servers are added]",
 )
 @click.option(
     "--authz",
     is_flag=True,
-    help="Keep HAProxy's questions at the master: for a file of `config --authz`.",
+    help="Also point HAProxy's authorization requests at the master: for a file of `config "
+    "--authz`.",
 )
 @click.option("--url", metavar="URL", help="Where the master is, like http://gpu1:40001.")
 @click.option(
     "--token-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Holds the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else what is kept "
-    "with the cluster; with --url or --zookeeper: TARN_TOKEN]",
+    help="File with the api token. [default: api_token in $CREDENTIALS_DIRECTORY, else the one "
+    "kept with the cluster; with --url or --zookeeper: TARN_TOKEN]",
 )
 @click.option(
     "--keytab",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Prove by Kerberos who asks, with the key in this file. [default: the api token]",
+    help="Authenticate with Kerberos, with the key in this file. [default: the api token]",
 )
 @click.option(
-    "--principal", metavar="NAME", help="Whose key of --keytab. [default: the first one's]"
+    "--principal", metavar="NAME", help="The principal of --keytab to use. [default: the first one]"
 )
 @click.option(
     "--ca",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file by which a master at an https URL is known. [default: what is kept with the "
-    "cluster, else the system's authorities]",
+    help="PEM file with the authority of a master at an https URL. [default: the one kept with "
+    "the cluster, else the system's authorities]",
 )
 @click.option(
     "--cert",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file with a certificate of this agent's own, for the master to see.",
+    help="PEM file with the client certificate of this agent.",
 )
 @click.option(
     "--key",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="PEM file with its private key. [default: it stands in --cert]",
+    help="PEM file with its private key. [default: it is in --cert]",
 )
 @click.option("--zookeeper", metavar="ENSEMBLE", help="Find the master there: zk1:2181,zk2:2181.")
 @click.option(
@@ -159,9 +160,9 @@ def _name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -
 def haproxy(ctx: click.Context, /, socket: Path | None, name: str, **options: Any) -> None:
     """Keep the servers of a HAProxy in step with a cluster.
 
-    Runs beside HAProxy, follows the cluster's master, and tells it what was done: a drain waits
-    for that word. Without a master all stays as it is. SIGTERM ends it, and leaves HAProxy as it
-    is.
+    Runs next to HAProxy, follows the cluster's master, and acknowledges each change: a drain waits
+    for that. Without a master HAProxy keeps its servers. SIGTERM ends the agent, and leaves HAProxy
+    as it is.
     """
     if ctx.invoked_subcommand is not None:
         ctx.default_map = {"config": _given(ctx)}
@@ -362,8 +363,8 @@ def _let_in(error: NotAuthorizedError) -> str:
         return error.next_step
     return (
         "The api token is missing or wrong: give it with --token-file, or with --url or "
-        "--zookeeper in TARN_TOKEN; `tarn up` shows which file it is kept in. Where the master "
-        "takes Kerberos, --keytab proves who asks."
+        "--zookeeper in TARN_TOKEN; `tarn up` shows which file holds it. If the master takes "
+        "Kerberos, authenticate with --keytab."
     )
 
 

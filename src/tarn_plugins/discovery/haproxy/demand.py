@@ -26,7 +26,7 @@ FORGET_AFTER_S = 5.0
 def unserved(before: "Traffic | None", now: "Traffic") -> UnservedRequests:
     """Return how many requests are queued, and how many were refused since *before*.
 
-    A counter that fell was reset, or HAProxy began anew: what it shows came since.
+    A counter that fell was reset, or HAProxy began again: what it shows came since.
     """
     if before is None:
         return UnservedRequests(now.queued)

@@ -1,8 +1,8 @@
 """HAProxy's way to the master, for its questions: one server, kept where the master is now.
 
-The agent finds the master anew after each loss; where it was found is told here, and a thread keeps
-the server of the backend ``tarn_master`` there: also after HAProxy was restarted or reloaded, which
-sets it back to what the file says. Without a master the server stays where it was.
+The agent finds the master again after each loss; where it was found is told here, and a thread
+keeps the server of the backend ``tarn_master`` there: also after HAProxy was restarted or reloaded,
+which sets it back to what the file says. Without a master the server stays where it was.
 """
 
 import contextlib
@@ -123,7 +123,7 @@ class MasterServer:
             self._tell(f"HAProxy asks the master at {host_port(host, port)}")
 
     def _mismatch(self) -> DiscoveryError:
-        speaks = "HTTPS, and HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
+        speaks = "HTTPS, but HAProxy asks in clear text" if self._tls else "clear text, not HTTPS"
         right = "with --master-ca FILE" if self._tls else "without --master-ca"
         return self._api.error(
             f"the master speaks {speaks}",
@@ -156,9 +156,9 @@ class MasterServer:
             try:
                 self.keep()
             except (DiscoveryError, ConfigError) as error:
-                self._tell(f"HAProxy does not ask the master: {error}")
+                self._tell(f"HAProxy cannot ask the master: {error}")
             except Exception as error:  # noqa: BLE001 (nobody else leads HAProxy to a master that moved)
-                self._tell(f"HAProxy does not ask the master: {type(error).__name__}: {error}")
+                self._tell(f"HAProxy cannot ask the master: {type(error).__name__}: {error}")
             self._news.wait(_LOOK_EVERY_S)
 
     def _tell(self, line: str) -> None:

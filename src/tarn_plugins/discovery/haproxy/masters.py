@@ -1,4 +1,4 @@
-"""Where an agent finds its master, where no cluster is kept beside it: a URL, or ZooKeeper.
+"""Where an agent finds its master, where no cluster is kept next to it: a URL, or ZooKeeper.
 
 The api token is read at each connection, so that one that was changed is taken up.
 """
@@ -149,7 +149,7 @@ def only_cluster(session: Registry, path: str) -> str:
     raise ConfigError(
         f"several clusters publish: {', '.join(names)}",
         where=where,
-        right="One must be named.",
+        right="Name one of them.",
         next_step=f"For example: -c {names[0]}",
     )
 

@@ -15,15 +15,17 @@ def tickets(
     """Return whose tickets are shown; None: no keytab was named."""
     if keytab is None:
         if principal:
-            raise click.UsageError("--principal says whose key of --keytab is used.", ctx)
+            raise click.UsageError(
+                "--principal chooses a key of --keytab, which is not given.", ctx
+            )
         return None
     if ctx.params["token_file"]:
-        raise click.UsageError("--keytab and --token-file both prove who asks.", ctx)
+        raise click.UsageError("Use either --keytab or --token-file.", ctx)
     return KerberosTickets(keytab, principal or "")
 
 
 def trust(ctx: click.Context, ca: Path | None, cert: Path | None, key: Path | None) -> Trust | None:
     """Return by which files a master is known, and what is shown to it; None: none was named."""
     if key is not None and cert is None:
-        raise click.UsageError("--key is that of --cert, which is not given.", ctx)
+        raise click.UsageError("--key belongs to --cert, which is not given.", ctx)
     return Trust(ca, cert, key) if ca or cert else None

@@ -17,7 +17,7 @@ class ExpectedReply(enum.Enum):
     NOTHING = ()
     ADDED = ("New server registered",)
     DELETED = ("Server deleted", "still has connections", "No such server")
-    """Connections that are still open are no fault: it is deleted a moment later."""
+    """Connections that are still open are not a fault: it is deleted a moment later."""
     MOVED = ("changed from", "no need to change")
 
 

@@ -160,7 +160,7 @@ class HAProxyServers:
             finally:
                 self._at_work.release()
 
-    # -- beside the Protocol
+    # -- besides the Protocol
 
     def capacity(self) -> int | None:
         """Return for how many instances there is room; None: for any number.
@@ -277,7 +277,7 @@ class HAProxyServers:
                 log.warning("%s: %s", self.name, over)
                 return
             except Exception as error:  # noqa: BLE001 (nobody else fills a HAProxy that was restarted)
-                with self._at_work:  # a view may be at work, and its word is the newer one
+                with self._at_work:  # a view may be at work, and its result is the newer one
                     self._note_bug(error)
 
     def _note_bug(self, error: Exception) -> None:

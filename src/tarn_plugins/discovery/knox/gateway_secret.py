@@ -17,7 +17,7 @@ def gate(file: Path | None, environ: Mapping[str, str]) -> str:
     """Return the secret in *file*, else in the variable; '' where there is neither.
 
     Raises:
-        ConfigError: It cannot be read, or is no secret that a header carries.
+        ConfigError: It cannot be read, or is not a secret that a header carries.
     """
     if file is None:
         text, where = environ.get(VARIABLE, "").strip(), VARIABLE
@@ -27,9 +27,9 @@ def gate(file: Path | None, environ: Mapping[str, str]) -> str:
         text, where = _read(file), str(file)
     if not _GATE.fullmatch(text):
         raise ConfigError(
-            f"what stands there, of {len(text)} signs, is no secret for the gate",
+            f"not a valid gateway secret: it has {len(text)} characters",
             where=where,
-            right="Right are 24 to 128 letters, digits, '-' and '_'.",
+            right="Use 24 to 128 letters, digits, '-' and '_'.",
             next_step="For example: openssl rand -hex 32 > gate && chmod 600 gate",
             code="TARN-3343",
         )

@@ -75,7 +75,7 @@ def parse(data: bytes) -> Topology:
     """Return what the file says.
 
     Raises:
-        ConfigError: It is no XML (TARN-3312), declares a document type (TARN-3313), or is
+        ConfigError: It is not XML (TARN-3312), declares a document type (TARN-3313), or is
             something else than a topology (TARN-3311). ``where`` is the line.
     """
     root = _tree(data)
@@ -120,10 +120,10 @@ def _tree(data: bytes) -> Element:
     except xml.parsers.expat.ExpatError as error:
         said = xml.parsers.expat.ErrorString(error.code)
         raise ConfigError(
-            f"no well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
+            f"not well-formed XML: {said}", code="TARN-3312", where=str(error.lineno)
         ) from error
     except LookupError as error:
-        raise ConfigError(f"no readable XML: {error}", code="TARN-3312", where="1") from error
+        raise ConfigError(f"not readable XML: {error}", code="TARN-3312", where="1") from error
 
 
 class _TopologyReader:
@@ -146,7 +146,7 @@ class _TopologyReader:
 
     def _begin(self, tag: str, _attributes: object) -> None:
         if len(self._open) > _DEEPEST:
-            raise self._refused("TARN-3311", f"more than {_DEEPEST} elements in one another")
+            raise self._refused("TARN-3311", f"elements nested more than {_DEEPEST} deep")
         element = Element(tag, self._parser.CurrentLineNumber)
         self._open[-1].children.append(element)
         self._open.append(element)

@@ -14,7 +14,7 @@ from tarn.zk.nodes import INSTANCES, check_ensemble, check_path
 __all__ = ["ZooKeeperSettings", "ZooKeeperTlsSettings", "tarn_discoveries", "tarn_doctor_checks"]
 
 
-_WHOLE = "the master is started elsewhere, so right would be one from the root"
+_WHOLE = "the master starts in another directory, so use an absolute path"
 
 
 @attrs.frozen
@@ -67,13 +67,13 @@ class ZooKeeperSettings:
         # Never the value: somebody may have put the password itself here.
         kind, _, name = self.digest.partition(":")
         if self.digest and not (kind in {"file", "env"} and name):
-            raise ValueError("digest names no place; right would be file:PATH or env:NAME")
+            raise ValueError("digest does not say where; use file:PATH or env:NAME")
         if kind == "file" and not name.startswith(("/", "~")):
             raise ValueError(f"digest names a relative path; {_WHOLE}: file:/etc/tarn/zookeeper")
         if self.jaas:
             raise ValueError(
-                "jaas: no JVM speaks to ZooKeeper any more, so no JAAS file is read. "
-                "Write user:password into a file and name it with digest: file:PATH"
+                "jaas: TARN no longer reaches ZooKeeper from a JVM, so it does not read a JAAS "
+                "file. Write user:password into a file and name it with digest: file:PATH"
             )
 
 

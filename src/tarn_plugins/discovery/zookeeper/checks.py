@@ -76,7 +76,7 @@ class _EnsembleSurvey:
         with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
             silent = {n: e for n, e in zip(names, pool.map(self._reach, names), strict=True) if e}
         if not silent:
-            return CheckResult(f"{', '.join(names)}: each gives sessions")
+            return CheckResult(f"{', '.join(names)}: each accepts sessions")
         if len(silent) == len(names):
             return CheckResult("", (_finding(next(iter(silent.values()))),))
         return CheckResult("", tuple(_one_silent(one, e, len(names)) for one, e in silent.items()))
@@ -88,7 +88,8 @@ class _EnsembleSurvey:
         except ConfigError as error:
             # it lies on the master's machine, which may be another one
             return CheckResult(
-                f"not tried, as {error.found}: the master's machine counts", known=False
+                f"not tried from here, since {error.found}; it must work on the master's machine",
+                known=False,
             )
         with self._open(self._servers, arguments) as session:
             missing = self._missing(session)
@@ -145,7 +146,7 @@ class _EnsembleSurvey:
         try:
             fleet = FleetNode.parse(at) if at else None
         except ConfigError:
-            return  # it is written anew
+            return  # it is written again
         try:
             own(self._place, PublishedNodes(fleet))
         except DiscoveryError as error:

@@ -38,7 +38,7 @@ class ZooKeeper:
     """Publishes one cluster's instances. Nothing is started before `reach` or `sync`.
 
     Two threads write, never at once: the master's worker, and a keeper of our own that makes
-    everything anew after a lost session, when the master has no new view to post.
+    everything again after a lost session, when the master has no new view to post.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ZooKeeper:
             except DiscoveryError as error:
                 if str(error) != told:  # it may last for days
                     told = str(error)
-                    log.warning("what was published cannot be kept up: %s", error)
+                    log.warning("the published nodes cannot be kept up to date: %s", error)
                 self._trouble = told
                 pause_s, retry_s = retry_s, min(2 * retry_s, _RETRY_MOST_S)
             else:
@@ -207,13 +207,13 @@ class ZooKeeper:
                 for transaction in done.transactions:
                     self._session.commit(transaction, session_id, _left(end_s))
             except NodesChangedError as error:
-                log.info("%s; looking again", error)
+                log.info("%s; reading again", error)
                 continue
             self._found, self._session_id = done.after, session_id
             return done.blocked
         raise DiscoveryError(
             _NAME,
-            f"somebody else changes {self._place.path} or {self._place.fleet} all the time",
+            f"another program keeps changing {self._place.path} or {self._place.fleet}",
             where=f"ZooKeeper {self._session.ensemble}",
             retry_after_s=1.0,
         )
@@ -242,7 +242,9 @@ class ZooKeeper:
         if view is None or not self._session.connected:
             return
         if not self._busy.acquire(timeout=_WITHDRAW_S):
-            log.warning("the instances vanish with the session: a view is being written just now")
+            log.warning(
+                "the instances will vanish with the session: a view is being written right now"
+            )
             return
         empty = DiscoveryView(view.epoch, view.revision + 1, complete=True)
         try:
@@ -262,8 +264,8 @@ def _asked(settings: ZooKeeperSettings, context: MasterContext) -> dict[str, Any
     asked = session_arguments(settings, context.environ)
     if not asked["grants"]:
         log.warning(
-            "the nodes in ZooKeeper %s can be changed by everybody who reaches it: "
-            "no digest and no acl is given",
+            "everybody who reaches ZooKeeper %s can change the nodes: neither digest nor acl is "
+            "set",
             settings.ensemble,
         )
     return asked
@@ -298,7 +300,7 @@ def _fleet(data: bytes, path: str) -> FleetNode | None:
     try:
         return FleetNode.parse(data)
     except ConfigError as error:
-        log.warning("%s is written anew: %s", path, error)
+        log.warning("%s is written again: %s", path, error)
         return None
 
 
@@ -306,7 +308,7 @@ def _foreign(ensemble: str, path: str, blocked: tuple[str, ...]) -> DiscoveryErr
     more = f" and {len(blocked) - 1} more" if len(blocked) > 1 else ""
     return DiscoveryError(
         _NAME,
-        f"the node {path}/{blocked[0]}{more} is somebody else's, and is left alone",
+        f"another program owns the node {path}/{blocked[0]}{more}, so it is left alone",
         code="TARN-3303",
         where=f"ZooKeeper {ensemble}",
         retry_after_s=1.0,

@@ -90,7 +90,8 @@ def own(place: PublishTarget, found: PublishedNodes) -> PublishedNodes:
             "zookeeper",
             f"{place.fleet} is the node of a cluster '{place.cluster}' of {fleet.owner}",
             code="TARN-3304",
-            right=f"Below {place.path} a name is one owner's; this master is {place.owner}'s.",
+            right=f"Below {place.path} each name belongs to one owner; this master belongs to "
+            f"{place.owner}.",
             next_step="Choose another path or name; or, where that cluster has gone for good, "
             "have its node removed",
         )
@@ -107,7 +108,7 @@ def plan(
     """Return how *view* becomes true.
 
     A node that another session owns would vanish with that session, so it is deleted and made
-    anew in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
+    again in one transaction: nobody ever sees it missing. An incomplete view deletes nothing, and
     what it does not name is taken over as it is. A transaction holds *limit* bytes at most.
 
     Raises:

@@ -231,7 +231,7 @@ def _died(directory: Path, what: str, before: int) -> LaunchError:
     with contextlib.suppress(OSError), log.open("rb") as words:
         words.seek(before if before <= _size(log) else 0)  # a shorter one is a new one
         lines = words.read().decode("utf-8", "replace").splitlines()[-_LAST_LINES:]
-        what = "\n  ".join([f"{what}; its last words:", *lines]) if lines else what
+        what = "\n  ".join([f"{what}; its last output:", *lines]) if lines else what
     return LaunchError("local", f"the {what}", next_step=f"Log: {log}")
 
 

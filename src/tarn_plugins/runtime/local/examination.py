@@ -42,7 +42,7 @@ def offered(spec: ClusterSpec, context: ClientContext) -> Iterator[Check]:
     if spec.api.port:
         yield Check(
             f"port {spec.api.port}",
-            "The master listens there, and cannot start while somebody else does.",
+            "The master listens there, and cannot start while another program does.",
             lambda: _port(spec, context),
         )
 
@@ -51,7 +51,7 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     """Yield the checks of what this machine has enough of, or not."""
     yield Check(
         "GPUs of this machine",
-        "An instance that asks for GPUs starts only where so many are free.",
+        "An instance starts only when the GPUs that it asks for are free.",
         _look(lambda: checks.gpu_findings(spec, gpus_here), lambda: _count(len(gpus_here()))),
     )
     yield Check(
@@ -61,7 +61,7 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     )
     yield Check(
         "open files",
-        "A master holds two connections to each instance, and those of who asks it.",
+        "A master needs two connections for each instance, and one for each client.",
         _look(
             lambda: checks.file_findings(spec, descriptors.most()),
             lambda: f"{descriptors.most()} may be open",
@@ -69,7 +69,7 @@ def _room(spec: ClusterSpec, gpus_here: Callable[[], tuple[str, ...]]) -> Iterat
     )
     yield Check(
         "shared memory of this machine",
-        "Python models have regions there, and do not start, or end, when it is full.",
+        "Python models keep their regions there; when it is full they do not start, or they end.",
         lambda: shared_memory(spec, shutil.disk_usage(_SHM).free),
     )
 
@@ -117,4 +117,4 @@ def _server(spec: ClusterSpec, context: ClientContext) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number} GPU{'' if number == 1 else 's'}" if number else "none, and none is asked for"
+    return f"{number} GPU{'' if number == 1 else 's'}" if number else "none, and none is needed"

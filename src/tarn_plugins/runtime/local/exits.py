@@ -50,15 +50,15 @@ def could_not_start(error: LaunchError | OSError) -> ExitStatus:
 def _stopped(end: ProcessExit) -> str:
     """Say how it took its stop: Triton exits with 1 when its exit timeout passed first."""
     if end.forced:
-        return "it did not end in time and was killed; a request in flight is lost"
+        return "it did not end in time and was killed; requests in flight are lost"
     if end.code == 1:
-        return "connections were still open at triton.exit_timeout; a request on them is lost"
+        return "connections were still open at triton.exit_timeout; requests on them are lost"
     return "stopped as asked" if not end.code else f"stopped as asked ({_ended(end.code)})"
 
 
 def _ended(code: int | None) -> str:
     if code is None:
-        return "ended; exit status not seen, it was started by an earlier master"
+        return "ended; its exit status is unknown, since an earlier master had started it"
     return exits.ended(code)
 
 

@@ -200,7 +200,7 @@ def _survived(action: Callable[[], None]) -> None:
     try:
         action()
     except Exception:
-        log.exception("what follows the end of a process failed")
+        log.exception("the clean-up after the end of a process failed")
 
 
 def _reap(handle: ProcessHandle) -> int | None:

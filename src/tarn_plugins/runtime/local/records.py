@@ -1,4 +1,4 @@
-"""One file for each instance: written before its process exists, removed after the last word."""
+"""One file for each instance: written before its process exists, removed after the last report."""
 
 import json
 from pathlib import Path

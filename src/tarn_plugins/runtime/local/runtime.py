@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 KILL_AFTER_S = 2.0
 """Beyond Triton's own exit time-out, which cuts what is in flight."""
 ROTATE_EVERY_S = 10.0
-_LATER = {"kind": "what an instance left is cleared later"}
+_LATER = {"kind": "what an instance left behind will be removed later"}
 KEEPER_GONE = "TARN-1014 no keeper: nobody restarts the master when it ends; see `tarn up`"
 
 
@@ -201,7 +201,7 @@ class LocalRuntime:
     def _not_started(
         self, slot: LocalInstance, launch: Launch, error: LaunchError | OSError
     ) -> None:
-        """Let it fail, or wait where this machine lacks something: that is no fault of its own."""
+        """Let it fail, or wait where this machine lacks something: that is not its fault."""
         lack, record = shortage(error, starting=True), slot.record
         if record.pid is not None:  # it runs, and cannot be watched
             os.kill(record.pid, signal.SIGKILL)  # our own child, not reaped: nobody else's pid
@@ -213,7 +213,7 @@ class LocalRuntime:
         self._take_back(slot)
         with contextlib.suppress(OSError):
             self._records.remove(record.instance_id)
-        self._wait_for(f"what this machine lacks: {lack}", record.instance_id, launch)
+        self._wait_for(f"this machine lacks a resource: {lack}", record.instance_id, launch)
 
     def _take_back(self, slot: LocalInstance) -> None:
         """Forget a start that did not come to be; it is tried again with the next wish."""
@@ -357,7 +357,10 @@ class LocalRuntime:
                 clear(self._context.directory, record)
         except OSError as error:
             log.warning(
-                "what %s left is cleared later: %s", record.instance_id, error, extra=_LATER
+                "what %s left behind will be removed later: %s",
+                record.instance_id,
+                error,
+                extra=_LATER,
             )
             assert self._watcher is not None
             self._watcher.at(self._context.clock.now_s() + 1.0, lambda: self._clear(record))
@@ -378,7 +381,7 @@ class LocalRuntime:
         assert self._watcher is not None
         self._watcher.at(self._context.clock.now_s() + LOOK_EVERY_S, self._look_at_stubs)
         with self._lock:
-            # Whoever is to stop ends its stubs itself.
+            # An instance that must stop ends its stubs itself.
             serving = [s for s in self._slots.values() if s.ended is None and not s.record.stop_at]
             slots = {slot.record.pid: slot for slot in serving if slot.record.pid is not None}
         try:

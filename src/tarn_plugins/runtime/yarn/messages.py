@@ -210,7 +210,7 @@ class NodeManagers(Protocol):
         ...
 
     def stop(self, grant: AllocatedContainer) -> None:
-        """Stop it; one that is gone already is no error.
+        """Stop it; one that is gone already is not an error.
 
         Raises:
             ProviderError: The node does not answer; the RM can still take the container back.
@@ -268,11 +268,11 @@ class Files(Protocol):
         ...
 
     def remove(self, uri: str) -> None:
-        """Remove a file, or a directory with all that is in it; a missing one is no error."""
+        """Remove a file, or a directory with all that is in it; a missing one is not an error."""
         ...
 
     def prune(self, uri: str) -> None:
-        """Remove an empty directory; one that is not empty, or not there, is no error."""
+        """Remove an empty directory; one that is not empty, or not there, is not an error."""
         ...
 
 

@@ -37,13 +37,9 @@ class JceksSettings:
         kind, colon, name = self.password.partition(":")
         # Never the value: somebody may have put the password itself here.
         if not (self.password == "default" or (kind in {"file", "env"} and colon and name)):  # noqa: S105 (a kind)
-            raise ValueError(
-                "password names no place; right would be default, file:PATH or env:NAME"
-            )
+            raise ValueError("password does not say where; use default, file:PATH or env:NAME")
         if kind == "file" and not name.startswith(("/", "~")):
-            raise ValueError(
-                "password names a relative path; right would be one from the root: file:/etc/hf.pw"
-            )
+            raise ValueError("password names a relative path; use an absolute one: file:/etc/hf.pw")
 
 
 def _store(settings: JceksSettings, context: ClientContext) -> SecretStore:

@@ -85,7 +85,7 @@ def _answer(done: "subprocess.CompletedProcess[bytes]", where: str) -> Any:
         told: Mapping[str, Any] = json.loads(done.stdout)
     except ValueError:
         lines = [x for x in done.stderr.decode(errors="replace").splitlines() if x.strip()]
-        words = "\n  ".join(["; its last words:", *lines[-_LAST_LINES:]]) if lines else ""
+        words = "\n  ".join(["; its last output:", *lines[-_LAST_LINES:]]) if lines else ""
         raise ProviderError(
             "jceks",
             f"the process with the JVM ended with code {done.returncode} and no answer{words}",

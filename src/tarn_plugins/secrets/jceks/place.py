@@ -13,8 +13,8 @@ __all__ = ["HadoopKeystore", "LocalKeystore", "place"]
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _LOCAL = frozenset({"file", "localjceks"})
 _OTHERS = {
-    "bcfks": "a BCFKS keystore, which is not read",
-    "localbcfks": "a BCFKS keystore, which is not read",
+    "bcfks": "a BCFKS keystore, which TARN does not read",
+    "localbcfks": "a BCFKS keystore, which TARN does not read",
     "user": "the credentials of one process, which end with it",
 }
 _HADOOPS = "jceks"
@@ -58,7 +58,7 @@ def place(text: str) -> LocalKeystore | HadoopKeystore:
     if not slashes:
         return _file(text)
     if scheme in _OTHERS:
-        raise ValueError(f"path = '{masked(text)}' names {_OTHERS[scheme]}; right would be a JCEKS")
+        raise ValueError(f"path = '{masked(text)}' names {_OTHERS[scheme]}; use a JCEKS")
     if not _SCHEME.fullmatch(scheme):
         raise ValueError(f"path = '{masked(text)}' has no scheme that Hadoop could know")
     if scheme in _LOCAL:
@@ -75,7 +75,7 @@ def place(text: str) -> LocalKeystore | HadoopKeystore:
 def _file(text: str) -> LocalKeystore:
     if not text.startswith("/") or text.endswith("/"):
         raise ValueError(
-            f"path = '{text}' is no whole path of a file; right would be /etc/tarn/hf.jceks, or "
+            f"path = '{text}' is not an absolute path; use one such as /etc/tarn/hf.jceks, or "
             "hdfs:///user/me/hf.jceks"
         )
     return LocalKeystore(Path(text))
@@ -86,5 +86,5 @@ def _remote(scheme: str, rest: str, text: str) -> HadoopKeystore:
     if not (scheme and slash and path.strip("/")) or path.endswith("/"):
         raise ValueError(f"path = '{masked(text)}' names no file on Hadoop")
     if ":" in authority.rpartition("@")[0]:
-        raise ValueError(f"path = '{masked(text)}' has a password in it, which others would see")
+        raise ValueError(f"path = '{masked(text)}' contains a password, which others would see")
     return HadoopKeystore(f"{scheme}://{authority}/{path}")

@@ -52,7 +52,7 @@ class JceksStore:
         if not value:
             raise ProviderError(
                 "jceks",
-                f"'{name}' would be empty, and a keystore of Java's holds no empty value",
+                f"'{name}' would be empty, and a Java keystore cannot hold an empty value",
                 code="TARN-3743",
                 where=str(self._place),
             )
@@ -107,5 +107,8 @@ class JceksStore:
 
     def _warn(self, *, open_to_others: bool) -> None:
         if open_to_others:
-            text = f"note: {self._place}: others than its owner may read it (TARN-3746): chmod 600"
+            text = (
+                f"note: {self._place}: users other than its owner may read it (TARN-3746): "
+                "chmod 600"
+            )
             self._context.progress(Progress("preflight", text))

@@ -102,7 +102,7 @@ def _open(uri: str) -> tuple[Any, str]:
         near = difflib.get_close_matches(protocol, fsspec.available_protocols(), n=1)
         raise StorageError(
             "copy",
-            f"nobody speaks '{protocol}'",
+            f"no storage supports '{protocol}'",
             where=_where(uri),
             next_step=f"Did you mean '{near[0]}://'?" if near else "Use a scheme of fsspec's.",
         ) from error

@@ -111,7 +111,7 @@ class CopyStorage:
             "copy",
             f"cannot write below {shelf}: {error.strerror or error}",
             where=redact(source.uri),
-            next_step="Mend the directory, or name another one in XDG_CACHE_HOME.",
+            next_step="Fix the directory, or name another one in XDG_CACHE_HOME.",
         )
 
     def _no_space(self, shelf: Path, source: RepositorySource) -> StorageError:
@@ -161,7 +161,7 @@ def _verify(place: Path, source: RepositorySource, hashes: dict[str, str]) -> No
     for file in source.files:
         target = place / file.path
         if (size := target.stat().st_size) != file.size:
-            found = f"{file.path} has {size:,} bytes, {file.size:,} were listed"
+            found = f"{file.path} has {size:,} bytes, but {file.size:,} were listed"
             raise _changed(source, found)
         with target.open("rb") as copy:
             written = hashlib.file_digest(copy, "sha256").hexdigest()
@@ -198,7 +198,7 @@ def _put(shelf: Path, place: Path, source: RepositorySource, digest: str) -> Non
 
 @contextmanager
 def _workplace(shelf: Path) -> Iterator[Path]:
-    """Yield a fresh directory beside the copies; it is gone afterwards unless it was renamed.
+    """Yield a fresh directory next to the copies; it is gone afterwards unless it was renamed.
 
     It is locked while it is in use, so that what a killed process left is told from another's
     work, and swept by the next copy.

@@ -192,7 +192,7 @@ def test_stale_policies_decide_and_say_their_age(
     heard.answered()
     assert not authorizer.check(ALICE, "infer", "ocr").stale
     clock.advance(200)
-    assert authorizer.check(ALICE, "infer", "ocr").stale, "three polls without a word"
+    assert authorizer.check(ALICE, "infer", "ocr").stale, "three polls without a message"
 
 
 def test_a_service_that_is_gone_decides_nothing(

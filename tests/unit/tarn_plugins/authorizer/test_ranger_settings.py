@@ -171,9 +171,9 @@ def test_the_configuration_is_written_for_its_owner_only(site: Write, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"service": "a/b"}, "no name of a Ranger service"),
-        ({"service": ""}, "no name of a Ranger service"),
-        ({"service": "a", "app_id": "../x"}, "a part of file names"),
+        ({"service": "a/b"}, "not the name of a Ranger service"),
+        ({"service": ""}, "not the name of a Ranger service"),
+        ({"service": "a", "app_id": "../x"}, "part of file names"),
         ({"service": "a", "strict": False}, "would open every model"),
         ({"app_id": "a"}, "service is missing"),
         ({"service": "a", "services": "b"}, "unknown key"),

@@ -137,7 +137,7 @@ def test_what_haproxy_says_at_the_start_has_an_exit_code(
     ("words", "text"),
     [
         ([], "Missing option '--socket'"),
-        (["--socket", "s", "--name", "a/b"], "'a/b' is no name of a follower"),
+        (["--socket", "s", "--name", "a/b"], "'a/b' is not a valid follower name"),
         (["--socket", "s", "--url", "gpu1:40001"], "http://HOST:PORT"),
         (["--socket", "s", "--url", "http://x", "--zookeeper", "zk:1"], "both say where"),
         (["--socket", "s", "--url", "http://127.0.0.1:1", "-c", "x", "--backend", "a b"], "'a b'"),

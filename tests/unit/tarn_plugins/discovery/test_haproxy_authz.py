@@ -142,7 +142,7 @@ def test_the_command_writes_two_files_that_belong_together(tmp_path: Path) -> No
         (["--knox", "10.0.0.5"], "knox without --authz"),
         (["--grace", "5"], "grace_s without --authz"),
         (["--grpc-all-models"], "grpc_all_models without --authz"),
-        (["--authz", "--grpc-port", "8081", "-o", "x"], "keep models apart"),
+        (["--authz", "--grpc-port", "8081", "-o", "x"], "tell models apart"),
     ],
 )
 def test_what_would_guard_less_than_it_seems_is_refused(words: list[str], said: str) -> None:

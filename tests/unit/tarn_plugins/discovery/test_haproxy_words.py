@@ -184,11 +184,11 @@ def test_a_hung_name_service_is_not_waited_for() -> None:
     [
         ({}, "neither followers nor a socket"),
         ({"followers": ["lb1"], "socket": "/run/ha.sock"}, "followers and a socket"),
-        ({"followers": ["lb1", "a/b"]}, "'a/b' is no name of a follower"),
-        ({"socket": "ha.sock"}, "no absolute path"),
-        ({"socket": "/ha.sock", "backend": "a b"}, "no name of a backend"),
-        ({"socket": "/ha.sock", "grpc_backend": "a;b"}, "no name of a backend"),
-        ({"socket": "/ha.sock", "slots": "tri ton"}, "no beginning of a server's name"),
+        ({"followers": ["lb1", "a/b"]}, "'a/b' is not a valid follower name"),
+        ({"socket": "ha.sock"}, "not an absolute path"),
+        ({"socket": "/ha.sock", "backend": "a b"}, "not a valid HAProxy backend name"),
+        ({"socket": "/ha.sock", "grpc_backend": "a;b"}, "not a valid HAProxy backend name"),
+        ({"socket": "/ha.sock", "slots": "tri ton"}, "not a valid server-name prefix"),
         ({"socket": "/ha.sock", "check_interval_s": 0}, "check_interval_s"),
     ],
 )

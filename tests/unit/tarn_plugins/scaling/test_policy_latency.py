@@ -13,7 +13,7 @@ from tarn.testing.strategies import for_any
 from tarn_plugins.scaling.latency import LatencyPolicy, LatencySettings
 
 POLICY = LatencyPolicy(LatencySettings())
-NOTHING = Unknown("no request ended since the last look")
+NOTHING = Unknown("no request ended since the last sample")
 
 
 def size(fleet: FleetView) -> int:
@@ -183,6 +183,6 @@ def test_a_signal_that_is_no_duration_is_refused(signal: str) -> None:
     """With the policy that takes it."""
     (found,) = problems(signal=signal)
     assert found == (
-        f"scaling.options: signal = '{signal}' is no duration; queue_time, request_time and "
-        "latency_p95 are; for others there is 'use: target'"
+        f"scaling.options: signal = '{signal}' is not a duration; use queue_time, request_time "
+        "or latency_p95; for other signals there is 'use: target'"
     )

@@ -68,8 +68,8 @@ def test_a_growth_is_urgent_when_replicas_are_beyond_their_share() -> None:
 def test_what_a_jump_buries_is_made_up_for() -> None:
     """Five of twelve ready ones do what came before the others started; small parts are borne."""
     wish = OFFERED.wanted(view(5, offered_load=144))
-    told = "offered_load is 144 (target 12 a replica), and 3.0 more while ready ones are full"
-    assert wish == Wish(15, f"{told} of what waits: 15 replicas", urgent=True)
+    told = "offered_load is 144 (target 12 a replica), and 3.0 more while the ready ones are full"
+    assert wish == Wish(15, f"{told} of waiting requests: 15 replicas", urgent=True)
     assert OFFERED.wanted(view(5, offered_load=90)).replicas == 8
     assert OFFERED.wanted(view(1, offered_load=108)).replicas == 9
     assert (
@@ -218,7 +218,7 @@ def test_from_zero_to_what_the_waiting_requests_need() -> None:
 def test_what_starts_from_zero_is_not_asked_for_again() -> None:
     """The same forty, a moment later."""
     wish = OFFERED.wanted(view(4, ready=0, waiting=40))
-    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas will do")
+    assert wish == Wish(4, "40 requests wait (target 12 a replica): 4 replicas are enough")
 
 
 def test_nobody_waits_and_nobody_serves() -> None:
@@ -251,7 +251,7 @@ def test_next_to_nothing_is_nothing() -> None:
     fading = view(3, offered_load=1e-300, in_flight=1e-9)
     wish = OFFERED.wanted(fading)
     assert wish == Wish(0, "offered_load is 0 (target 12 a replica): 0 replicas")
-    nothing = Unknown("no request ended since the last look")
+    nothing = Unknown("no request ended since the last sample")
     idle = view(5, queue_time=nothing, in_flight=1e-9, requests_per_s=1e-300)
     assert QUEUE_TIME.wanted(idle).replicas == 0
 
@@ -265,7 +265,7 @@ def test_a_quiet_gpu_is_no_proof_that_nobody_asks() -> None:
 
 def test_a_mean_over_no_requests_is_no_load() -> None:
     """Where nothing ended, waits or executes, there is no queue time, and none is needed."""
-    nothing = Unknown("no request ended since the last look")
+    nothing = Unknown("no request ended since the last sample")
     idle = view(5, limits=Limits(1, 9), queue_time=nothing, in_flight=0, requests_per_s=0)
     wish = QUEUE_TIME.wanted(idle)
     assert wish == Wish(1, "queue_time is 0 s (target 20 ms, 5 ready): 1 replica")

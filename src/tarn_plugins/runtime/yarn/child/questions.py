@@ -48,8 +48,9 @@ _USER = "HADOOP_USER_NAME"
 _NO_SECRETS = frozenset({SPEC, STAGED, TEST_REQUESTS, TLS_CA, CLIENT_CA, "yarn.json"})
 """Of what the master alone may read."""
 _IN_CLEAR = (
-    "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): who can "
-    "read this network sees the keytab on its way to the ResourceManager and to the master's node"
+    "Hadoop's own protocol is not encrypted here (hadoop.rpc.protection is not privacy): "
+    "everybody who can read this network sees the keytab on its way to the ResourceManager and "
+    "to the master's node"
 )
 _QUESTIONS = frozenset(
     {
@@ -90,7 +91,7 @@ class Questions:
     def answer(self, question: str, parts: Mapping[str, Any]) -> Any:
         """Return what the method named *question* returns."""
         if question not in _QUESTIONS:
-            raise ProviderError("yarn", f"'{question}' is no question")
+            raise ProviderError("yarn", f"'{question}' is not a known question")
         try:
             return getattr(self, question)(**parts)
         except TarnError:
@@ -153,7 +154,7 @@ class Questions:
         return None if found is None else self.report(found.application_id)
 
     def kill(self, application_id: str, why: str) -> None:
-        """Ask the RM to end an application; one that is over, or unknown, is no error."""
+        """Ask the RM to end an application; one that is over, or unknown, is not an error."""
         report = self._at().report(application_id)
         if report is not None and alive(report):
             self._at().kill(application_id, why)
@@ -391,7 +392,7 @@ def _not_public(layout: Layout, tokens_end_at: float | None) -> str:
     else:
         until = f" after {tokens.day(tokens_end_at)}, when no token can be renewed any more"
     return (
-        f"{layout.public} is not readable by everybody through all its directories, so a lost "
-        f"master cannot be started again{until}; set runtime.options.staging to a shared directory "
-        "(mode 1777) whose parents everybody may pass"
+        f"not everybody can read {layout.public} through all its parent directories, so a lost "
+        f"master cannot be started again{until}; set runtime.options.staging to a shared "
+        "directory (mode 1777) whose parents everybody may pass"
     )

@@ -1,8 +1,8 @@
 """The process that holds the JVM for a client; `deployer` starts it as a module.
 
 It answers lines of JSON from standard input on standard output, one after another, and ends when
-its input is closed, or after a minute without a question (exit code 0: none was lost). Whatever
-else would be written to standard output, by Java too, goes to standard error.
+its input is closed, or after a minute without a question (exit code 0: none was lost). All
+else that would be written to standard output, by Java too, goes to standard error.
 """
 
 import json
@@ -53,7 +53,7 @@ def _reply(answering: QuestionServer, question: str, parts: Mapping[str, Any]) -
     except Exception as error:  # noqa: BLE001 (the asker must hear of it, whatever it is)
         # Not its text: it may hold anything. The trace names places only.
         traceback.print_tb(error.__traceback__)
-        found = f"'{question}' failed by {type(error).__name__}, which is a fault of TARN"
+        found = f"'{question}' failed by {type(error).__name__}, which is a bug in TARN"
         return {"error": pack(ProviderError("yarn", found))}
 
 

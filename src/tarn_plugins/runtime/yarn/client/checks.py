@@ -1,7 +1,7 @@
 """What would keep a cluster from starting on this YARN, found before anything starts. Pure.
 
 Each rule stands here once: `findings` asks those that a start waits for, and `tarn doctor` asks
-each of them beside what only it looks at.
+each of them besides what only it looks at.
 """
 
 from collections.abc import Iterator
@@ -226,7 +226,7 @@ def label_access(spec: ClusterSpec, queue: str, overview: YarnOverview) -> Itera
                 "TARN-3136",
                 f"{key} = '{label}'",
                 f"YARN has no such node label (it has: {known})",
-                "Mend it, or leave it empty for the default partition",
+                "Correct it, or leave it empty for the default partition",
             )
         elif label and here is not None and not here.may_use(label):
             may, path = ", ".join(here.labels) or "none", here.name
@@ -275,8 +275,8 @@ def python_path(python: str) -> Iterator[Finding]:
         yield Finding(
             "TARN-3139",
             f"runtime.options.python = '{python}'",
-            "is no absolute path; the nodes have no working directory to look it up in",
-            "Name the interpreter on the nodes by its whole path",
+            "is not an absolute path, and the nodes have no working directory to resolve it",
+            "Give the absolute path of the interpreter on the nodes",
         )
     elif path.parts[1:2] in (("home",), ("tmp",), ("Users",)):
         yield Finding(
@@ -294,8 +294,8 @@ def placement(spec: ClusterSpec, overview: YarnOverview) -> Iterator[Finding]:
         yield Finding(
             "TARN-3140",
             "placement.spread = 'node'",
-            f"YARN takes no placement constraints ({overview.placement_reason}); TARN keeps its "
-            "instances apart itself, but not from those of other clusters",
+            f"YARN takes no placement constraints ({overview.placement_reason}); TARN itself keeps "
+            "its instances apart, but not from those of other clusters",
             f"Have yarn.resourcemanager.placement-constraints.handler = scheduler {IN_RM}",
             fatal=False,
         )
@@ -323,7 +323,7 @@ def _no_node(spec: ClusterSpec, key: str, ask: Amounts, there: tuple[YarnNode, .
     return Finding(
         "TARN-3144",
         f"{key} = {amounts_text(ask)}{whole}",
-        f"no node that runs has so much: {have}",
+        f"no running node has that much: {have}",
         f"Ask for less ({what}), name the label of larger nodes, or have nodes with more: "
         "yarn.nodemanager.resource.memory-mb, .cpu-vcores, or the plugin of the resource type, in "
         "yarn-site.xml of the node, and its NodeManager restarted",

@@ -209,8 +209,8 @@ class Hadoop:
         step = "Check HADOOP_CONF_DIR (it names the cluster), and that YARN is up."
         if self.conf.getResource("yarn-site.xml") is None:
             step = (
-                "Set HADOOP_CONF_DIR to the directory with the yarn-site.xml of the cluster: none "
-                "was found, and Hadoop takes its defaults."
+                "Set HADOOP_CONF_DIR to the directory with the cluster's yarn-site.xml: none "
+                "was found, so Hadoop uses its defaults."
             )
         address = self.conf.get("yarn.resourcemanager.address")
         found = f"the ResourceManager at {address} {how}"
@@ -227,7 +227,7 @@ class Hadoop:
             "yarn",
             f"YARN refused the application: {mask(found)}",
             where=application_id,
-            next_step="`tarn doctor` shows the queues, labels and limits that there are",
+            next_step="`tarn doctor` shows the existing queues, labels and limits",
         )
 
     def _report(
@@ -316,8 +316,8 @@ def _unread(finding: Finding, user: str) -> Finding:
         return finding
     everything = shlex.quote(finding.where)
     below = (
-        "Where what lies in the repository is closed as well: "
-        f"`hdfs dfs -setfacl -R -m {shlex.quote(f'user:{user}:r-x')} {everything}`"
+        "If the files in the repository are closed as well: `hdfs dfs -setfacl -R -m "
+        f"{shlex.quote(f'user:{user}:r-x')} {everything}`"
     )
     return attrs.evolve(finding, next_step=f"{finding.next_step}. {below}")
 

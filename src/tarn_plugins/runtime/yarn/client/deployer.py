@@ -180,7 +180,7 @@ class YarnDeployer:
     def logs(self, ref: ClusterRef, instance_id: str, tail: int | None) -> Iterator[str]:
         """Yield the lines of every attempt's standard error, or of an instance's."""
         if ref.application_id is None:
-            raise NotFoundError(f"{ref.name} has no application on YARN, so no log")
+            raise NotFoundError(f"{ref.name} has no application on YARN, and so no log")
         container_id, host = self._container(ref, instance_id) if instance_id else ("", "")
         with tempfile.TemporaryDirectory() as folder:
             into = Path(folder) / "log"
@@ -223,7 +223,7 @@ class YarnDeployer:
         if staged.kind != "local":
             return staged
         amount = staged.bytes or 0
-        self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes read them")
+        self._say(f"copying {amount / 2**20:,.0f} MiB to where the nodes can read them")
         told = self._hadoop.ask("upload", _patience_s(amount), staged=attrs.asdict(staged))
         return Staged(**told)
 
@@ -291,7 +291,7 @@ class YarnDeployer:
             except (TarnError, OSError) as error:
                 if self._now_s() > deadline_s:
                     raise verdicts.unheard(name, application_id, error) from error
-                self._say(f"YARN does not answer, asking again: {error}")
+                self._say(f"YARN does not answer, retrying: {error}")
             self._pause.wait(_ASK_AGAIN_S)
 
     def _end(self, name: str, application_id: str, why: str) -> None:
@@ -302,7 +302,7 @@ class YarnDeployer:
                 raise LaunchError(
                     "yarn",
                     f"{application_id} is still there {END_S:g} s after it was killed",
-                    next_step=f"`yarn application -kill {application_id}` asks again",
+                    next_step=f"Repeat it with `yarn application -kill {application_id}`",
                 )
             self._pause.wait(_POLL_S)
         self._hadoop.ask("remove", LOOK_S, name=name, application_id=application_id)

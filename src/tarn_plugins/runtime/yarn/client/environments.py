@@ -63,7 +63,7 @@ def bring(
     if environment.is_local(archive):
         local = Path(archive)
         amount = local.stat().st_size if local.is_file() else 0
-        say(f"bringing the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
+        say(f"copying the packed environment ({amount / 2**20:,.0f} MiB) to the nodes")
     return UploadedEnvironment(
         **hadoop.ask("bring_environment", patience_s(amount), python=archive)
     )

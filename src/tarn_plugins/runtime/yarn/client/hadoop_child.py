@@ -83,7 +83,7 @@ class HadoopChild:
             try:
                 self._answer(child, begin, deadline_s, within_s)
             except BaseException as error:
-                self._drop()  # it is of no use for another question
+                self._drop()  # it cannot be used for another question
                 if isinstance(error, _Left):
                     raise _lost(error) from None
                 raise
@@ -154,7 +154,7 @@ class _Child:
             start_new_session=True,  # Ctrl-C is the client's: it decides what becomes of a question
         )
         self._heard = b""
-        # A client that ends without a word closes the pipe, and thereby ends the child.
+        # A client that ends without a message closes the pipe, and thereby ends the child.
         self._end = weakref.finalize(self, _end, self._process, self._log, os.getpid())
 
     def exchange(self, message: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:
@@ -177,7 +177,7 @@ class _Child:
             end = os.pread(self._log.fileno(), _LAST_BYTES, max(0, size - _LAST_BYTES))
             lines = [x for x in end.decode(errors="replace").splitlines() if x.strip()]
             if lines:
-                return "\n  ".join(["; Hadoop's last words:", *lines[-_LAST_LINES:]])
+                return "\n  ".join(["; Hadoop's last output:", *lines[-_LAST_LINES:]])
         return ""
 
     def kill(self) -> None:
@@ -247,7 +247,7 @@ def _end(process: "subprocess.Popen[bytes]", log: IO[bytes], owner: int) -> None
 
 def _lost(left: _Left) -> ProviderError:
     what = f"the process that talks to YARN ended with code {left.code}"
-    return ProviderError("yarn", f"{what} and gave no answer{left.words}")
+    return ProviderError("yarn", f"{what} without an answer{left.words}")
 
 
 def _hangs(question: str, within_s: float, words: str) -> TimedOutError:

@@ -1,8 +1,8 @@
 """Logs of masters and instances: from the node while it has them, else as YARN collected them.
 
 Which container an instance had is told by the master while one is at work. Afterwards the logs
-themselves are asked: beside each lies a file named after its instance, and Triton's own begins with
-a table of its options, where ``server_id`` is the instance's id.
+themselves are asked: next to each lies a file named after its instance, and Triton's own begins
+with a table of its options, where ``server_id`` is the instance's id.
 """
 
 import json
@@ -33,7 +33,7 @@ _ROTATED = re.compile(r"(master|triton)\.stderr\.\d+")
 _SERVER_ID = re.compile(rb"server_id\s*\|\s*(\S+)\s*\|")
 _COLLECTED = "org.apache.hadoop.yarn.logaggregation"
 _ON_NODE = "LOCAL"
-"""Files that a node still has: it lists what it has collected beside them, and shows it not."""
+"""Files that a node still has: it lists what it has collected next to them, and shows it not."""
 _FRESH_S = 5.0
 _BYTES_A_LINE, _LEAST = 256, 64 * 1024
 
@@ -157,7 +157,7 @@ class ApplicationLogs:
     def _whose(self, container_id: str) -> str:
         """Return the instance that a collected container was; empty: none, or nobody can tell.
 
-        Its name is that of a file beside its log; else the log is asked, which is read for that.
+        Its name is that of a file next to its log; else the log is asked, which is read for that.
         """
         if container_id in self._nobody:
             return ""

@@ -69,7 +69,7 @@ class YarnNode:
         return all(self.total.get(kind, 0) >= amount for kind, amount in ask.items())
 
     def has_free(self, ask: Amounts) -> bool:
-        """Whether it can hold *ask* beside what is on it now."""
+        """Whether it can hold *ask* besides what is on it now."""
         used, total = self.used, self.total
         return all(total.get(k, 0) - used.get(k, 0) >= amount for k, amount in ask.items())
 

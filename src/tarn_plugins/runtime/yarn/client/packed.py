@@ -21,7 +21,7 @@ from tarn_plugins.runtime.yarn.messages import FileEntry
 __all__ = ["Archives", "bring", "look", "put"]
 
 SHELF = ".environments"
-"""The directory's name in the user's staging directory, beside the clusters'."""
+"""The directory's name in the user's staging directory, next to the clusters'."""
 _OPEN, _PASSABLE = 0o644, 0o755
 """It holds no secret, so all users of a node may share a copy."""
 
@@ -103,7 +103,7 @@ def put(local: Path, uri: str, files: Archives) -> tuple[str, bool]:
             "there is another file of this name",
             code="TARN-3198",
             where=uri,
-            next_step="Name its directory: an archive is called by its content.",
+            next_step="Name the directory only: an archive is named by its content.",
         )
     return there.uri, True
 
@@ -124,7 +124,7 @@ def _head(python: str, files: Archives) -> bytes:
     except FileNotFoundError as error:
         raise NotFoundError("there is no such file on this machine") from error
     except OSError as error:
-        raise ProviderError("yarn", error.strerror or "no reason was told") from error
+        raise ProviderError("yarn", error.strerror or "no reason was given") from error
 
 
 def _digest(local: Path) -> str:

@@ -45,7 +45,7 @@ def master_command(python: str) -> list[str]:
 
 
 def master_environ(settings: YarnSettings, memory_mib: int) -> dict[str, str]:
-    """Return the environment of a master of *memory_mib*, beside what its node gives it.
+    """Return the environment of a master of *memory_mib*, besides what its node gives it.
 
     Free of secrets: everybody may read it.
     """

@@ -27,7 +27,7 @@ _FILES = ("ref.json", *FETCHED)
 
 
 def keep(directory: Path, ref: ClusterRef, files: Mapping[str, bytes]) -> None:
-    """Write *files*, and last of all *ref*: who finds a reference finds the token beside it."""
+    """Write *files*, and last of all *ref*: who finds a reference finds the token next to it."""
     private_folder(directory)
     for name in set(files) & set(_FILES):
         _replace(directory / name, files[name])

@@ -183,7 +183,7 @@ def waiting(report: ApplicationReport) -> str:
     """Say what an application that does not run yet waits for."""
     text = " ".join(report.diagnostics.split()).partition(" Details :")[0].rstrip(".;")
     if report.state != "ACCEPTED":
-        return f"YARN takes it in (state {report.state})"
+        return f"YARN is accepting it (state {report.state})"
     present = report.attempts[-1] if report.attempts else None
     if present is not None and present.state in ("LAUNCHED", "RUNNING"):
         return "its container was started; the master has not registered yet"
@@ -230,7 +230,7 @@ def _last_words(text: str) -> str:
     if found is None:
         return ""
     lines = _NEXT_PART.split(found["text"])[0].strip().splitlines()[-_LONGEST_LINES:]
-    return "\n  ".join(["its last words:", *lines]) if lines else ""
+    return "\n  ".join(["its last output:", *lines]) if lines else ""
 
 
 def _cause(text: str) -> str:

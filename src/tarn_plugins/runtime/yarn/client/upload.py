@@ -19,7 +19,7 @@ from tarn_plugins.runtime.yarn.messages import FileEntry
 __all__ = ["SHELF", "UploadTarget", "upload"]
 
 SHELF = ".models"
-"""The directory's name in the user's staging directory, beside the clusters'."""
+"""The directory's name in the user's staging directory, next to the clusters'."""
 _PASSABLE = 0o755
 """Of the staging directory: the clusters' public files are public only through passable ones."""
 
@@ -51,7 +51,10 @@ def upload(staged: Staged, staging: str, files: UploadTarget) -> Staged:
         ProviderError: The file system did not answer, or has no space.
     """
     if not staged.digest:
-        raise _failed(staged, "its storage tells no digest, so no copy could be found again")
+        raise _failed(
+            staged,
+            "its storage does not report a digest, so an earlier copy could not be recognised",
+        )
     local, target = Path(staged.location), f"{staging}/{SHELF}/{staged.digest}"
     there = _there(files, target)
     try:

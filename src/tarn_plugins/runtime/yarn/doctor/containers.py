@@ -50,8 +50,8 @@ def ending(case: Case) -> CheckResult:
     if not short:
         return looked(seen)
     found = (
-        f"Triton is killed {least:g} s after it was told to end: what a drain did not let finish "
-        "is cut"
+        f"Triton is killed {least:g} s after it was told to end: requests that a drain did not "
+        "finish are cut"
     )
     step = f"Have {_KILL} = {round(wanted_s * 1000)} {IN_NM}, or lower triton.exit_timeout"
     least_ms = str(round(least * 1000))
@@ -70,13 +70,13 @@ def _keeper(live: Live) -> str:
     if truth(live, f"{_NM}.resource.memory.enabled", default=False):
         return "kept by cgroups"
     polled = truth(live, f"{_NM}.pmem-check-enabled", default=True)
-    return "kept by the NodeManager's own look" if polled and _looks(live) else "kept by nobody"
+    return "kept by the NodeManager itself" if polled and _looks(live) else "kept by nobody"
 
 
 def _looks(live: Live) -> bool:
     """Say whether the NodeManager's own looks at memory end a container.
 
-    They do nothing beside strict cgroups, and Hadoop takes cgroups for strict unless it is told
+    They do nothing besides strict cgroups, and Hadoop takes cgroups for strict unless it is told
     otherwise, even where there are none.
     """
     return not truth(live, f"{_NM}.resource.memory.enforced", default=True)
@@ -89,8 +89,8 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
         yield Finding(
             "TARN-3163",
             _on(loose, name, "true"),
-            "a container that takes more memory than it asked for is not ended: the node runs out "
-            "of memory instead, and ends what it likes",
+            "a container that takes more memory than it asked for is not ended: the node runs "
+            "out of memory instead, and its kernel kills any process",
             f"Have {name} = false and {_NM}.pmem-check-enabled = true {IN_NM}; or let cgroups do "
             f"it: {_NM}.resource.memory.enabled = true with LinuxContainerExecutor",
             fatal=False,
@@ -101,8 +101,8 @@ def _memory(nodes: Iterable[NodeSettings]) -> Iterator[Finding]:
         yield Finding(
             "TARN-3163",
             _on(strict, name, "true"),
-            "a container is ended for address space that it only reserves, as CUDA does for tens "
-            "of GiB",
+            "a container is killed for address space that it only reserves, as CUDA does with "
+            "tens of GiB",
             f"Have {name} = false {IN_NM}",
             fatal=False,
         )
@@ -115,8 +115,8 @@ def docker(case: Case) -> CheckResult:
     seen = (
         f"networks {live.get(f'{_DOCKER}.allowed-container-networks', 'host,none,bridge')}; "
         f"runtimes {live.get(f'{_DOCKER}.allowed-container-runtimes', 'runc')}; trusted "
-        "registries and mounts stand in container-executor.cfg of the nodes, which nobody shows: "
-        "`tarn doctor --probe` tries"
+        "registries and mounts are in container-executor.cfg of the nodes, which cannot be read "
+        "from here: `tarn doctor --probe` tries them"
     )
     fit = {node.host for node in checks.fitting(case.spec, case.settings.queue, case.overview)}
     findings = []
@@ -219,10 +219,10 @@ RULES = (
         recovery,
     ),
     Rule("time to end", "Triton finishes what it has before it ends.", ending),
-    Rule("memory of containers", "One container must not take the memory of others.", memory),
+    Rule("memory of containers", "A container must not take the memory of others.", memory),
     Rule(
         "Docker on the nodes",
-        "A container that a node does not allow fails there, on every node, at every try.",
+        "A container that the nodes do not allow fails on every node, at every attempt.",
         docker,
         lambda _spec, settings: settings.docker is not None,
     ),

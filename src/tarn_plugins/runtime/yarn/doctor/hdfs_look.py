@@ -19,7 +19,7 @@ that there is no quota."""
 def look_at_hdfs(
     hadoop: Hadoop, repository: str | None, serve: Sequence[str], copied: str | None
 ) -> HdfsSurvey:
-    """Look at the staging directory, and at what lies on Hadoop beside it.
+    """Look at the staging directory, and at what lies on Hadoop next to it.
 
     Raises:
         TarnError: The file system cannot be reached.

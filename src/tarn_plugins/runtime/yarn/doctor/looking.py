@@ -1,6 +1,6 @@
 """Gathers a `Survey`, in the process that holds the JVM; changes nothing.
 
-ResourceManager, NameNode and nodes are asked beside one another: one that is silent costs its own
+ResourceManager, NameNode and nodes are asked in parallel: one that is silent costs its own
 deadline, and no more.
 """
 
@@ -158,7 +158,9 @@ def _manager(site: web.Web, base: str) -> ResourceManagerSurvey:
     except ProviderError as error:
         return ResourceManagerSurvey(base, problem=error.found)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return ResourceManagerSurvey(base, problem="answers something that is no ResourceManager's")
+        return ResourceManagerSurvey(
+            base, problem="gives an answer that does not come from a ResourceManagerSurvey"
+        )
     return ResourceManagerSurvey(
         base,
         state=state,

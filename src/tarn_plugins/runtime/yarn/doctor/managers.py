@@ -46,8 +46,8 @@ def _web_servers(case: Case) -> Iterator[Finding]:
                 "TARN-3142",
                 one.url,
                 one.problem,
-                f"Start that ResourceManager, open its port to this machine, or mend {key} in the "
-                "yarn-site.xml of HADOOP_CONF_DIR here",
+                f"Start that ResourceManager, open its port to this machine, or correct {key} "
+                "in the yarn-site.xml of HADOOP_CONF_DIR here",
                 fatal=False,
             )
     known = [one for one in managers if one.state]
@@ -95,7 +95,9 @@ def versions(case: Case) -> CheckResult:
 def java_here(case: Case) -> CheckResult:
     """See which Java the client runs."""
     client = case.survey.client
-    return looked(f"{client.java} at {client.java_home}; `tarn doctor --probe` sees the nodes'")
+    return looked(
+        f"{client.java} at {client.java_home}; `tarn doctor --probe` checks the nodes' Java"
+    )
 
 
 def clocks(case: Case) -> CheckResult:
@@ -104,7 +106,7 @@ def clocks(case: Case) -> CheckResult:
     clocks = (*managers, ("NameNode", case.survey.name_node_clock))
     known = [(whose, clock) for whose, clock in clocks if clock is not None]
     if not known:
-        raise NotSeen("no web server of YARN or HDFS told its time")
+        raise NotSeen("no web server of YARN or HDFS reported its time")
     fatal_s = _KERBEROS_SKEW_S if case.survey.client.kerberos else None
     seen = ", ".join(f"{whose} {_offset(clock)}" for whose, clock in known)
     wrong = (skewed(whose, clock, fatal_s) for whose, clock in known)
@@ -154,8 +156,8 @@ def placement(case: Case) -> CheckResult:
     seen = "YARN takes them" if overview.placement != "plain" else overview.placement_reason
     if len(overview.nodes) > _MANY_NODES:
         seen += (
-            f"; with {len(overview.nodes)} nodes constraints slow YARN's scheduling down: TARN "
-            "asks for one simple one"
+            f"; with {len(overview.nodes)} nodes, constraints slow YARN's scheduling down: TARN "
+            "asks for a simple one only"
         )
     return looked(seen, checks.placement(case.spec, overview))
 
@@ -169,8 +171,9 @@ def calculator(case: Case) -> CheckResult:
         return _fair_policy(case)
     if scheduler.counts_all is None:
         raise NotSeen(
-            f"the scheduler ({scheduler.kind}) does not tell; look for yarn.scheduler.capacity."
-            "resource-calculator in capacity-scheduler.xml of the ResourceManager"
+            f"the scheduler ({scheduler.kind}) does not say; look for "
+            "yarn.scheduler.capacity.resource-calculator in capacity-scheduler.xml of the "
+            "ResourceManager"
         )
     if scheduler.counts_all:
         return looked("memory, vcores and every other type count")
@@ -198,7 +201,7 @@ def _fair_policy(case: Case) -> CheckResult:
     finding = Finding(
         "TARN-3143",
         f"{path}: schedulingPolicy = {policy}",
-        "this policy shares memory only: who asks for GPUs or vcores gets no fair part of them",
+        "this policy shares only memory: applications get no fair share of GPUs or vcores",
         "Have <schedulingPolicy>drf</schedulingPolicy> for the queue in fair-scheduler.xml of the "
         "ResourceManager; it reads the file again by itself",
         fatal=False,
@@ -216,8 +219,8 @@ def logs(case: Case) -> CheckResult:
     finding = Finding(
         "TARN-3161",
         f"{name} = false",
-        "the logs of an instance or master that ended stay on its node, and are removed there: "
-        "`tarn logs` has none of them",
+        "the logs of an ended instance or master stay on its node, and are removed there: `tarn "
+        "logs` cannot show them",
         f"Have {name} = true in yarn-site.xml of the ResourceManager and of every node, and all of "
         "them restarted",
         fatal=False,
@@ -228,10 +231,10 @@ def logs(case: Case) -> CheckResult:
 RULES = (
     Rule(
         CONNECTION,
-        "Nothing can be submitted, and a cluster cannot be found, while YARN does not answer.",
+        "While YARN does not answer, nothing can be submitted and no cluster can be found.",
         connection,
     ),
-    Rule(USER, "Queues and directories are permitted to this user.", user),
+    Rule(USER, "Permissions for queues and directories depend on this user.", user),
     Rule(
         VERSIONS,
         "The client of another version may not understand what YARN answers.",
@@ -240,7 +243,7 @@ RULES = (
     Rule(JAVA, "Clients and masters need Java 11 or newer.", java_here),
     Rule(
         "clocks of YARN and HDFS",
-        "Tokens end, and Kerberos believes, by the clock.",
+        "Tokens and Kerberos tickets depend on the clock.",
         clocks,
     ),
     Rule(
@@ -250,7 +253,7 @@ RULES = (
     ),
     Rule(
         "attempts of a master",
-        "A master that is lost is started again only so often.",
+        "YARN restarts a lost master only a limited number of times.",
         attempts,
     ),
     Rule(
@@ -263,5 +266,5 @@ RULES = (
         "Two instances may be put on one GPU where YARN counts memory only.",
         calculator,
     ),
-    Rule("logs of what ended", "The log of what failed is read after its end.", logs),
+    Rule("logs of what ended", "The log of a failed instance is read after its end.", logs),
 )

@@ -18,7 +18,7 @@ _REFRESH = (
 _PREFIX = "yarn.scheduler.capacity"
 _STEP = "yarn.scheduler.minimum-allocation-mb"
 _NEVER = 0
-"""What is not above this is no limit of a lifetime."""
+"""What is not above this is not a limit of a lifetime."""
 
 
 def use(case: Case) -> CheckResult:
@@ -51,7 +51,7 @@ def capacity(case: Case) -> CheckResult:
     findings += _applications(queue)
     known = bool(seen)
     return CheckResult(
-        "; ".join(seen) or "the ResourceManager tells no limits of it", tuple(findings), known
+        "; ".join(seen) or "the ResourceManager does not report its limits", tuple(findings), known
     )
 
 
@@ -124,7 +124,7 @@ def _partition(case: Case, queue: QueueFacts, part: Partition, need: Amounts) ->
         yield Finding(
             "TARN-3146",
             where,
-            f"{asked}; {amounts_text(free)} of the queue is free now: the others wait",
+            f"{asked}; {amounts_text(free)} of the queue is free now: the other instances wait",
             "Wait until applications in it end (`yarn application -list` shows them), or choose "
             "another queue in runtime.options.queue",
             fatal=False,
@@ -160,8 +160,8 @@ def master_room(case: Case) -> CheckResult:
     counted = None if case.survey.scheduler is None else case.survey.scheduler.counts_all
     limit = part.masters if counted else {MEMORY: part.masters.get(MEMORY, 0)}
     seen = (
-        f"masters may have {amounts_text(limit)} of {queue.path}, "
-        f"and have {amounts_text(part.masters_used)}"
+        f"masters may use {amounts_text(limit)} of {queue.path}, "
+        f"and use {amounts_text(part.masters_used)}"
     )
     if not _more(_sum(ask, part.masters_used), limit):
         return looked(seen)
@@ -180,7 +180,7 @@ def _no_room(
     return Finding(
         "TARN-3147",
         f"master.memory = {ask[MEMORY]}MiB, runtime.options.queue = '{queue.path}'",
-        f"masters of applications have {amounts_text(part.masters_used)} and may have "
+        f"masters of applications use {amounts_text(part.masters_used)} and may use "
         f"{amounts_text(part.masters)}: {then}",
         f"Lower master.memory, end an application of this queue, or have {_PREFIX}.{queue.path}."
         f"maximum-am-resource-percent{to} {_REFRESH}",
@@ -194,14 +194,14 @@ def lifetime(case: Case) -> CheckResult:
     most, default = queue.max_lifetime_s, queue.default_lifetime_s
     if most is None and default is None:
         kind = "" if case.survey.scheduler is None else case.survey.scheduler.kind
-        return CheckResult(f"the {kind} scheduler tells no limit", known=kind == "fair")
+        return CheckResult(f"the {kind} scheduler reports no limit", known=kind == "fair")
     limits = {
         "maximum-application-lifetime": most or -1,
         "default-application-lifetime": default or -1,
     }
     given = {name: seconds for name, seconds in limits.items() if seconds > _NEVER}
     if not given:
-        return looked(f"applications of {queue.path} may live for ever")
+        return looked(f"applications of {queue.path} have no time limit")
     after_s = min(given.values())
     names = " and ".join(f"{_PREFIX}.{queue.path}.{name}" for name in given)
     finding = Finding(
@@ -233,10 +233,10 @@ def _less(whole: Amounts, part: Amounts) -> Amounts:
 
 
 RULES = (
-    Rule("YARN queue", "YARN refuses an application that may not be in its queue.", use),
+    Rule("YARN queue", "YARN refuses an application that its queue does not allow.", use),
     Rule(
         "room in the queue",
-        "Instances beyond what the queue may have are never started.",
+        "Instances beyond the queue's capacity are never started.",
         capacity,
     ),
     Rule(

@@ -57,7 +57,7 @@ def nodes(case: Case) -> CheckResult:
     seen = (
         f"{_nodes(len(fit))}{where} can hold an instance, {len(free)} of them now"
         if overview.nodes
-        else "YARN told of no node"
+        else "YARN listed no node"
     )
     queue = case.settings.queue
     findings = (*checks.nodes(spec, queue, overview), *checks.enough_nodes(spec, queue, overview))
@@ -68,7 +68,7 @@ def health(case: Case) -> CheckResult:
     """See which nodes are away or unhealthy."""
     overview = case.overview
     if not overview.nodes:
-        raise NotSeen("YARN told of no node")
+        raise NotSeen("YARN listed no node")
     away = [node for node in overview.nodes if node.state in _AWAY]
     running = sum(node.runs for node in overview.nodes)
     seen = f"{running} of {_nodes(len(overview.nodes))} run{'s' if running == 1 else ''}"
@@ -78,8 +78,8 @@ def health(case: Case) -> CheckResult:
 def _away(node: YarnNode) -> Finding:
     said = f": {node.health.strip()}" if node.health.strip() else ""
     step = {
-        "UNHEALTHY": "Mend what its health check names; a full disk of yarn.nodemanager.local-dirs "
-        "is the usual one",
+        "UNHEALTHY": "Fix what its health check reports; usually a disk of yarn.nodemanager.local-"
+        "dirs is full",
         "LOST": "Start its NodeManager, or put the node out of service",
     }.get(node.state, "Start its NodeManager, unless it was put out of service")
     return Finding("TARN-3170", node.host, f"is {node.state}{said}", step, fatal=False)
@@ -105,7 +105,7 @@ def _no_nodes(where: str, label: str) -> Finding:
     return Finding(
         "TARN-3165",
         where,
-        "no node that runs has this label: whatever asks for it waits for ever",
+        "no running node has this label: a request for it waits for ever",
         f'Put nodes into it: `yarn rmadmin -replaceLabelsOnNode "HOST={label}"`, or start those '
         "that have it",
     )
@@ -118,10 +118,12 @@ def _nodes(count: int) -> str:
 RULES = (
     Rule(
         "resource types",
-        "An accelerator that YARN does not know, or no node has, is never granted.",
+        "YARN never grants an accelerator that it does not know, or that no node has.",
         types,
     ),
-    Rule("largest container", "YARN refuses what is larger, and the master with it.", largest),
+    Rule(
+        "largest container", "YARN refuses larger containers, and then the master fails.", largest
+    ),
     Rule(
         "nodes for an instance",
         "An instance, with all its ranks, lives on one node.",
@@ -130,7 +132,8 @@ RULES = (
     Rule("health of the nodes", "Nodes that are away take no instance.", health),
     Rule(
         "node labels",
-        "What asks for a label gets only its nodes, and only from a queue that may use them.",
+        "A request with a label gets only nodes with that label, and only from a queue that may "
+        "use them.",
         labels,
     ),
 )

@@ -44,9 +44,9 @@ def errors(
     """Return the errors that `tarn doctor` would tell and that waiting does not heal.
 
     What is wrong with the models and the environment of the nodes is left out: who starts something
-    looks at both by other questions. A look that fails is told, and is no error. Nothing is looked
-    at where an error is among the *known* findings: it is often the cause of others, such as a size
-    that no queue has either.
+    looks at both by other questions. A look that fails is told, and is not an error. Nothing is
+    looked at where an error is among the *known* findings: it is often the cause of others, such as
+    a size that no queue has either.
     """
     if any(finding.fatal for finding in known):
         return ()

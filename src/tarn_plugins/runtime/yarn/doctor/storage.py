@@ -16,7 +16,7 @@ from tarn_plugins.runtime.yarn.doctor.survey import HdfsSurvey, Quota
 __all__ = ["RULES"]
 
 _NAMES = 16
-"""Files and directories of one cluster beside its models, their hidden names while they are
+"""Files and directories of one cluster besides its models, their hidden names while they are
 written, and the launch file of each instance at its start."""
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _NEXT = 1024
@@ -39,8 +39,8 @@ def _safe_mode(hdfs: HdfsSurvey) -> Iterator[Finding]:
             "TARN-3175",
             hdfs.staging,
             "the NameNode is in safe mode: nothing can be written",
-            "Wait until it left it (`hdfs dfsadmin -safemode get`), or mend the DataNodes that it "
-            "misses; `hdfs dfsadmin -safemode leave` where nothing is missing",
+            "Wait until it leaves safe mode (`hdfs dfsadmin -safemode get`), or repair the "
+            "DataNodes that are missing; if none is missing, run `hdfs dfsadmin -safemode leave`",
         )
 
 
@@ -101,10 +101,10 @@ def space(case: Case) -> CheckResult:
     """See whether the disks of the file system have room."""
     hdfs = case.hdfs
     if hdfs.free is None:
-        raise NotSeen("the file system does not tell how much is free")
+        raise NotSeen("the file system does not report its free space")
     needed = max(hdfs.block, (hdfs.to_copy or 0) * hdfs.replication)
     models = "" if hdfs.to_copy is None else f"; the models take {_bytes(hdfs.to_copy)}"
-    seen = f"{_bytes(hdfs.free)} free, each block kept {_times(hdfs.replication)}{models}"
+    seen = f"{_bytes(hdfs.free)} free, each block stored {_times(hdfs.replication)}{models}"
     if hdfs.free >= needed:
         return looked(seen)
     finding = Finding(
@@ -128,7 +128,7 @@ def python(case: Case) -> CheckResult:
     """See which Python the nodes are told to use, or the archive that holds it."""
     if packed(case.python):
         return looked(f"packed in {case.python}", case.survey.python)
-    seen = f"{case.python}; `tarn doctor --probe` sees whether the nodes have it"
+    seen = f"{case.python}; `tarn doctor --probe` checks whether the nodes have it"
     return looked(seen, checks.python_path(case.python))
 
 
@@ -138,7 +138,7 @@ def tokens(case: Case) -> CheckResult:
     if not client.kerberos:
         return looked("none: no Kerberos")
     if client.token_life_s is None:
-        raise NotSeen("the NameNode does not tell how long its tokens can be renewed")
+        raise NotSeen("the NameNode does not report how long its tokens can be renewed")
     days = client.token_life_s / _DAY_S
     if client.principal:
         new = f"the master gets new ones by the keytab of {client.principal}"
@@ -167,11 +167,11 @@ RULES = (
         "The master's own files go there, and the nodes fetch them.",
         staging,
     ),
-    Rule("quotas of HDFS", "A file beyond a quota is not written.", quotas),
-    Rule("free space of HDFS", "What is staged needs room in every replica.", space),
+    Rule("quotas of HDFS", "HDFS does not write a file beyond a quota.", quotas),
+    Rule("free space of HDFS", "Staged files need space in every replica.", space),
     Rule("models on Hadoop", "The nodes fetch the models as this user.", models, _fetched),
     Rule("Python of the nodes", "The master is a Python program on a node.", python),
-    Rule("delegation tokens", "The nodes fetch files with them, on a YARN with Kerberos.", tokens),
+    Rule("delegation tokens", "On a YARN with Kerberos, nodes fetch files with them.", tokens),
 )
 
 

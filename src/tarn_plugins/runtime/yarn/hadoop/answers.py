@@ -51,8 +51,14 @@ def preempted(message: Any) -> Iterator[tuple[str, str]]:
         return
     # the negotiable part first: what is in both will be taken
     for part, why in (
-        (message.getContract(), "YARN may take it soon: others have a right to the place"),
-        (message.getStrictContract(), "YARN takes it soon: others have a right to the place"),
+        (
+            message.getContract(),
+            "YARN may soon take it away: other applications have a right to its place",
+        ),
+        (
+            message.getStrictContract(),
+            "YARN will soon take it away: other applications have a right to its place",
+        ),
     ):
         for each in part.getContainers() if part is not None else ():
             yield str(each.getId()), why

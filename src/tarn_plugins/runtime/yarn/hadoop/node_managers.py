@@ -47,7 +47,7 @@ class HadoopNodeManagers:
         if container is None:
             raise LaunchError(
                 "yarn",
-                "it is not this master's to start: it is over, or was given back",
+                "this master may not start it: the container has ended, or was given back",
                 retry_after_s=_RETRY_S,
                 where=f"{grant.container_id} on {grant.node}",
             )
@@ -57,7 +57,7 @@ class HadoopNodeManagers:
             raise _not_started(grant, describe(error)) from None
 
     def stop(self, grant: AllocatedContainer) -> None:
-        """Stop it; one that is gone already is no error."""
+        """Stop it; one that is gone already is not an error."""
         container, node = _ids(grant)
         try:
             self._client.stopContainer(container, node)
@@ -79,7 +79,7 @@ class HadoopNodeManagers:
             self._client.stop()
         except throwable() as error:
             raise ProviderError(
-                "yarn", f"could not let go of the nodes: {describe(error)}"
+                "yarn", f"could not close the connections to nodes: {describe(error)}"
             ) from None
 
     def _is_gone(self, container: Any, node: Any) -> bool:

@@ -34,7 +34,7 @@ _INVALID = "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException"
 """An ask that YARN would have met before: its largest container or its labels were changed since.
 AMRMClient says the ask with every later heartbeat, and a cancelled one with a count of 0."""
 _NO_CONSTRAINTS = "cannot handle placement constraints"
-"""``DisabledPlacementProcessor``: the RM was configured anew, and started again."""
+"""``DisabledPlacementProcessor``: the RM was configured again, and started again."""
 _RETRY_S = 1.0
 _PROGRESS = 0.5
 """A service is never done; YARN wants a number."""
@@ -143,7 +143,7 @@ class HadoopResourceManager:
         if ask.number in self._pending:
             return
         if self._shapes.setdefault(ask.number, ask) != ask:
-            reason = f"instance number {ask.number} was asked for with another shape before"
+            reason = f"instance number {ask.number} was requested before with another size"
             self._refused.append(Rejected(ask.number, reason))
             return
         unknown = unknown_types(ask.shape)
@@ -243,9 +243,9 @@ class HadoopResourceManager:
         if fault.is_a(_INVALID):
             return ProviderError(
                 "yarn",
-                f"it calls an ask invalid ({fault})",
-                next_step="Have the queue's node labels and largest container put back, or end "
-                "the cluster and start it anew",
+                f"it rejects a request as invalid ({fault})",
+                next_step="Have the queue's node labels and largest container restored, or end the "
+                "cluster and start it again",
             )
         return ProviderError(
             "yarn",

@@ -48,7 +48,7 @@ def address_of(host: str) -> str:
             f"its name has no address on the master's node ({error.strerror})",
             where=host,
             retry_after_s=RETRY_S,
-            next_step="Mend the name service, or set triton.bind.",
+            next_step="Fix name resolution, or set triton.bind.",
         ) from error
     addresses = [(family != socket.AF_INET, str(at[0])) for family, _, _, _, at in found]
     return min(addresses, key=lambda pair: pair[0])[1]
@@ -132,7 +132,7 @@ class StagedLauncher:
         return ContainerLaunch(COMMAND, runs.container, files, tokens)
 
     def heard(self, diagnostics: str) -> None:
-        """Hear why a container ended; when a file had changed, everything is listed anew."""
+        """Hear why a container ended; when a file had changed, everything is listed again."""
         if any(mark in diagnostics for mark in _STALE):
             self._seen = {}
             self._script = self._archive = None
@@ -175,7 +175,8 @@ class StagedLauncher:
         if local.public:
             raise LaunchError(
                 "yarn",
-                "everybody may read this file, which may hold secrets: nothing is started with it",
+                "everybody may read this file, which may hold secrets, so nothing is started "
+                "with it",
                 where=local.uri,
                 next_step="The staging directory must not be readable for others: hdfs dfs -chmod.",
             )
@@ -188,7 +189,7 @@ class StagedLauncher:
             entry = self._files.entry(f"{folder}/{name}")
         except NotFoundError as error:
             raise NotFoundError(
-                "is gone: a container cannot be started without it",
+                "is gone, and a container cannot start without it",
                 where=f"{folder}/{name}",
                 next_step="Somebody cleaned the staging directory: `tarn down`, then `tarn up`.",
             ) from error

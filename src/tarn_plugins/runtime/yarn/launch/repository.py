@@ -46,7 +46,7 @@ def collect(files: Files, uri: str, serve: Sequence[str] = ()) -> LocalizedRepos
     """Look at the repository at *uri* and return what to bring.
 
     Raises:
-        LaunchError: It is no repository, or cannot be brought (final).
+        LaunchError: It is not a repository, or cannot be brought (final).
         ProviderError: The file system did not answer.
     """
     entries = look(files, uri)
@@ -93,7 +93,7 @@ def findings(
         return wrong
     kept = _kept(entries or ())
     if len(kept) > MOST_FILES:
-        found = f"has {len(kept):,} files; a container can be given {MOST_FILES:,}"
+        found = f"has {len(kept):,} files; a container can get at most {MOST_FILES:,}"
         step = "Pack it into one archive: models.tar.gz, models.tgz or models.zip."
         return (Finding("TARN-2202", where, found, step),)
     odd = [entry.path for entry in kept if _MEANS_SOMETHING.search(entry.path)]

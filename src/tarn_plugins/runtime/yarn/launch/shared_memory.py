@@ -8,8 +8,8 @@ Each copy of a Python model has a region in ``/dev/shm``: 1 MiB at the start fro
   memory. Its pages count as the container's memory.
 - Without Docker there is the node's own ``/dev/shm``, which all processes share.
 
-So ``instance.resources.shm`` is no size that anybody could be asked for: it is what must fit into
-``instance.resources.memory``.
+So ``instance.resources.shm`` is not a size that anybody could be asked for: it is what must fit
+into ``instance.resources.memory``.
 """
 
 import re
@@ -100,16 +100,22 @@ def _asked(
         return
     where = f"{_KEY} = {shm}MiB"
     if docker is None:
-        found = "has no effect without Docker: there is the node's own /dev/shm, for all processes"
+        found = (
+            "has no effect without Docker: instances use the node's own /dev/shm, which all its "
+            "processes share"
+        )
         step = "Remove it; `df -h /dev/shm` on a node shows what there is"
         yield _finding(where, found, step, fatal=False)
     elif shm >= memory:
-        found = f"does not fit into instance.resources.memory = {memory}MiB, of which it is a part"
-        step = "Raise instance.resources.memory above it, by what Triton itself needs; or lower it"
+        found = f"does not fit into instance.resources.memory = {memory}MiB, which includes it"
+        step = (
+            "Raise instance.resources.memory to this size plus what Triton itself needs; or "
+            "lower it"
+        )
         yield _finding(where, found, step, fatal=True)
     elif 2 * shm > largest_mib > 0:
         found = (
-            "may be more than a node can give: YARN takes no size for it, and a container's "
+            "may be more than a node can give: YARN cannot set its size, and a container's "
             "/dev/shm holds half of its node's memory"
         )
         yield _finding(where, found, "Lower it, or use nodes with more memory", fatal=False)

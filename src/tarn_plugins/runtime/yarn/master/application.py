@@ -73,7 +73,7 @@ def unpack(directory: Path, environ: Mapping[str, str]) -> None:
         raise LaunchError(
             "yarn",
             "the container's credentials hold no files of a cluster",
-            next_step="A master of the runtime yarn is started by `tarn up` only.",
+            next_step="Only `tarn up` starts a master of the runtime yarn.",
         )
     for name, data in files.items():
         path = directory / Path(name).name
@@ -137,7 +137,7 @@ def state_store(_settings: YarnSettings, context: MasterContext) -> StateStore:
 
 
 def proxy(directory: Path, environ: Mapping[str, str]) -> ProxyRule:
-    """Return whose word about users this master believes: the RM's web proxies'.
+    """Return which proxies this master trusts to name users: the RM's web proxies.
 
     YARN sets ``USER`` to who submitted, and the path under which its proxy shows this master
     (``ApplicationConstants``).
@@ -203,7 +203,7 @@ def _files(submitted: Submitted, context: MasterContext) -> Files:
 
 
 def _placed_now(submitted: Submitted, conf: Any) -> Submitted:
-    """Return *submitted* with the placement of today: the RM may have been configured anew."""
+    """Return *submitted* with the placement of today: the RM may have been configured again."""
     was = web.Placement(submitted.placement, submitted.placement_reason)
     now = web.placement_now(web.Web(web.bases(conf)), was)
     return attrs.evolve(submitted, placement=now.mode, placement_reason=now.reason)

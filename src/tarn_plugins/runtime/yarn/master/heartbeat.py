@@ -90,7 +90,7 @@ class Heartbeat:
         self._spoke_s = float("-inf")
         self._failed = False
         self._refused = ""
-        """Why the last word was refused, in words; said again, it is refused again."""
+        """Why the last message was refused; sent again, it is refused again."""
         self._begun = self._done = 0
         self._superseded: Superseded | None = None
         self._broken = ""
@@ -105,7 +105,7 @@ class Heartbeat:
 
     @property
     def heard_s(self) -> float:
-        """The monotonic second of the last good word.
+        """The monotonic second of the last answer.
 
         Raises:
             Superseded: A newer attempt is at work: there will be no other word.
@@ -164,7 +164,7 @@ class Heartbeat:
         if answer is None:
             raise TimedOutError(
                 f"the ResourceManager did not answer the registration in {REGISTER_WITHIN_S:g} s",
-                next_step="See that it runs: `yarn application -list`",
+                next_step="Check that it runs: `yarn application -list`",
             )
         if isinstance(answer, Exception):
             raise answer
@@ -230,7 +230,7 @@ class Heartbeat:
                         grant.container_id, failed.error, now_s, at_node=failed.at_node
                     )
                 case Stop(grant=grant) if failed is not None:
-                    log.warning("%s takes no stop: %s", grant.node, failed.error)
+                    log.warning("%s does not accept a stop: %s", grant.node, failed.error)
                     self._ledger.stop_failed(grant.container_id)
                 case _ if failed is not None:
                     log.warning("a file of the cluster was not changed: %s", failed.error)
@@ -283,7 +283,7 @@ class Heartbeat:
         except ProviderError as error:
             # Once for each outage: it may last for minutes, at a word a second.
             level = logging.DEBUG if self._failed else logging.WARNING
-            log.log(level, "no word from the ResourceManager: %s", error)
+            log.log(level, "no answer from the ResourceManager: %s", error)
             return self._spoke(None, said, refusal(error) if error.retry_after_s is None else "")
         return self._spoke(answer, said)
 
@@ -359,7 +359,7 @@ class Heartbeat:
 
     def _break(self, error: Exception) -> None:
         """Nothing can be said of what is known now: the master ends, and the next one looks."""
-        log.error("the word with YARN ended by an error of TARN's", exc_info=error)
+        log.error("the heartbeat with YARN ended because of a bug in TARN", exc_info=error)
         with self._changed:
             self._broken = self._broken or f"{type(error).__name__}: {error}"
             self._changed.notify_all()
@@ -391,7 +391,7 @@ class Heartbeat:
         if self._superseded is not None:
             raise Superseded(self._superseded.mine, self._superseded.theirs)
         if self._broken:
-            found = f"the runtime ended by an error of its own: {self._broken}"
+            found = f"the runtime ended because of a bug: {self._broken}"
             raise PluginError("yarn", found)
 
     def _work(self) -> None:

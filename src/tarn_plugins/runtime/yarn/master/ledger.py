@@ -210,7 +210,7 @@ class Ledger:
         self._slots[instance_id] = slot
         if launch is None:
             # It was another spec's, and is gone: only an instance of the present one can follow.
-            self._end(slot, ExitStatus("it is not there any more, nor is its spec"), now_s)
+            self._end(slot, ExitStatus("neither it nor its spec exists any more"), now_s)
             return
         slot.shape = shape_of(launch, self.placement)
         never = too_large(slot.shape, self.maximum) if number else "its id has no number above 0"
@@ -274,7 +274,7 @@ class Ledger:
             slot.ask_again(now_s, waiting.rejection(rejected.reason))
 
     def _give_back(self, slot: InstanceSlot, why: str, now_s: float) -> None:
-        """Ask again: it is no fault of the instance that this container was of no use."""
+        """Ask again: it is not a fault of the instance that this container could not be used."""
         grant, record = slot.let_go()
         self._jobs.append(Forget(record))
         del self._places[grant.container_id]
@@ -365,7 +365,9 @@ class Ledger:
                 called = slot.called_s is not None
                 self.start_failed(slot.grant.container_id, late, now_s, at_node=called)
         elif slot.released_s is not None and now_s - slot.released_s > deadlines.END_HEARD_S:
-            self._end(slot, ExitStatus("stopped; YARN never told of its end", expected=True), now_s)
+            self._end(
+                slot, ExitStatus("stopped; YARN never reported its end", expected=True), now_s
+            )
         elif slot.stop_posted_s is not None and now_s - slot.stop_posted_s > deadlines.END_HEARD_S:
             self._release(slot)
         elif slot.phase is Phase.RUNNING and not slot.proven:

@@ -162,7 +162,7 @@ class NodePool:
 
 
 def _given_up() -> LaunchError:
-    return LaunchError("yarn", "it was given up before its node was called", retry_after_s=1.0)
+    return LaunchError("yarn", "it was cancelled before its node was contacted", retry_after_s=1.0)
 
 
 def node_of(job: Job) -> str:

@@ -91,7 +91,7 @@ def read_names(names: Iterable[str]) -> tuple[tuple[ContainerRecord, ...], tuple
         if record is None and avoided_host(name) is not None:
             continue
         if record is None:
-            notes.append(f"the launch file '{name}' is none of TARN's; it was left alone")
+            notes.append(f"the launch file '{name}' is not TARN's, so it was left alone")
         else:
             records.append(record)
     return tuple(records), tuple(notes)

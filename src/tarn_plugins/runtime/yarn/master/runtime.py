@@ -138,7 +138,7 @@ class YarnRuntime:
         grant = self._beat.grant(instance_id)
         if grant is None or self._services.logs is None:
             raise NotFoundError(
-                f"no container is known of '{instance_id}'",
+                f"the container of '{instance_id}' is not known",
                 where=self._context.spec.name,
                 next_step=f"`tarn logs {instance_id}` reads what YARN has collected",
             )
@@ -184,7 +184,10 @@ class YarnRuntime:
             words = f"the launch files could not be listed ({error})"
         log.warning("%s", words)
         found = listening(spec.name, spec.triton, grants, self._services.server_id)
-        note = f"{words}; instances are known by number, and {len(found)} said where they listen"
+        note = (
+            f"{words}; instances are known by number only, and {len(found)} reported where they "
+            "listen"
+        )
         return RecoveredRecords.lost(spec, self._services.spec_hash, found), (note,)
 
     def _launch_files(self) -> tuple[str, ...]:
@@ -214,7 +217,7 @@ def _over(_application_id: str) -> bool:
 
 
 def _mute(words: str) -> str:
-    return f"TARN-1017 {words}: nothing new starts or ends; what serves goes on" if words else ""
+    return f"TARN-1017 {words}: nothing starts or ends; instances go on serving" if words else ""
 
 
 def _plain(submitted: Submitted) -> str:
@@ -222,8 +225,8 @@ def _plain(submitted: Submitted) -> str:
         return ""
     return (
         "TARN-1015 YARN takes no placement constraints "
-        f"({submitted.placement_reason or 'no reason given'}): "
-        "one instance a node holds within this cluster only, and is kept by refusing nodes"
+        f"({submitted.placement_reason or 'no reason given'}): TARN keeps to one instance per "
+        "node by refusing nodes, within this cluster only"
     )
 
 

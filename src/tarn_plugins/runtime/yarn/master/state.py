@@ -64,7 +64,7 @@ class HadoopStateStore:
                 where=self.directory,
                 next_step=error.next_step
                 if error.code == TOKENS_ENDED
-                else "Mend the file system, or this directory's permissions and quota",
+                else "Fix the file system, or this directory's permissions and quota",
             ) from error
 
     def keep(self, name: str, data: bytes, epoch: Epoch) -> None:

@@ -82,7 +82,7 @@ class Applications:
         )
 
     def end(self, application_id: str, why: str) -> None:
-        """End it, whoever began it; one that is over is no error."""
+        """End it, whoever began it; one that is over is not an error."""
         one = self._all.pop(application_id, None)
         if one is not None:
             one.end(why)
@@ -93,7 +93,7 @@ class Applications:
         """End all: the client has gone."""
         for application_id in tuple(self._all):
             with contextlib.suppress(Exception):  # the others are to be ended, too
-                self.end(application_id, "the client has gone")
+                self.end(application_id, "the client is gone")
 
     def _made(self, wanted: ProbeRequest, launch: ContainerLaunch) -> ManagedProbe | UnmanagedProbe:
         users = load("org.apache.hadoop.security.UserGroupInformation")

@@ -95,7 +95,7 @@ def call(host: str, port: int, word: str) -> str:
             answer = talk.recv(64)
     except OSError as error:
         return error.strerror or str(error)
-    return "" if answer == word[::-1].encode() else "somebody else listens there"
+    return "" if answer == word[::-1].encode() else "another program listens there"
 
 
 class ProbeRound:
@@ -266,7 +266,7 @@ class _Trial:
 
     def _go_without_gpus(self, words: str) -> None:
         """Let go of the application, and begin one without GPUs: the rest can be seen so."""
-        self.end("its GPUs did not come")
+        self.end("it did not get its GPUs")
         self._seen = attrs.evolve(self._seen, gpus_wait=words)
         self._order = attrs.evolve(self._order, gpus=0)
 
@@ -282,9 +282,9 @@ class _Trial:
         if now_s - self._granted_s > self._patience.run_s:
             return attrs.evolve(
                 self._seen,
-                untold=f"the container on {step.node} said nothing within "
+                untold=f"the container on {step.node} reported nothing within "
                 f"{self._patience.run_s:g} s, and was ended: the node may be overloaded, or "
-                "still fetch the image",
+                "still be fetching the image",
             )
         return None
 
@@ -296,7 +296,7 @@ class _Trial:
         began = self._began is not None
         if began and self._order.gpus and isinstance(error, ProviderError):
             wanted = f"{self._order.gpus} of {self._order.gpu_resource}"
-            self._go_without_gpus(f"YARN refuses to look for {wanted} in one container")
+            self._go_without_gpus(f"YARN refuses a container with {wanted}")
             return None
         return attrs.evolve(self._seen, failure=_failed(self._order, error, began=began))
 
@@ -333,9 +333,8 @@ def _failed(order: ProbeRequest, error: Exception, *, began: bool) -> Finding:
         said = f"its container was not granted, or not started: {error.found}"
         next_step = (
             "`yarn cluster --list-node-labels` and "
-            f"`{pasted('yarn', 'queue', '-status', order.queue)}` show what there is: "
-            "mend queue or node label, or have the queue's "
-            "accessible-node-labels changed"
+            f"`{pasted('yarn', 'queue', '-status', order.queue)}` show the existing ones: "
+            "correct queue or node label, or have the queue's accessible-node-labels changed"
         )
     else:
         said = f"{error.found} (the probe is an unmanaged application: its master is this client)"
@@ -369,7 +368,7 @@ def _no_facts(step: ProbeProgress) -> Finding:
         "TARN-3181",
         f"{step.container_id} on {step.node}",
         f"the container {exits.explain(completed, asked=False).reason}",
-        "An instance would end in the same way: mend what it says, then try again",
+        "An instance would end in the same way: fix the reported cause, then try again",
     )
 
 

@@ -14,8 +14,8 @@ def gpus(told: ProbeReport) -> CheckResult:
     facts = told.facts
     if told.outcome.gpus_wait:
         return CheckResult(
-            f"none was free: {told.outcome.gpus_wait}; so nothing is known of those that an "
-            "instance would get",
+            f"none was free: {told.outcome.gpus_wait}; so the GPUs of an instance could not be "
+            "checked",
             known=False,
         )
     visible = _visible(facts)
@@ -51,7 +51,7 @@ def _gpus(told: ProbeReport, visible: int | None) -> Iterator[Finding]:
         yield Finding(
             "TARN-3186",
             where,
-            f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a word'}",
+            f"nvidia-smi fails in a container: {facts.get('gpu_error') or 'without a message'}",
             "Run nvidia-smi on that node: the driver may need a reload, or its module is missing",
         )
     elif visible is not None and visible < told.outcome.gpus:
@@ -98,7 +98,7 @@ def _image(told: ProbeReport) -> Iterator[Finding]:
             "TARN-3188",
             where,
             "the container was started without Docker, as a plain process: the node does not "
-            "know, or does not heed, YARN's Docker runtime",
+            "know, or ignores, YARN's Docker runtime",
             "Have yarn.nodemanager.container-executor.class set to the LinuxContainerExecutor and "
             "yarn.nodemanager.runtime.linux.allowed-runtimes to default,docker; or run without "
             "Docker: runtime.options.docker: null",

@@ -33,7 +33,7 @@ def container(told: ProbeReport) -> CheckResult:
         f"{facts.get('umask') or 'unknown'}"
     )
     if not facts.whole:
-        seen += "; YARN kept a part of what it said only"
+        seen += "; YARN kept only a part of its output"
     return CheckResult(seen)
 
 
@@ -124,8 +124,8 @@ def _network(
                 "TARN-3187",
                 told.node,
                 f"no connection to the {what} at {address} from there",
-                "Check that the name means the same there (getent hosts), that the service "
-                "listens at that address, and the firewall between them",
+                "Check that the name has the same address there (getent hosts), that the "
+                "service listens at that address, and the firewall between them",
                 fatal=not another,
             )
 
@@ -134,12 +134,12 @@ def clock(told: ProbeReport) -> CheckResult:
     """Say how far the node's clock is from this machine's, as far as the time between tells."""
     milliseconds = told.facts.number("clock")
     if milliseconds is None:
-        return CheckResult("the node said no time", known=False)
+        return CheckResult("the node did not report its time", known=False)
     at = milliseconds / 1000
     # It was looked at between these two moments of this machine's clock.
     off_s = max(told.outcome.started_at - at, 0.0) - max(at - told.outcome.heard_at, 0.0)
     if abs(off_s) < _OFF_S:
-        return CheckResult("as this machine's, within what can be told")
+        return CheckResult("the same as this machine's, as far as can be measured")
     ahead = "behind" if off_s > 0 else "ahead of"
     found = f"its clock is at least {abs(off_s):.0f} s {ahead} this machine's"
     finding = Finding(
@@ -147,7 +147,7 @@ def clock(told: ProbeReport) -> CheckResult:
         told.node,
         found,
         "Have the clocks kept by NTP (chronyc tracking shows one); Kerberos and YARN's tokens "
-        "stand 5 minutes",
+        "tolerate 5 minutes",
         fatal=abs(off_s) >= _FAR_OFF_S,
     )
     return CheckResult(found, (finding,))
@@ -168,13 +168,13 @@ def port(told: ProbeReport) -> CheckResult:
     finding = Finding(
         "TARN-3189",
         address,
-        f"listened, and was not reached from here ({told.outcome.call_error or 'no answer'}); the "
-        "master's API could not be, either",
-        "Three checks: the name means that node here ("
-        f"`{pasted('getent', 'hosts', told.node)}`); a firewall lets this machine in "
-        f"(`{pasted('nc', '-vz', told.node, at)}` while "
-        "something listens there; set api.port to one port that it allows); and where it never "
-        "will, reads and scaling still work through the ResourceManager's proxy",
+        "listened, but this machine did not reach it "
+        f"({told.outcome.call_error or 'no answer'}); it could not reach the master's API either",
+        "Check three things: the name leads to that node from here "
+        f"(`{pasted('getent', 'hosts', told.node)}`); a firewall lets this machine through "
+        f"(`{pasted('nc', '-vz', told.node, at)}` while a program listens there; set api.port "
+        "to a port that it allows); if the firewall cannot be opened, reading and scaling still "
+        "work through the ResourceManager's proxy",
         fatal=False,
     )
     return CheckResult(f"{address} is not reached from here", (finding,))

@@ -85,7 +85,7 @@ def _judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
         yield from _plain_judges(subject)
     yield (
         "limits",
-        "A server of many connections, or one whose user has no name, fails late and oddly.",
+        "With few open files, or a user without a name, a server fails late and unclearly.",
         node_checks.limits,
     )
     yield (
@@ -127,12 +127,12 @@ def _plain_judges(subject: ProbeSubject) -> Iterator[tuple[str, str, Judge]]:
     )
     yield (
         "clock",
-        "Kerberos and YARN's tokens end early or late on a node whose clock is off.",
+        "On a node with a wrong clock, Kerberos tickets and YARN's tokens end early or late.",
         node_checks.clock,
     )
     if subject.order.ports:
         yield (
             "master's port",
-            "Clients speak to the master at a port of its node.",
+            "Clients reach the master at a port of its node.",
             node_checks.port,
         )

@@ -33,5 +33,5 @@ class ProbeReport:
         if self.outcome.failure is None and not self.outcome.untold:
             return None
         first = "Docker" if self.subject.image else "container"
-        seen = f"no container told: see 'node {first} ({self.subject.where})'"
+        seen = f"no container reported it: see 'node {first} ({self.subject.where})'"
         return CheckResult(seen, known=False)

@@ -54,7 +54,7 @@ COMMAND: Final = _command()
 
 @attrs.frozen
 class ProbeInputs:
-    """What one container is to find out beside what it finds by itself."""
+    """What one container is to find out besides what it finds by itself."""
 
     python: str = ""
     """Interpreter to try; empty: none is needed."""

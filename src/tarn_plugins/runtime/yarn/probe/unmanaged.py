@@ -151,7 +151,7 @@ class UnmanagedProbe:
     def _hear(self, answer: AllocateResponse) -> None:
         self.free_mib = answer.free_mib
         for rejected in answer.rejected:
-            raise LaunchError("yarn", f"YARN does not take the ask: {rejected.reason}")
+            raise LaunchError("yarn", f"YARN rejects the request: {rejected.reason}")
         if self._grant is None and answer.granted:
             self._start(answer.granted[0])
         for done in answer.completed:
@@ -185,8 +185,9 @@ def _require(addresses: tuple[str, ...], what: str) -> None:
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _CONNECT_S):
             return
     raise UnreachableError(
-        f"the probe needs {what} ({' or '.join(addresses)}), which this machine does not reach; "
-        "run it on a machine within the cluster, such as an edge node without a firewall between"
+        f"the probe needs {what} ({' or '.join(addresses)}), which this machine cannot reach; "
+        "run it on a machine in the cluster, such as an edge node that no firewall separates "
+        "from it"
     )
 
 

@@ -9,18 +9,18 @@ __all__ = ["hopeless", "waits"]
 
 
 def hopeless(order: ProbeRequest, crowd: WaitContext) -> str:
-    """Say why waiting longer is of no use; empty where it may be."""
+    """Say why waiting longer is useless; empty where it may be."""
     overview = crowd.overview
     if not overview.nodes:  # not told
         return ""
     if not any(node.runs for node in overview.nodes):
-        return f"of {len(overview.nodes)} NodeManagers none runs"
+        return f"none of {len(overview.nodes)} NodeManagers runs"
     label = overview.label(order.label, order.queue)
     if overview.running(label):
         return ""
     others = sorted({node.label for node in overview.nodes if node.runs and node.label})
     known = f"; those that run have: {', '.join(others)}" if others else ""
-    return f"no node that runs {_has(label)}{known}"
+    return f"no running node {_has(label)}{known}"
 
 
 def waits(order: ProbeRequest, crowd: WaitContext) -> str:
@@ -33,7 +33,7 @@ def _reasons(order: ProbeRequest, crowd: WaitContext) -> Iterator[str]:
     nodes = crowd.overview.running(label)
     wanted = _wanted(order)
     if nodes and not any(node.has_free(wanted) for node in nodes):
-        yield f"of {len(nodes)} nodes none that {_has(label)} has {amounts_text(wanted)} free"
+        yield f"of {len(nodes)} nodes, none that {_has(label)} has {amounts_text(wanted)} free"
     free = crowd.queue_free_mib
     if free is not None and free < order.memory_mib:
         yield f"the queue '{order.queue}' has {max(free, 0)} MiB left for this user"

@@ -101,9 +101,9 @@ def test_a_dry_run_does_nothing(around, tmp_path, capsys):
         (["--glibc", "two"], 2, "ldd --version"),
         (["--python", "2.7"], 2, "3.11 to 3.13"),
         (["--python", "/nowhere/python"], 2, "no bin/python3.N"),
-        (["--java", "/usr"], 2, "is no Java"),
+        (["--java", "/usr"], 2, "is not a Java"),
         (["-f", "gone.yaml"], 2, "gone.yaml"),
-        (["s3://bucket/x", "-f", "local.yaml"], 1, "copies nothing"),
+        (["s3://bucket/x", "-f", "local.yaml"], 1, "does not copy anything"),
     ],
 )
 def test_a_wrong_word_is_told_and_leaves_nothing(  # noqa: PLR0917 (fixtures, and a row)

@@ -193,7 +193,7 @@ def test_jars_are_fetched_once_and_told_of(tmp_path: Path, context: ClientContex
     ("action", "match"),
     [
         ("echo '[ERROR] no such version'; exit 1", "(?s)exit code 1.*no such version"),
-        ('mkdir "$out"', "brought no ResourceManager"),
+        ('mkdir "$out"', "did not download a ResourceManager"),
     ],
 )
 def test_what_maven_could_not_bring_is_said_and_nothing_is_kept(
@@ -210,7 +210,9 @@ def test_what_maven_could_not_bring_is_said_and_nothing_is_kept(
 def test_without_maven_the_error_says_what_to_install(context: ClientContext) -> None:
     """Or to name an installation."""
     one = attrs.evolve(context, environ={"PATH": "/nowhere"})
-    with pytest.raises(ProviderError, match=r"(?s)no mvn.*apt install maven.*--hadoop-home"):
+    with pytest.raises(
+        ProviderError, match=r"(?s)mvn is not on PATH.*apt install maven.*--hadoop-home"
+    ):
         jars.fetched("3.4.2", one)
 
 
@@ -221,7 +223,7 @@ def test_an_installation_s_jars_are_used_as_they_are(tmp_path: Path) -> None:
     for name in (MAIN, "lib/guice.jar"):
         (yarn / name).touch()
     assert [jar.name for jar in jars.installed(tmp_path)] == ["guice.jar", MAIN]
-    with pytest.raises(ProviderError, match="holds no Hadoop"):
+    with pytest.raises(ProviderError, match="does not hold a Hadoop"):
         jars.installed(yarn / "lib")
 
 
@@ -317,7 +319,7 @@ def test_a_directory_with_something_else_in_it_is_refused(
     """Before anything is written."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").touch()
-    with pytest.raises(RefusedError, match="no sandbox"):
+    with pytest.raises(RefusedError, match="not a sandbox"):
         Sandbox(tmp_path / "full", context, SandboxOptions()).up()
 
 
@@ -413,4 +415,4 @@ def test_the_hook_adds_one_verb_with_three_below() -> None:
     assert CliRunner().invoke(group, ["sandbox", "up", "--help"]).exit_code == 0
     wrong = CliRunner().invoke(group, ["sandbox", "up", "--hadoop", "../3"])
     assert wrong.exit_code == 2
-    assert "is no version of Hadoop" in wrong.output
+    assert "is not a version of Hadoop" in wrong.output

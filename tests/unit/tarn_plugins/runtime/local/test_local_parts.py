@@ -77,15 +77,18 @@ OUT_OF_MEMORY = (
             ProcessExit(137, peak_mib=3912, machine_mib=4096, asked_mib=2048),
             OUT_OF_MEMORY,
         ),
-        (ProcessExit(None), "ended; exit status not seen, it was started by an earlier master"),
+        (
+            ProcessExit(None),
+            "ended; its exit status is unknown, since an earlier master had started it",
+        ),
         (ProcessExit(0, asked=True), "stopped as asked"),
         (
             ProcessExit(1, asked=True),
-            "connections were still open at triton.exit_timeout; a request on them is lost",
+            "connections were still open at triton.exit_timeout; requests on them are lost",
         ),
         (
             ProcessExit(-9, asked=True, forced=True),
-            "it did not end in time and was killed; a request in flight is lost",
+            "it did not end in time and was killed; requests in flight are lost",
         ),
     ],
 )

@@ -245,7 +245,7 @@ def test_one_that_died_unwatched_is_told_as_ended(stage):
     )
     second = stage.fake_master()
     ended = fact(second, "echo-0009", Ended)
-    assert "not seen" in ended.exit.reason
+    assert "exit status is unknown" in ended.exit.reason
     assert fact(second, ID, Running) is not None
 
 

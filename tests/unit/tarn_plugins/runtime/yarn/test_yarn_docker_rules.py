@@ -71,9 +71,9 @@ def test_every_error_is_said_at_once():
     [
         (("/a:/x:ro", "/b:/x/:rw"), HDFS, "has '/x' twice"),
         (("/a:/x/../x:ro", "/b:/x:rw"), HDFS, "has '/x' twice"),
-        (("nope:/x:ro",), HDFS, "no absolute path"),
-        (("/a:/models:ro",), HDFS, "which YARN brings"),
-        (("/a:/models/b:ro",), HDFS, "which YARN brings"),
+        (("nope:/x:ro",), HDFS, "not an absolute path"),
+        (("/a:/models:ro",), HDFS, "which YARN mounts"),
+        (("/a:/models/b:ro",), HDFS, "which YARN mounts"),
         (("/a:/dev/shm:rw",), PATH, "shared memory"),
         (("/a:/b:wo",), PATH, "has '/a:/b:wo'"),
         (("/etc",), PATH, "has '/etc'"),

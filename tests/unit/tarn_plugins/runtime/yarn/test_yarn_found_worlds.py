@@ -72,7 +72,8 @@ def test_an_ask_that_yarn_calls_invalid_is_told_as_such() -> None:
     master.steps(100)
     assert master.woken == woken
     words = (
-        "the ResourceManager refuses all that this master says: it calls an ask invalid. Mend YARN"
+        "the ResourceManager refuses every request of this master: it rejects a request as "
+        "invalid. Mend YARN"
     )
     assert master.fact(B) == Pending(B, GOOD, words)
     assert master.beating.mute() == words

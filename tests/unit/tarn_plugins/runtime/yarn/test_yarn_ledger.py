@@ -451,7 +451,7 @@ def test_while_yarn_is_silent_asks_wait_for_it(master, yarn, clock):
     master.want(A)
     master.step()
     clock.advance(12.0)
-    assert master.fact(A) == Pending(A, GOOD, "the ResourceManager has not been heard for 10 s")
+    assert master.fact(A) == Pending(A, GOOD, "the ResourceManager has not answered for 10 s")
 
 
 def test_a_new_master_adopts_by_the_records(master, yarn, clock):

@@ -100,8 +100,8 @@ def test_a_node_that_has_no_log_or_shows_none_is_told_apart() -> None:
     with pytest.raises(NotFoundError, match="container_1 on nm1"):
         tail(Node(), 5)
     node = Node()
-    node.refuses = "refuses our Kerberos ticket"
-    with pytest.raises(ProviderError, match="refuses our Kerberos ticket") as caught:
+    node.refuses = "refuses the Kerberos ticket"
+    with pytest.raises(ProviderError, match="refuses the Kerberos ticket") as caught:
         tail(node, 5)
     assert caught.value.code == "TARN-3811"
     assert "tarn logs" in caught.value.next_step

@@ -72,7 +72,7 @@ def test_junk_names_are_told_and_left_alone():
     """Somebody put a file there."""
     records, notes = read_names(["notes.txt", file_name(ONE)])
     assert records == (ONE,)
-    assert notes == ("the launch file 'notes.txt' is none of TARN's; it was left alone",)
+    assert notes == ("the launch file 'notes.txt' is not TARN's, so it was left alone",)
 
 
 def test_containers_are_matched_by_id_and_the_rest_is_stale():
@@ -200,7 +200,7 @@ def test_every_code_of_yarn_has_words(code):
         ("Resource x changed on src filesystem (expected 1, was 2)", "a file changed", False),
         ("AccessControlException: Permission denied: user=x", "may not read", False),
         ("java.io.IOException: No space left on device", "no space left", True),
-        ("File does not exist: hdfs://x", "does not exist any more", False),
+        ("File does not exist: hdfs://x", "no longer exists", False),
         ("something else", "something else", False),
     ],
 )
@@ -275,8 +275,8 @@ def test_words_for_waiting():
     assert waiting.waits_for(shape, waiting.Outlook(), 99.0, "") == ""
     here = attrs.evolve(shape, node_label="")
     assert waiting.waits_for(here, attrs.evolve(some, free_mib=700), 9.0, "") == (
-        "the queue has 512 MiB left for this cluster, as YARN tells, and an instance asks 4096 MiB "
-        "(1 of 3 nodes holds an instance)"
+        "YARN reports 512 MiB left in the queue for this cluster, and an instance needs 4096 "
+        "MiB (1 of 3 nodes holds an instance)"
     )
     assert waiting.waits_for(shape, some, 9.0, "") == (
         "no node labelled 'GPU' without tag 'nvidia' has 4096 MiB and 2 vcores free "
@@ -298,8 +298,8 @@ def test_a_queue_is_to_blame_only_where_a_node_is_permitted():
     )
     more = attrs.evolve(lost, nodes=2)
     assert waiting.waits_for(shape, more, 9.0, "") == (
-        "the queue has less than 256 MiB left for this cluster, as YARN tells, and an instance "
-        "asks 768 MiB (1 of 2 nodes holds an instance)"
+        "YARN reports less than 256 MiB left in the queue for this cluster, and an instance "
+        "needs 768 MiB (1 of 2 nodes holds an instance)"
     )
 
 

@@ -113,7 +113,7 @@ def test_a_label_without_nodes_is_given_up_early():
     yarn = Yarn({"gpu": [ProbeProgress("asked")]}, WaitContext(others))
     outcome = round_of(yarn, order("gpu")).outcome("gpu")
     assert outcome.failure.code == "TARN-3180"
-    assert "no node that runs has the label 'gpu'; those that run have: cpu" in (
+    assert "no running node has the label 'gpu'; those that run have: cpu" in (
         outcome.failure.found
     )
 
@@ -145,7 +145,7 @@ def test_without_its_gpus_the_rest_is_seen():
 
 def test_more_gpus_than_any_container_may_have_keep_nothing_else_from_being_seen():
     """YARN calls such an ask invalid at once; the rest is asked for without them."""
-    yarn = Yarn({"-1": [ProviderError("yarn", "calls an ask invalid")], "-2": [ENDED]})
+    yarn = Yarn({"-1": [ProviderError("yarn", "rejects a request as invalid")], "-2": [ENDED]})
     outcome = round_of(yarn, order(gpus=9)).outcome("")
     assert [each.gpus for each in yarn.begun] == [9, 0]
     assert yarn.ended == ["-1", "-2"]
@@ -160,7 +160,7 @@ def test_a_container_that_says_nothing_in_time_is_ended():
     outcome = one.outcome("")
     one.join()
     assert (outcome.failure, yarn.ended) == (None, ["-1"])
-    assert "said nothing within 0.5 s" in outcome.untold
+    assert "reported nothing within 0.5 s" in outcome.untold
 
 
 def test_a_container_without_facts_says_how_it_ended():

@@ -53,7 +53,7 @@ def test_a_failure_has_the_exit_code_and_the_last_words() -> None:
     """YARN's own frame around them is left out."""
     found = reports.failure(attrs.evolve(RUNNING, state="FAILED", diagnostics=EXITED))
     assert found.splitlines() == [
-        "the master ended with code 3; its last words:",
+        "the master ended with code 3; its last output:",
         "  line 1",
         "  error: nothing can come of this",
     ]

@@ -246,7 +246,7 @@ def test_instances_without_records_are_asked_where_they_listen(make, yarn):
     (after,) = found.running
     assert after.endpoint == Endpoint(host, 8003, 8004, 8005)
     assert after.container_id == before.container_id
-    assert "1 said where they listen" in found.notes[0]
+    assert "1 reported where they listen" in found.notes[0]
 
 
 def test_what_a_master_was_writing_is_cleared_away(make, yarn):
