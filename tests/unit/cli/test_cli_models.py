@@ -67,7 +67,7 @@ def test_who_refuses_is_exit_code_2_and_who_is_late_4(tarn, fleet: FakeFleet) ->
     assert "demo-0002: it is carrying out this call" in err
     code, out, _ = tarn("load", "second", "--no-wait")
     assert code == 0
-    assert "demo-0002 has not had it yet: it is carrying out this call" in out
+    assert "demo-0002 has not done it yet: it is carrying out this call" in out
 
 
 def test_a_configuration_of_a_mebibyte_is_refused_with_what_to_do(tarn, fleet: FakeFleet) -> None:  # type: ignore[no-untyped-def]

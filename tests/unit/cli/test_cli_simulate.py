@@ -91,7 +91,7 @@ def test_a_drawing_is_written_where_it_is_asked_for(tarn) -> None:
     ("arguments", "code", "told"),
     [
         (("--trace", "absent.csv"), 2, "absent.csv: no such file. Expected a CSV file"),
-        (("--trace", "dialy:1"), 2, "a made-up load: step:1, ramp:1, daily:1"),
+        (("--trace", "dialy:1"), 2, "a generated load: step:1, ramp:1, daily:1"),
         (("--trace", "load.csv", "--policy", "hap"), 6, "Did you mean 'hpa'?"),
         (("--trace", "load.csv", "--option", "target=-1"), 2, "scaling.options.target"),
         (("--trace", "load.csv", "--option", "aim=1"), 2, "scaling.options.aim"),
