@@ -61,7 +61,7 @@ class Master:
         self.attempt = attempt or yarn.claim()
         self.epoch = Epoch(1, self.attempt)
         self.launch = launch_of(self.spec, GOOD)
-        doors = yarn.doors(self.attempt, GOOD)
+        doors = yarn.services(self.attempt, GOOD)
         self.woken = 0
         self.ledger = Ledger(self.spec.placement, plain=yarn.plain)
         self.beating = Heartbeat(doors.rm, self.ledger, clock, self._wake, 1.0)
