@@ -5,8 +5,8 @@
 
 A session runs where its interpreter is: on one Python, `unit` on the oldest and the newest of 3.11,
 3.12 and 3.13 that are present. What is missing is named, never silently left out.
-``tests/budget.toml`` holds how many minutes a session may take: beyond is said loudly, beyond twice
-is a failure.
+``tests/budget.toml`` holds how many minutes a session may take: beyond is said loudly, beyond three
+times (and three minutes for a slow download) is a failure.
 """
 
 import argparse
@@ -89,8 +89,9 @@ def budgeted(session_function: Callable[[nox.Session], None]) -> Callable[[nox.S
         minutes = (time.monotonic() - began_s) / 60
         budget = BUDGET[session_function.__name__]
         session.log(f"{minutes:.1f} of {budget} minutes")
-        if minutes > 2 * budget:
-            session.error(f"took {minutes:.1f} minutes, more than twice its {budget}")
+        # Thrice: what was measured here may be slower elsewhere. And the time of a slow download.
+        if minutes > 3 * budget + 3:
+            session.error(f"took {minutes:.1f} minutes, far more than its {budget}")
         if minutes > budget:
             session.warn(f"OVER BUDGET: {minutes:.1f} minutes of {budget} (tests/budget.toml)")
 

@@ -4,6 +4,7 @@ A `Shape` is one repository; its models have names that no other shape has, so t
 be given the models of all. It runs with the arguments that TARN starts an instance with.
 """
 
+import contextlib
 import random
 import re
 import secrets
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import psutil
 from asking import free_ports
 from lint_cases import Case
 
@@ -30,7 +32,7 @@ DEADLINE_S = 300.0
 STUB_WITHIN_S = 250
 """How long a model's process may take to begin; Triton's 30 s are too few on a busy machine."""
 STILL = 10
-"""Looks, 0.1 s apart, at which only models are left whose process ended before its first word."""
+"""Looks, 0.1 s apart, at which the log stands still and no model that is left has a process."""
 
 READY = "ready"
 REFUSED = "refused"
@@ -48,9 +50,8 @@ _ENDED = (
 )
 """The lines of Triton's log that say what became of a model."""
 _BEGUN = re.compile(r'"loading: (?P<model>.+):-?\d+"$')
-_LOST = re.compile(r"Failed to preinitialize Python stub: .* in '.*/models/(.+?)/")
-_ABORTED = "terminate called after throwing"
-"""What a model's process says, without a name, that reads words of a path with a space in it."""
+_OF_PROCESS = re.compile(r"/models/(?P<model>[^/]+)/")
+"""In the arguments of a model's process: where its file is."""
 _BACKEND_MISSING = re.compile("unable to find (Python backend based )?backend library")
 _LISTENS = "Started HTTPService at"
 
@@ -183,16 +184,30 @@ def run_triton(top: Path, models: Mapping[str, Path], at_once: int = 8) -> tuple
 
 def _wait(process: "subprocess.Popen[bytes]", log: Path) -> bool:
     """Say whether Triton listens; no: it ended, or waits for models that never end."""
-    pause, end_s, still = threading.Event(), time.monotonic() + DEADLINE_S, 0
+    pause, end_s, still, before = threading.Event(), time.monotonic() + DEADLINE_S, 0, ""
     while time.monotonic() < end_s and process.poll() is None and still < STILL:
         text = log.read_text(errors="replace")
         if _LISTENS in text:
             return True
         left = _begun(text.splitlines()) - _read(text.splitlines()).keys()
-        unnamed = len(left - set(_LOST.findall(text)))
-        still = still + 1 if left and unnamed <= text.count(_ABORTED) else 0
+        stands = left and text == before and not left & _with_process(process.pid)
+        still, before = still + 1 if stands else 0, text
         pause.wait(0.1)
     return False
+
+
+def _with_process(triton: int) -> set[str]:
+    """Return the models whose process lives: one that ended before its first word is waited for.
+
+    What such a process says last cannot be counted on: lines of several that end at once run
+    into each other.
+    """
+    found = set()
+    for child in psutil.Process(triton).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            words = " ".join(child.cmdline())  # of one that ended: nothing
+            found |= {match["model"] for match in _OF_PROCESS.finditer(words)}
+    return found
 
 
 def _begun(log: Iterable[str]) -> set[str]:

@@ -104,8 +104,8 @@ def _judged(
     if tested is not None and answered_since(reading, check) and tested.number > check.tests:
         if tested.ok or (tested.late and _completes(check, fleet, tested.asked_s)):
             return attrs.evolve(check, over=True, failed=0, tests=tested.number)
-        failed, answer = check.failed + tested.proven, tested.said.partition("\n")[0] or "it failed"
-        check = attrs.evolve(check, failed=failed, answer=answer, tests=tested.number)
+        failed = check.failed + tested.proven
+        check = attrs.evolve(check, failed=failed, answer=tested.error, tests=tested.number)
     if check.failed < needed(check):
         return check
     compared = _other_answers(check, ready.values(), readings)
@@ -127,9 +127,7 @@ def _other_answers(
 
 def _completes(check: HintCheck, fleet: Fleet, since_s: float) -> bool:
     """Say whether requests of users were answered well meanwhile, so that it is only busy."""
-    looks = fleet.outcomes.looks
-    place = max((p for p, look in enumerate(looks[:-1]) if look.at_s <= since_s), default=0)
-    grown = fleet.outcomes.since(place, check.instance_id, check.model) if looks else None
+    grown = fleet.outcomes.since_about(since_s, check.instance_id, check.model)
     return grown is not None and grown.completed > 0 and grown.share < LEAST_SHARE
 
 
@@ -140,40 +138,45 @@ def _begun(
     last = {check.instance_id: check for check in checks}
     if fleet.ending:
         return tuple(last.values())
-    sound = {id_: i for id_, i in ready.items() if i.in_view and not i.wants_test}
-    for new in (*_for_noticed(last, fleet, now_s), *_for_told(last, fleet, sound, now_s)):
-        if new.instance_id in sound and _may_check(sound[new.instance_id], new.model, fleet):
+    # One after the other: what a look has shown now is not checked for a client's hint instead.
+    for find in (_for_noticed, _for_told):
+        for new in list(find(last, fleet, ready, now_s)):
             last.pop(new.instance_id, None)
             last[new.instance_id] = new
     return tuple(last.values())
 
 
-def _for_noticed(last: Mapping[str, HintCheck], fleet: Fleet, now_s: float) -> Iterator[HintCheck]:
+def _for_noticed(
+    last: Mapping[str, HintCheck], fleet: Fleet, ready: Mapping[str, Instance], now_s: float
+) -> Iterator[HintCheck]:
     """Yield the checks of what a look has just shown."""
     for (id_, symptom), one in sorted(fleet.noticed.items()):
         old = last.get(id_)
         again = old is not None and old.noticed and now_s - old.since_s < LASTS_S
-        if symptom == Symptom.FAILING and not again:
+        if (
+            symptom == Symptom.FAILING
+            and not again
+            and _may_check(ready.get(id_), one.model, fleet)
+        ):
             yield HintCheck(id_, one.model, "", now_s, noticed=one.said)
 
 
 def _for_told(
-    last: Mapping[str, HintCheck], fleet: Fleet, sound: Mapping[str, Instance], now_s: float
+    last: Mapping[str, HintCheck], fleet: Fleet, ready: Mapping[str, Instance], now_s: float
 ) -> Iterator[HintCheck]:
     """Yield the checks of what clients tell, within bounds; who waits longest comes first."""
     lately = [c for c in last.values() if not c.noticed and now_s - c.since_s < AGAIN_S]
     room, by = MOST_CHECKS - len(lately), Counter(check.principal for check in lately)
+    since_s = {id_: check.since_s for id_, check in last.items()}
     never = float("-inf")
-    since_s = {id_: last[id_].since_s if id_ in last else never for id_ in sound}
     waiting = [
         hint
         for hint in fleet.told_failures
         if now_s - hint.heard_s < HOLDS_S
-        and hint.instance_id in sound
-        and _may_check(sound[hint.instance_id], hint.model, fleet)
+        and _may_check(ready.get(hint.instance_id), hint.model, fleet)
     ]
-    for hint in sorted(waiting, key=lambda one: since_s[one.instance_id]):
-        if now_s - since_s[hint.instance_id] < AGAIN_S:
+    for hint in sorted(waiting, key=lambda one: since_s.get(one.instance_id, never)):
+        if now_s - since_s.get(hint.instance_id, never) < AGAIN_S:
             continue
         if room > 0 and by[hint.principal] < MOST_CHECKS_BY_ONE:
             room, by[hint.principal] = room - 1, by[hint.principal] + 1
@@ -181,10 +184,11 @@ def _for_told(
             yield HintCheck(hint.instance_id, hint.model, hint.principal, now_s)
 
 
-def _may_check(instance: Instance, model: str, fleet: Fleet) -> bool:
+def _may_check(instance: Instance | None, model: str, fleet: Fleet) -> bool:
     """Say whether a check could tell anything: it serves, and nobody has doubted it yet."""
-    alike = any(one.model == model for one in fleet.alike)
-    return instance.in_view and not instance.wants_test and not alike and _serves(instance, model)
+    if instance is None or not instance.in_view or instance.wants_test:
+        return False
+    return _serves(instance, model) and all(one.model != model for one in fleet.alike)
 
 
 def _serves(instance: Instance, model: str) -> bool:

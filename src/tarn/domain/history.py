@@ -61,10 +61,9 @@ class Mean:
     looks: int = 0
 
     def plus(self, value: float | None) -> "Mean":
-        """Return it with one more value; one that is not known changes nothing."""
-        if value is None or not math.isfinite(value):
-            return self
-        return Mean(self.total + value, self.looks + 1)
+        """Return it with one more value; one that is not known, or has no sum, changes nothing."""
+        total = math.nan if value is None else self.total + value
+        return Mean(total, self.looks + 1) if math.isfinite(total) else self
 
     @property
     def value(self) -> float | None:

@@ -82,6 +82,11 @@ class TestResult:
     """Some instance has answered the same request well, so a bad answer is not the request's fault.
     """
 
+    @property
+    def error(self) -> str:
+        """The first line of what was said of a bad answer."""
+        return self.said.partition("\n")[0] or "it failed"
+
 
 class OutcomeGrowth(NamedTuple):
     """What one model did on one instance over a span."""
@@ -287,6 +292,14 @@ class OutcomeHistory:
                     if one.ended >= least:
                         return place, one
         return 0, None
+
+    def since_about(self, since_s: float, instance_id: str, model: str) -> OutcomeGrowth | None:
+        """Return the growth since the newest look at *since_s* or before; the oldest, else."""
+        looks = self.looks[:-1]
+        if not looks:
+            return None
+        place = max((p for p, look in enumerate(looks) if look.at_s <= since_s), default=0)
+        return self.since(place, instance_id, model)
 
     def since(self, place: int, instance_id: str, model: str) -> OutcomeGrowth | None:
         """Return the growth since the look at *place*; None where it is not known."""

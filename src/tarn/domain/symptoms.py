@@ -174,11 +174,7 @@ class Evidence:
 
     def _completed(self, model: str, instance: Instance, since_s: float) -> bool:
         """Say whether *instance* has completed a request for *model* since then, or just before."""
-        looks = self._history.looks
-        place = max((p for p, look in enumerate(looks[:-1]) if look.at_s <= since_s), default=0)
-        if len(looks) < 2:  # noqa: PLR2004 (growth lies between two)
-            return False
-        one = self._history.since(place, instance.id, model)
+        one = self._history.since_about(since_s, instance.id, model)
         return one is not None and one.completed > 0
 
     def slow(self, ready: list[Instance]) -> dict[str, SymptomFound]:

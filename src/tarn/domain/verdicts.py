@@ -180,11 +180,12 @@ class _Judge:
             since_s = unwell.since_s - (STALLED_LEAST_S if silent else 0.0)
             if tested.number <= unwell.tests or tested.asked_s < since_s:
                 continue
-            said = tested.said.partition("\n")[0] or "it failed"
+            if tested.model not in ("", unwell.model):
+                continue  # it was sent for a hint, before this one was suspected
             if not tested.proven:
                 # It blames nobody, and still says what Triton says where all fail.
-                if unwell.for_all:
-                    self._changed[instance.id] = attrs.evolve(unwell, answer=said)
+                if unwell.for_all and unwell.answer != tested.error:
+                    self._changed[instance.id] = attrs.evolve(unwell, answer=tested.error)
                 continue
             if tested.ok:
                 after = attrs.evolve(
@@ -192,7 +193,7 @@ class _Judge:
                 )
             else:
                 after = attrs.evolve(
-                    unwell, tests=tested.number, passed=0, lost=unwell.lost + 1, answer=said
+                    unwell, tests=tested.number, passed=0, lost=unwell.lost + 1, answer=tested.error
                 )
             self._changed[instance.id] = self._weighed(instance, after)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarn.domain.counters import Counters
-from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, HistorySample
+from tarn.domain.history import COLUMNS, GRAINS, FleetHistory, Grain, HistorySample, Mean
 
 AT = 1_764_201_600.0
 SMALL = (Grain(10, 6), Grain(60, 4))
@@ -143,3 +143,8 @@ def test_the_requests_of_all_steps_together_are_what_was_counted(growths: list[f
     )
     last = step.open.growth.counters.requests if step.open and step.open.growth else 0.0
     assert math.isclose(counted + last, total, rel_tol=1e-4, abs_tol=1e-2)
+
+
+def test_a_number_whose_sum_is_beyond_every_float_changes_no_mean() -> None:
+    some = Mean().plus(1.7e308)
+    assert some.plus(1.7e308) == some.plus(float("nan")) == some.plus(None) == some

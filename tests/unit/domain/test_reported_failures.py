@@ -151,6 +151,15 @@ def test_what_one_look_shows_is_sure_when_a_test_request_fails_there_alone(
     assert [one.said for one in found] == ["it failed 9 of 9"] * proven
 
 
+def test_what_a_look_shows_is_not_checked_for_what_a_client_tells_instead() -> None:
+    """It takes one test request that fails; a hint takes two."""
+    some = heard(fleet(ONE, TWO, noticed=NOTICED), word("a", w_0001=3))
+    some, _ = check_hints(some, {}, NOW_S, doubt=False)
+    assert [(check.principal, check.noticed) for check in some.hint_checks] == [
+        ("", "it failed 9 of 9")
+    ]
+
+
 def test_what_a_look_shows_again_and_again_is_checked_once_in_a_while() -> None:
     some, _ = check_hints(fleet(ONE, TWO, noticed=NOTICED), {}, NOW_S, doubt=False)
     for after_s, began_s in ((1.0, NOW_S), (LASTS_S, NOW_S + LASTS_S)):

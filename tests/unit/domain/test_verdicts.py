@@ -10,7 +10,7 @@ from tarn.domain import Down, Epoch, Known, Reading, Recovered, Running
 from tarn.domain.apply_command import apply_command
 from tarn.domain.fleet import Fleet
 from tarn.domain.memory import begin, saved
-from tarn.domain.outcomes import RequestCounts
+from tarn.domain.outcomes import RequestCounts, TestResult
 from tarn.domain.renewal import leave_at_once
 from tarn.domain.spec import InstanceSpec, UnwellSpec, UpdateSpec
 from tarn.domain.strikes import count_relapse, may_relapse
@@ -374,3 +374,30 @@ def test_one_that_holds_too_much_memory_is_replaced() -> None:
     retiring = {i.id: i.retiring_for for i in after.instances if i.retiring is not None}
     assert list(retiring) == ["w-0002"]
     assert "1100 MiB" in retiring["w-0002"]
+
+
+@pytest.mark.parametrize(
+    ("model", "lost"), [("m", 1), ("other", 0)], ids=["its own model", "another one"]
+)
+def test_a_late_test_request_of_before_counts_for_its_own_model_only(model: str, lost: int) -> None:
+    """A hint may have had another model of the same instance tested just before."""
+    unwell = Unwell(Symptom.STALLED, "m", "3 requests wait", NOW_S)
+    tested = TestResult(NOW_S - 5.0, ok=False, said="no answer", number=4, model=model, late=True)
+    read = Reading("w-0001", NOW_S, tested=tested)
+    some = judge_outcomes(fleet(ready(1, unwell=unwell)), {"w-0001": read}, rules(), NOW_S, AT)
+    (after,) = (i.unwell for i in some.instances)
+    assert after is not None
+    assert after.lost == lost
+
+
+def test_what_an_unproven_test_request_brings_is_taken_once() -> None:
+    """It is shown where all fail; another tick with the same answer changes nothing."""
+    unwell = Unwell(Symptom.FAILING, "m", "it fails", NOW_S, for_all=True)
+    tested = TestResult(NOW_S, ok=False, said="no weights\nmore", number=1, model="m", proven=False)
+    read = {"w-0001": Reading("w-0001", NOW_S, tested=tested)}
+    some = judge_outcomes(fleet(ready(1, unwell=unwell)), read, rules(), NOW_S, AT)
+    (after,) = (i.unwell for i in some.instances)
+    assert after is not None
+    assert (after.answer, after.lost, after.confirmed) == ("no weights", 0, False)
+    again = judge_outcomes(some, read, rules(), NOW_S + 0.1, AT)
+    assert again.instances is some.instances
