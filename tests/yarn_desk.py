@@ -61,14 +61,14 @@ class Master:
         self.attempt = attempt or yarn.claim()
         self.epoch = Epoch(1, self.attempt)
         self.launch = launch_of(self.spec, GOOD)
-        doors = yarn.services(self.attempt, GOOD)
+        services = yarn.services(self.attempt, GOOD)
         self.woken = 0
         self.ledger = Ledger(self.spec.placement, plain=yarn.plain)
-        self.beating = Heartbeat(doors.rm, self.ledger, clock, self._wake, 1.0)
-        hands = ContainerOps(doors.nodes, doors.files, doors.launcher, LAUNCHES)
+        self.beating = Heartbeat(services.rm, self.ledger, clock, self._wake, 1.0)
+        hands = ContainerOps(services.nodes, services.files, services.launcher, LAUNCHES)
         self.pool = HandPool(hands, yarn.chance)
         self.pool.beat = self.beating
-        self.doors = doors
+        self.services = services
         self.recovered = self._start()
         self.revision = 0
         self.superseded = False
@@ -77,10 +77,10 @@ class Master:
         self.woken += 1
 
     def _start(self) -> Recovered:
-        registered = self.doors.rm.register("h", 1, "http://h:1")
+        registered = self.services.rm.register("h", 1, "http://h:1")
         self.ledger.maximum = registered.maximum
         try:
-            entries = self.doors.files.listing(LAUNCHES)
+            entries = self.services.files.listing(LAUNCHES)
         except NotFoundError:
             entries = ()
         memory, notes = RecoveredRecords.read(entry.path for entry in entries)

@@ -124,7 +124,7 @@ def test_no_repr_gives_a_key_away() -> None:
         ("trace:mine", "has no key"),
         ("trace:mine=", "has an empty key, or one that a header cannot carry"),
         ("trace:mine=a\nb", "has an empty key, or one that a header cannot carry"),
-        ("traces:mine=a", "names no part of Triton's API: 'traces'"),
+        ("traces:mine=a", "names parts that Triton's API does not have: 'traces'"),
         (["trace:a=b", "logging,trace:c=d"], "names trace twice"),
     ],
 )
