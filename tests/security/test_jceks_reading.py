@@ -153,7 +153,7 @@ def test_an_entry_with_another_password_is_named(path: Path, monkeypatch) -> Non
         raise jks.DecryptionFailureException("canary")
 
     monkeypatch.setattr(jks.SecretKeyEntry, "decrypt", no)
-    with pytest.raises(ConfigError, match=r"'huggingface.token' has another password"):
+    with pytest.raises(ConfigError, match=r"'huggingface.token' has a different password"):
         store(path).names()
 
 
